@@ -1,0 +1,6 @@
+"""``python -m lrga`` is the ``lrga`` command."""
+
+from lrga.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,46 @@
+"""The ``lrga`` command: parses, calls, prints; holds no logic.
+
+One module per command under :mod:`lrga.cli`; heavy imports happen inside the commands, so that ``--help`` is instant.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from lrga.errors import LRGAError
+from lrga.version import __version__
+
+app = typer.Typer(
+    name="lrga",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Low-Rank Global Attention for graph networks: train, compare, reproduce the paper, test isomorphism.",
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version  # handled by its callback
+
+
+def run() -> None:
+    """Entry point: one line for an error a user can mend, exit code 0 only on success."""
+    try:
+        app()
+    except LRGAError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
+        sys.exit(1)

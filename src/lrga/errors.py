@@ -1,0 +1,80 @@
+"""Every error a user can meet.
+
+Each one says what was expected, what came and what to do. All derive from :class:`LRGAError`, and each also from
+the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
+"""
+
+
+class LRGAError(Exception):
+    """Base of all errors of this library.
+
+    Args:
+        expected: What would have been right.
+        got: What came instead.
+        remedy: What to do about it.
+
+    Example:
+        >>> raise ShapeError("x of shape [N, 16]", "shape [10, 8]", "pass in_channels=8")
+        Traceback (most recent call last):
+        ...
+        lrga.errors.ShapeError: expected x of shape [N, 16], got shape [10, 8]. To fix: pass in_channels=8.
+    """
+
+    def __init__(self, expected: str, got: str, remedy: str) -> None:
+        self.expected, self.got, self.remedy = expected, got, remedy
+        super().__init__(expected, got, remedy)  # all three in args, so that the error can be pickled
+
+    def __str__(self) -> str:
+        return f"expected {self.expected}, got {self.got}. To fix: {self.remedy.rstrip('.')}."
+
+
+class ShapeError(LRGAError, ValueError):
+    """A tensor has another shape than the operation needs."""
+
+
+class DTypeError(LRGAError, TypeError):
+    """A tensor has, or an argument is of, another type than the operation needs."""
+
+
+class DeviceError(LRGAError, ValueError):
+    """Tensors lie on different devices, or a device is not there."""
+
+
+class OptionError(LRGAError, ValueError):
+    """An option has a value outside its choices or range."""
+
+
+class NonFiniteError(LRGAError, ValueError):
+    """NaN or infinity where finite values are needed."""
+
+
+class BatchError(LRGAError, ValueError):
+    """A batch vector that does not describe the nodes it came with."""
+
+
+class BatchContextError(LRGAError, RuntimeError):
+    """An augmented layer cannot know which node belongs to which graph."""
+
+
+class UnsupportedError(LRGAError, NotImplementedError):
+    """A valid input that this operation does not define, such as bipartite graphs."""
+
+
+class DataError(LRGAError, ValueError):
+    """A data file or a user's own data is malformed."""
+
+
+class DataMissingError(LRGAError, FileNotFoundError):
+    """A data file is needed that is not there and could not be downloaded."""
+
+
+class ChecksumError(LRGAError, ValueError):
+    """A file is truncated or corrupted."""
+
+
+class CheckpointError(LRGAError, RuntimeError):
+    """A run folder or checkpoint cannot be read, written or continued."""
+
+
+class MissingDependencyError(LRGAError, ImportError):
+    """An optional package is needed that is not installed."""
