@@ -1,1 +1,1 @@
-"""kernels"""
+"""Tensors in, tensors out: the attention's formula, its fast forms, and the choice between them."""

@@ -1,1 +1,1 @@
-"""nn"""
+"""Layers: the attention module, what wraps it around other layers, and the convolutions of the paper."""

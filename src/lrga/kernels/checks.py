@@ -1,0 +1,138 @@
+"""Checks of what a user passes in, with errors that say how to mend it.
+
+Checks of types, shapes and devices always run. Checks that must read values (batch ids, finite features) would stall
+a GPU, so they run on the CPU always and on a GPU only while :class:`checking` is switched on; checks for non-finite
+features cost a pass over the data and run only while it is on, on any device.
+"""
+
+import os
+from types import TracebackType
+
+import torch
+from torch import Tensor
+
+from lrga.errors import BatchError, DeviceError, DTypeError, NonFiniteError, OptionError, ShapeError
+
+_enabled = os.environ.get("LRGA_CHECK", "0") not in ("", "0", "false")
+
+
+class checking:  # noqa: N801 - used like torch.no_grad and torch.set_grad_enabled
+    """Switches thorough checking of values on or off, for good or as a context manager.
+
+    Off by default (or on through the environment variable ``LRGA_CHECK=1``). While on, features are searched for NaN
+    and infinity, and batch vectors on a GPU are read as those on a CPU always are.
+
+    Example:
+        >>> import torch, lrga
+        >>> x = torch.full((3, 2), float("nan"))
+        >>> with lrga.checking():
+        ...     lrga.low_rank_attention(x, x, x)
+        Traceback (most recent call last):
+        ...
+        lrga.errors.NonFiniteError: expected finite values in u, got 6 NaN and 0 infinite of 6. To fix: ...
+    """
+
+    def __init__(self, enabled: bool = True) -> None:
+        global _enabled
+        self.previous, _enabled = _enabled, bool(enabled)
+
+    def __enter__(self) -> "checking":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        global _enabled
+        _enabled = self.previous
+
+
+def may_read_values(tensor: Tensor) -> bool:
+    """Whether a check may look at the values of ``tensor`` now (never while a compiler traces)."""
+    if torch.compiler.is_compiling() or tensor.device.type == "meta":
+        return False
+    return tensor.device.type == "cpu" or _enabled
+
+
+def check_features(name: str, x: Tensor, width: int | None = None) -> None:
+    """Refuses anything but a floating-point matrix ``[N, width]``."""
+    if not isinstance(x, Tensor):
+        raise DTypeError(f"{name} to be a tensor", type(x).__name__, f"pass {name} as a torch.Tensor of shape [N, D]")
+    wanted = "D" if width is None else width
+    if x.dim() != 2 or (width is not None and x.size(1) != width):
+        raise ShapeError(
+            f"{name} of shape [N, {wanted}]",
+            f"shape {list(x.shape)}",
+            f"give {name} one row per node" + ("" if width is None else f" and {width} columns"),
+        )
+    if not x.is_floating_point():
+        raise DTypeError(
+            f"{name} to be floating point", str(x.dtype), f"call {name}.float(), or embed categories first"
+        )
+    if _enabled and not torch.compiler.is_compiling() and x.device.type != "meta" and not bool(x.isfinite().all()):
+        nan, infinite = int(x.isnan().sum()), int(x.isinf().sum())
+        raise NonFiniteError(
+            f"finite values in {name}",
+            f"{nan} NaN and {infinite} infinite of {x.numel()}",
+            "look for divisions by zero or a diverged training run upstream of this layer",
+        )
+
+
+def check_same_device(**tensors: Tensor | None) -> None:
+    """Refuses tensors on different devices, naming each."""
+    present = {name: t.device for name, t in tensors.items() if t is not None}
+    if len(set(present.values())) > 1:
+        got = ", ".join(f"{name} on {device}" for name, device in present.items())
+        first = next(iter(present.values()))
+        raise DeviceError("all tensors on one device", got, f"move them with .to('{first}')")
+
+
+def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:
+    """Refuses a batch vector that is no assignment of ``num_nodes`` nodes to graphs ``0 … num_graphs - 1``."""
+    if not isinstance(batch, Tensor):
+        raise DTypeError("batch to be a tensor or None", type(batch).__name__, "pass PyG's batch vector, data.batch")
+    if batch.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        raise DTypeError("integer graph ids in batch", str(batch.dtype), "call batch.long()")
+    if batch.dim() != 1 or batch.size(0) != num_nodes:
+        raise BatchError(
+            f"batch of shape [{num_nodes}], one graph id per node",
+            f"shape {list(batch.shape)}",
+            "pass the batch vector that belongs to these node features",
+        )
+    if num_graphs is not None:
+        check_count("num_graphs", num_graphs)
+    if num_nodes == 0 or not may_read_values(batch):
+        return
+    low, high = int(batch.min()), int(batch.max())
+    if low < 0:
+        raise BatchError("graph ids of at least 0 in batch", f"id {low}", "number the graphs from 0")
+    if num_graphs is not None and high >= num_graphs:
+        raise BatchError(
+            f"graph ids below num_graphs={num_graphs}",
+            f"id {high}",
+            f"pass num_graphs={high + 1} or more, or leave it out",
+        )
+
+
+def check_count(name: str, value: int, minimum: int = 0) -> None:
+    """Refuses anything but an integer of at least ``minimum`` (symbolic sizes of a compiler pass)."""
+    if isinstance(value, torch.SymInt):
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DTypeError(
+            f"{name} to be an integer of at least {minimum}",
+            f"{value!r} ({type(value).__name__})",
+            f"pass {name} as an int",
+        )
+    if value < minimum:
+        raise OptionError(f"{name} of at least {minimum}", str(value), f"pass a larger {name}")
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Refuses a value outside ``choices``, listing them."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise OptionError(f"{name} to be one of {listed}", repr(value), f"pick one of them for {name}")
+
+
+def check_fraction(name: str, value: float) -> None:
+    """Refuses anything outside [0, 1], such as a dropout of 50."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise OptionError(f"{name} between 0 and 1", repr(value), f"pass {name} as a probability")

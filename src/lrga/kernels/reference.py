@@ -1,0 +1,97 @@
+r"""The attention of the paper, twice: as its definition and in linear time.
+
+.. math::
+    \frac{1}{\eta_g} \, U_g (V_g^\top Z_g), \qquad
+    \eta_g = \frac{1}{n_g} (\mathbf 1^\top U_g)(V_g^\top \mathbf 1)
+
+with :math:`U, V, Z` the paper's :math:`m_1(X), m_2(X), m_3(X)`, for each graph :math:`g` of a batch.
+:func:`dense_attention` builds the :math:`n \times n` matrix :math:`U V^\top`; :func:`segmented_attention` never does
+and is what the layers use. Both are differentiable to any order.
+
+Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, M chunks.
+"""
+
+import torch
+from torch import Tensor
+
+from lrga.kernels.segments import Segments
+
+NORMALIZATIONS = ("graph", "row", None)
+
+
+def dense_attention(
+    u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> Tensor:
+    """The definition: O(N²) memory. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    dtype = u.dtype
+    u, v, z = (_accumulable(t).transpose(0, 1) for t in (u, v, z))  # [H, N, K]
+    scores = u @ v.transpose(1, 2)  # [H, N, N]
+    if segments.batch is not None:
+        scores = scores * (segments.batch[:, None] == segments.batch[None, :])
+    row_sums = scores.sum(-1).transpose(0, 1)  # [N, H]
+    attended = (scores @ z).transpose(0, 1)  # [N, H, Z]
+    if normalize == "graph":
+        index = segments.batch if segments.batch is not None else row_sums.new_zeros(segments.num_nodes).long()
+        eta = row_sums.new_zeros(segments.num_graphs, row_sums.size(1)).index_add(0, index, row_sums)
+        eta = eta / segments.sizes(eta)  # the mean row sum of the graph's matrix
+        attended = segments.to_nodes(inverse(eta, eps, dtype)).unsqueeze(-1) * attended
+    elif normalize == "row":
+        attended = inverse(row_sums, eps, dtype).unsqueeze(-1) * attended
+    return attended.to(dtype)
+
+
+def segmented_attention(
+    u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> Tensor:
+    """The same in O(N K) memory and O(N K²) time. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    dtype = u.dtype
+    u, v, z = (segments.pack(_accumulable(t)) for t in (u, v, z))  # [M, H, C, K]
+    context = segments.total(v.transpose(-1, -2) @ z)  # [G, H, K, Z]
+    if normalize == "graph":
+        scale = inverse(eta_of_graphs(u, v, segments), eps, dtype)
+        context = scale[:, :, None, None] * context
+    attended = u @ segments.to_chunks(context)  # [M, H, C, Z]
+    if normalize == "row":
+        attended = inverse(row_sums_of_chunks(u, v, segments), eps, dtype) * attended
+    return segments.unpack(attended).to(dtype)
+
+
+def attention_factors(
+    u: Tensor, v: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> tuple[Tensor, Tensor]:
+    """``(u', v)`` with the normalisation inside u', so that the attention matrix of graph g is ``u'_g v_gᵀ``."""
+    if normalize is None:
+        return u, v
+    packed_u, packed_v = segments.pack(_accumulable(u)), segments.pack(_accumulable(v))
+    if normalize == "graph":
+        scale = segments.to_nodes(inverse(eta_of_graphs(packed_u, packed_v, segments), eps, u.dtype)).unsqueeze(-1)
+    else:
+        scale = segments.unpack(inverse(row_sums_of_chunks(packed_u, packed_v, segments), eps, u.dtype))
+    return (scale * _accumulable(u)).to(u.dtype), v
+
+
+def eta_of_graphs(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
+    """η of each graph and head, ``[G, H]``, from chunks ``[M, H, C, K]``."""
+    u_sum, v_sum = segments.total(u.sum(-2)), segments.total(v.sum(-2))  # [G, H, K]
+    return (u_sum * v_sum).sum(-1) / segments.sizes(u_sum)
+
+
+def row_sums_of_chunks(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
+    """Row sums of U Vᵀ, ``[M, H, C, 1]``, from chunks ``[M, H, C, K]``."""
+    v_sum = segments.to_chunks(segments.total(v.sum(-2)))  # [M, H, K]
+    return u @ v_sum.unsqueeze(-1)
+
+
+def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    """1 / (divisor ± eps), the sign being the divisor's, so that nothing is divided by zero.
+
+    A divisor of exactly zero means that nothing is attended to; 1 / eps would then multiply zeros, harmlessly. Only
+    float16, the ``dtype`` that the result returns to, cannot hold gradients of that size: it gets 0 there instead.
+    """
+    result = 1 / torch.where(divisor < 0, divisor - eps, divisor + eps)
+    return torch.where(divisor == 0, 0.0, result) if dtype == torch.float16 else result
+
+
+def _accumulable(t: Tensor) -> Tensor:
+    """Half precision to float32: sums over nodes overflow or lose digits otherwise."""
+    return t.float() if t.dtype in (torch.float16, torch.bfloat16) else t

@@ -1,0 +1,140 @@
+"""Which node belongs to which graph, laid out so that ragged graphs meet dense matrix products.
+
+Every graph is cut into chunks of C rows. All chunks of all graphs form one tensor ``[M, C, …]`` on which batched matrix
+products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which hold
+zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
+
+Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lrga.errors import BatchError
+from lrga.kernels.checks import check_batch, may_read_values
+
+SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
+CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The nodes of a batch of graphs, in chunks.
+
+    Args:
+        num_nodes: N.
+        num_graphs: G.
+        counts: Nodes of each graph, ``[G]``, or ``None`` for one graph.
+        batch: Graph of each node, ``[N]`` int64, or ``None`` for one graph.
+        slot: Row of each node among the ``M * C`` rows of all chunks, ``[N]``, or ``None`` for one graph.
+        graph_of_chunk: ``[M]``, or ``None`` for one graph.
+        chunk: C.
+    """
+
+    num_nodes: int
+    num_graphs: int
+    counts: Tensor | None = None
+    batch: Tensor | None = None
+    slot: Tensor | None = None
+    graph_of_chunk: Tensor | None = None
+    chunk: int = 1
+
+    @staticmethod
+    def from_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None = None) -> "Segments":
+        """Reads PyG's batch vector, sorted or not; ``None`` is one graph.
+
+        Without ``num_graphs`` the number of graphs is read off the vector, which waits for a GPU.
+        """
+        if batch is None:
+            if num_graphs not in (None, 1):
+                raise BatchError(
+                    f"a batch vector beside num_graphs={num_graphs}", "batch=None, which is one graph", "pass data.batch"
+                )
+            return Segments(num_nodes, 1)
+        check_batch(batch, num_nodes, num_graphs)
+        if num_graphs is None:
+            num_graphs = int(batch.max()) + 1 if num_nodes else 0
+        if num_graphs == 1:
+            return Segments(num_nodes, 1)
+        return _cut_into_chunks(batch.long(), num_nodes, num_graphs)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all nodes form one graph, so that no chunks are needed."""
+        return self.slot is None
+
+    def pack(self, rows: Tensor) -> Tensor:
+        """``[N, H, K]`` to chunks ``[M, H, C, K]``; unused rows are zero."""
+        if self.slot is None or self.graph_of_chunk is None:
+            return rows.transpose(0, 1).unsqueeze(0)
+        chunks = self.graph_of_chunk.size(0)
+        packed = rows.new_zeros(chunks * self.chunk, *rows.shape[1:]).index_copy(0, self.slot, rows)
+        return packed.view(chunks, self.chunk, *rows.shape[1:]).transpose(1, 2)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Chunks ``[M, H, C, K]`` to ``[N, H, K]``, the inverse of :meth:`pack`."""
+        if self.slot is None:
+            return packed.squeeze(0).transpose(0, 1)
+        return packed.transpose(1, 2).flatten(0, 1).index_select(0, self.slot)
+
+    def total(self, per_chunk: Tensor) -> Tensor:
+        """``[M, …]`` summed over the chunks of each graph, ``[G, …]``."""
+        if self.graph_of_chunk is None:
+            return per_chunk
+        zeros = per_chunk.new_zeros(self.num_graphs, *per_chunk.shape[1:])
+        return zeros.index_add(0, self.graph_of_chunk, per_chunk)
+
+    def to_chunks(self, per_graph: Tensor) -> Tensor:
+        """``[G, …]`` repeated for each chunk, ``[M, …]``."""
+        return per_graph if self.graph_of_chunk is None else per_graph.index_select(0, self.graph_of_chunk)
+
+    def to_nodes(self, per_graph: Tensor) -> Tensor:
+        """``[G, …]`` repeated for each node, ``[N, …]``."""
+        if self.batch is None:
+            return per_graph.expand(self.num_nodes, *per_graph.shape[1:])
+        return per_graph.index_select(0, self.batch)
+
+    def sizes(self, like: Tensor) -> Tensor | int:
+        """Nodes of each graph, at least one (an empty graph divides by it), as a divisor for ``[G, H]``."""
+        if self.counts is None:
+            # written so that a compiler with a symbolic size need not ask whether the graph is empty
+            return torch.sym_max(self.num_nodes, 1)
+        return self.counts.clamp(min=1).to(like.dtype).unsqueeze(-1)
+
+
+def _cut_into_chunks(batch: Tensor, num_nodes: int, num_graphs: int) -> Segments:
+    counts = batch.new_zeros(num_graphs).scatter_add(0, batch, torch.ones_like(batch))
+    chunk = _chunk_rows(num_nodes, num_graphs)
+    chunks_of_graph = torch.div(counts + (chunk - 1), chunk, rounding_mode="floor")
+    last_chunk = chunks_of_graph.cumsum(0)
+    first_row = (last_chunk - chunks_of_graph) * chunk  # [G], where a graph's rows begin among the chunks
+    first_node = counts.cumsum(0) - counts  # [G], where they begin among the sorted nodes
+
+    position = torch.arange(num_nodes, device=batch.device)
+    readable = may_read_values(batch)
+    if readable and bool((batch[1:] >= batch[:-1]).all()):
+        slot = position + (first_row - first_node).index_select(0, batch)
+    else:
+        in_order, order = torch.sort(batch, stable=True)
+        slot_in_order = position + (first_row - first_node).index_select(0, in_order)
+        slot = torch.empty_like(position).index_copy(0, order, slot_in_order)
+
+    # Each graph begins at most one chunk that it does not fill. The bound needs no look at the values.
+    num_chunks = int(last_chunk[-1]) if readable and num_graphs else num_nodes // chunk + num_graphs
+    index = torch.arange(num_chunks, device=batch.device)
+    graph_of_chunk = torch.searchsorted(last_chunk, index, right=True)
+    if not readable:
+        graph_of_chunk = graph_of_chunk.clamp(max=num_graphs - 1)  # chunks past the last one are all zero
+    return Segments(num_nodes, num_graphs, counts, batch, slot, graph_of_chunk, chunk)
+
+
+def _chunk_rows(num_nodes: int, num_graphs: int) -> int:
+    """A power of two near half the mean graph: few unused rows, yet products large enough to be fast."""
+    if torch.compiler.is_compiling() or not num_graphs:
+        return CHUNK_WHILE_COMPILING
+    rows = SMALLEST_CHUNK
+    while rows < LARGEST_CHUNK and rows * 4 <= num_nodes // num_graphs:
+        rows *= 2
+    return rows

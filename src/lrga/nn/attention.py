@@ -1,0 +1,189 @@
+"""The Low-Rank Global Attention module of the paper (its equations 2 and 3)."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
+
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_choice, check_count, check_features, check_fraction, check_same_device
+from lrga.kernels.dispatch import BACKENDS, attend, check_eps
+from lrga.kernels.reference import NORMALIZATIONS, attention_factors
+from lrga.kernels.segments import Segments
+
+Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
+
+
+class LowRankGlobalAttention(nn.Module):
+    r"""Global attention over all nodes of a graph, of rank κ, in linear time and memory.
+
+    .. math::
+        \mathrm{LRGA}(X) = \left[ \frac{1}{\eta(X)} \, m_1(X) \left( m_2(X)^\top m_3(X) \right), \; m_4(X) \right],
+        \qquad \eta(X) = \frac{1}{n} \left( \mathbf 1^\top m_1(X) \right) \left( m_2(X)^\top \mathbf 1 \right)
+
+    where each :math:`m_i` is a linear map followed by ReLU. In a batch, every graph attends to its own nodes only and
+    has its own η: its result is the one it would have alone.
+
+    Args:
+        in_channels: Width of x, or ``-1`` to take it from the first call.
+        rank: The paper's κ, per head. With rank 0 the output has no columns.
+        heads: Independent attentions side by side.
+        dropout: Dropout on the output, as the authors released it.
+        normalize: ``"graph"`` divides by η as in the paper, ``"row"`` makes each row of the attention matrix sum to
+            one, ``None`` does neither.
+        maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
+            tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
+        eps: Added to η, so that η = 0 divides nothing by zero.
+        backend: ``"auto"``, ``"segmented"`` or ``"dense"``; all compute the same function with the same parameters.
+
+    Shapes:
+        - x: ``[N, in_channels]``, batch: ``[N]``
+        - result: ``[N, heads * 2 * rank]``, head after head, each ``[attended, m4]``
+
+    Example:
+        >>> import torch, lrga
+        >>> attention = lrga.LowRankGlobalAttention(16, rank=4, heads=2)
+        >>> attention(torch.randn(10, 16), batch=torch.tensor([0] * 4 + [1] * 6)).shape
+        torch.Size([10, 16])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        rank: int,
+        *,
+        heads: int = 1,
+        dropout: float = 0.0,
+        normalize: str | None = "graph",
+        maps: Maps | Sequence[Maps] | None = None,
+        eps: float = 1e-6,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_count("in_channels", in_channels, minimum=-1)
+        check_count("rank", rank)
+        check_count("heads", heads, minimum=1)
+        check_fraction("dropout", dropout)
+        check_choice("normalize", normalize, NORMALIZATIONS)
+        check_choice("backend", backend, BACKENDS)
+        check_eps(eps)
+        self.in_channels, self.rank, self.heads = in_channels, rank, heads
+        self.dropout, self.normalize, self.eps, self.backend = float(dropout), normalize, eps, backend
+        self.maps = None if maps is None else _maps_of_heads(maps, heads)
+        # One product for all maps of all heads; rows are ordered by head, then m1, m2, m3, m4.
+        self.project = Linear(in_channels, heads * 4 * rank) if rank and maps is None else None
+
+    @property
+    def out_channels(self) -> int | None:
+        """Width of the output; ``None`` with custom maps, whose widths only a call tells."""
+        return self.heads * 2 * self.rank if self.maps is None else None
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        reset(self.project)
+        reset(self.maps)
+
+    def forward(self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None) -> Tensor:
+        """Attends within each graph.
+
+        Args:
+            x: Node features.
+            batch: Graph of each node, sorted or not; ``None`` is one graph.
+            num_graphs: Number of graphs, if known (needed for empty graphs at the end; saves a wait for the GPU).
+        """
+        segments = self._check(x, batch, num_graphs)
+        if self.maps is None:
+            if self.project is None:
+                return x.new_zeros(x.size(0), 0)
+            u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
+            attended = self._attend(u, v, z, segments)
+            out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
+        else:
+            parts = []
+            for head in self.maps:
+                u, v, z, m4 = (_as_head(m(x), i, x) for i, m in enumerate(head, start=1))
+                _check_shared_width(u, v)
+                parts += [self._attend(u, v, z, segments).squeeze(1), m4.squeeze(1)]
+            out = torch.cat(parts, dim=-1)
+        return F.dropout(out, self.dropout, self.training)
+
+    def factors(
+        self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """``(u, v)`` such that the attention matrix of graph g is ``u_g @ v_g.T``, normalisation included.
+
+        Shapes:
+            - u, v: ``[N, rank]``, with several heads ``[N, heads, rank]``
+        """
+        segments = self._check(x, batch, num_graphs)
+        if self.maps is not None:
+            pairs = [(_as_head(head[0](x), 1, x), _as_head(head[1](x), 2, x)) for head in self.maps]
+            for u, v in pairs:
+                _check_shared_width(u, v)
+            if len({u.size(-1) for u, _ in pairs}) > 1:
+                raise ShapeError(
+                    "heads whose m1 have one common width",
+                    f"widths {[u.size(-1) for u, _ in pairs]}",
+                    "ask for the factors of modules with one head each",
+                )
+            u, v = torch.cat([u for u, _ in pairs], 1), torch.cat([v for _, v in pairs], 1)
+        elif self.project is None:
+            u = v = x.new_zeros(x.size(0), self.heads, 0)
+        else:
+            u, v = self._project(x).unbind(2)[:2]
+        u, v = attention_factors(u, v, segments, self.normalize, self.eps)
+        return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
+
+    def _check(self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Segments:
+        width = self.project.in_channels if self.project is not None else self.in_channels
+        check_features("x", x, width if width >= 0 else None)
+        if isinstance(batch, Segments):  # from a model that computed them once for all its layers
+            return batch
+        weight = self.project.weight if self.project is not None else None
+        check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None, parameters=weight)
+        return Segments.from_batch(batch, x.size(0), num_graphs)
+
+    def _project(self, x: Tensor) -> Tensor:
+        assert self.project is not None
+        return F.relu(self.project(x)).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
+
+    def _attend(self, u: Tensor, v: Tensor, z: Tensor, segments: Segments) -> Tensor:
+        return attend(u, v, z, segments, normalize=self.normalize, eps=self.eps, backend=self.backend)
+
+    def __repr__(self) -> str:
+        maps = "" if self.maps is None else ", maps=custom"
+        return f"{type(self).__name__}({self.in_channels}, rank={self.rank}, heads={self.heads}{maps})"
+
+
+def _maps_of_heads(maps: Maps | Sequence[Maps], heads: int) -> nn.ModuleList:
+    given = list(maps)
+    tuples = [tuple(given)] if given and all(isinstance(m, nn.Module) for m in given) else given
+    wrong = len(tuples) != heads or any(
+        isinstance(t, nn.Module) or len(t) != 4 or not all(isinstance(m, nn.Module) for m in t) for t in tuples
+    )
+    if wrong:
+        raise OptionError(
+            "maps to be a tuple of four modules (m1, m2, m3, m4)" + (f" for each of {heads} heads" * (heads > 1)),
+            f"{len(tuples)} entries: {given!r}",
+            "wrap plain functions in a module; with several heads pass a list of one tuple per head",
+        )
+    return nn.ModuleList(nn.ModuleList(t) for t in tuples)
+
+
+def _as_head(out: Tensor, number: int, x: Tensor) -> Tensor:
+    if not isinstance(out, Tensor) or out.dim() != 2 or out.size(0) != x.size(0):
+        got = f"shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+        raise ShapeError(f"m{number} to return a matrix of {x.size(0)} rows", got, "map each node's features by itself")
+    return out.unsqueeze(1)
+
+
+def _check_shared_width(u: Tensor, v: Tensor) -> None:
+    if u.size(-1) != v.size(-1):
+        raise ShapeError(
+            "m1 and m2 to return matrices of one width",
+            f"{u.size(-1)} and {v.size(-1)} columns",
+            "give m1 and m2 the same number of outputs (the rank); m3 and m4 may have others",
+        )

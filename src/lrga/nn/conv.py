@@ -1,0 +1,196 @@
+"""Any PyG convolution with low-rank global attention beside it (the paper's equation 1)."""
+
+import inspect
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
+
+from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.kernels.checks import check_count, check_features
+from lrga.kernels.segments import Segments
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.probe import output_width
+
+
+class LRGAConv(nn.Module):
+    r"""A graph convolution that also sees the whole graph.
+
+    .. math::
+        X' = \mathrm{norm}(\mathrm{act}(m_5([X, \, \mathrm{LRGA}(X), \, \mathrm{conv}(X)])))
+
+    with :math:`m_5` a linear map to ``out_channels``, activation before normalisation as the authors released it.
+
+    Args:
+        conv: Any PyG convolution, called as ``conv(x, edge_index, …)``. It may return the node features or a tuple that
+            begins with them (edge features, attention weights); the rest of the tuple is passed on unchanged.
+        in_channels: Width of x, or ``-1`` to take it from the first call.
+        out_channels: Width of the result.
+        rank: The paper's κ. Rank 0 leaves the attention out: ``norm(act(m5([x, conv(x)])))``.
+        heads: Heads of the attention.
+        skip: Whether x itself is among the inputs of :math:`m_5`.
+        dropout: Dropout on the attention's output.
+        norm: A normalisation's name as PyG resolves it, a module, or ``None``.
+        act: An activation's name as PyG resolves it, a module or function, or ``None``.
+        backend: See :class:`LowRankGlobalAttention`.
+
+    The convolution's output width is measured on a two-node graph; where that needs arguments only the model knows,
+    :math:`m_5` takes its width at the first call, as PyG's lazy layers do.
+
+    Under neighbour sampling the attention is over the sampled nodes: an estimate of the attention over the whole graph
+    whose context is summed over a sample (biased towards the seeds' surroundings) instead of all nodes.
+
+    Shapes:
+        - x: ``[N, in_channels]``; result: ``[N, out_channels]``
+
+    Example:
+        >>> import torch, lrga
+        >>> from torch_geometric.nn import GATConv
+        >>> layer = lrga.LRGAConv(GATConv(16, 8, heads=4), 16, 32, rank=10)
+        >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> layer(torch.randn(4, 16), edge_index, batch=torch.tensor([0, 0, 1, 1])).shape
+        torch.Size([4, 32])
+    """
+
+    def __init__(
+        self,
+        conv: nn.Module,
+        in_channels: int,
+        out_channels: int,
+        rank: int,
+        *,
+        heads: int = 1,
+        skip: bool = True,
+        dropout: float = 0.0,
+        norm: str | nn.Module | None = "batch_norm",
+        act: Any = "relu",
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        if not isinstance(conv, nn.Module):
+            raise DTypeError("conv to be a module", type(conv).__name__, "pass an instance, e.g. GCNConv(16, 16)")
+        check_count("out_channels", out_channels, minimum=1)
+        self._build(conv, in_channels, out_channels, rank, heads, skip, dropout, norm, act, backend)
+
+    def _build(
+        self,
+        conv: nn.Module,
+        in_channels: int,
+        out_channels: int | None,
+        rank: int,
+        heads: int,
+        skip: bool,
+        dropout: float,
+        norm: str | nn.Module | None,
+        act: Any,
+        backend: str,
+    ) -> None:
+        self.conv = conv
+        self.attention = LowRankGlobalAttention(in_channels, rank, heads=heads, dropout=dropout, backend=backend)
+        self.in_channels, self.rank, self.heads, self.skip = in_channels, rank, heads, bool(skip)
+        local = output_width(conv, in_channels)
+        self.out_channels = local if out_channels is None else out_channels
+        width = None if local is None else (in_channels if skip else 0) + heads * 2 * rank + local
+        self.mix = _linear(width, self.out_channels)
+        self.act = activation_resolver(act) if act is not None else None
+        self.norm = _normalization(norm, self.out_channels)
+        self._norm_takes_batch = _takes_batch(self.norm)
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew, those of the wrapped convolution too."""
+        for module in (self.conv, self.attention, self.mix, self.norm):
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        *args: Any,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Runs the convolution and the attention and mixes them.
+
+        Args:
+            x: Node features.
+            edge_index: Edges as the convolution takes them: a tensor, ``EdgeIndex`` or sparse tensor.
+            *args: Further arguments of the convolution (edge weights or features, …).
+            batch: Graph of each node; ``None`` is one graph.
+            num_graphs: Number of graphs, if known.
+            **kwargs: Further arguments of the convolution.
+        """
+        self._check_input(x)
+        if not isinstance(batch, Segments):
+            batch = Segments.from_batch(batch, x.size(0), num_graphs)
+        return self._combine(x, self.conv(x, edge_index, *args, **kwargs), batch)
+
+    def _check_input(self, x: Any) -> None:
+        if isinstance(x, tuple | list | dict):
+            raise UnsupportedError(
+                "node features as one tensor",
+                f"a {type(x).__name__}, as for bipartite or heterogeneous graphs",
+                "wrap only convolutions between nodes of one kind; global attention over two node sets is not defined",
+            )
+        check_features("x", x, self.in_channels if self.in_channels >= 0 else None)
+
+    def _combine(self, x: Tensor, local: Any, segments: Segments) -> Any:
+        local, *rest = local if isinstance(local, tuple | list) else (local,)
+        if not isinstance(local, Tensor) or local.dim() != 2 or local.size(0) != x.size(0):
+            got = f"shape {list(local.shape)}" if isinstance(local, Tensor) else type(local).__name__
+            raise ShapeError(
+                f"{type(self.conv).__name__} to return features [{x.size(0)}, …], one row per node",
+                got,
+                "augment only layers that keep the nodes",
+            )
+        attended = self.attention(x, segments)
+        parts = [x, attended, local] if self.skip else [attended, local]
+        out = self._mix(torch.cat(parts, dim=-1), local)
+        if self.act is not None:
+            out = self.act(out)
+        if self.norm is not None:
+            out = self.norm(out, segments.batch) if self._norm_takes_batch else self.norm(out)
+        return (out, *rest) if rest else out
+
+    def _mix(self, features: Tensor, local: Tensor) -> Tensor:
+        if isinstance(self.mix, nn.LazyLinear):
+            if self.out_channels is None:
+                self.out_channels = self.mix.out_features = local.size(-1)
+        elif features.size(-1) != self.mix.in_features:
+            known = self.mix.in_features - (features.size(-1) - local.size(-1))
+            raise ShapeError(
+                f"{type(self.conv).__name__} to return {known} columns, as when this layer was made",
+                f"{local.size(-1)} columns",
+                "make a new LRGAConv after changing the convolution",
+            )
+        return self.mix(features)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.conv}, {self.in_channels}, {self.out_channels}, rank={self.rank}, "
+            f"heads={self.heads})"
+        )
+
+
+def _linear(in_channels: int | None, out_channels: int | None) -> nn.Linear:
+    """``nn.Linear``, one that takes its missing widths at the first call where they are not known."""
+    if in_channels is not None and out_channels is not None:
+        return nn.Linear(in_channels, out_channels)
+    with warnings.catch_warnings():  # torch warns that lazy modules are new; PyG has relied on them for years
+        warnings.filterwarnings("ignore", message="Lazy modules are a new feature")
+        return nn.LazyLinear(out_channels or 0)
+
+
+def _normalization(norm: str | nn.Module | None, channels: int | None) -> nn.Module | None:
+    if norm is None or isinstance(norm, nn.Module):
+        return norm
+    if channels is None:
+        raise OptionError("norm=None where the width is not known yet", repr(norm), "pass a module or norm=None")
+    return normalization_resolver(norm, channels)
+
+
+def _takes_batch(norm: nn.Module | None) -> bool:
+    return norm is not None and "batch" in inspect.signature(norm.forward).parameters

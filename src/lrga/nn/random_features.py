@@ -1,0 +1,192 @@
+"""Random Graph Neural Networks: models whose node features are, or are joined by, random ones (the paper's RGNN)."""
+
+import copy
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+from torch_geometric.data import Data
+
+from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.kernels.checks import check_choice, check_count
+
+Sampler = Callable[..., Tensor]
+MODES = ("concat", "replace")
+_HELD_BLOCK = 4096  # rows of held features drawn at once
+
+
+def normal(num_nodes: int, channels: int, **factory: Any) -> Tensor:
+    """Normal with mean 0 and variance 1 / channels, as in the paper's experiment."""
+    return torch.randn(num_nodes, channels, **factory) / math.sqrt(channels)
+
+
+def uniform(num_nodes: int, channels: int, **factory: Any) -> Tensor:
+    """Uniform with mean 0 and variance 1 / channels; bounded, as Proposition 1 asks."""
+    return (2 * torch.rand(num_nodes, channels, **factory) - 1) * math.sqrt(3 / channels)
+
+
+def rademacher(num_nodes: int, channels: int, **factory: Any) -> Tensor:
+    """±1 / √channels with equal chance: mean 0, variance 1 / channels, bounded."""
+    signs = torch.randint(0, 2, (num_nodes, channels), **factory)
+    return (2 * signs - 1) / math.sqrt(channels)
+
+
+DISTRIBUTIONS: dict[str, Sampler] = {"normal": normal, "uniform": uniform, "rademacher": rademacher}
+
+
+class RandomFeatures(nn.Module):
+    r"""Gives a model random node features :math:`[X, R]`, drawn anew at every forward pass (the paper's RGNN).
+
+    Args:
+        model: Called as ``model(x, …)`` or ``model(data, …)`` with a PyG ``Data`` or ``Batch``.
+        channels: Number of random columns, the paper's d.
+        distribution: ``"normal"``, ``"uniform"`` or ``"rademacher"``, each of mean 0 and variance 1/d, or a function
+            ``sampler(num_nodes, channels, *, generator, dtype, device)``, of whose keywords it may leave out any.
+        mode: ``"concat"`` appends the random columns to x; ``"replace"`` puts them in its place.
+        samples: In evaluation the model's output is averaged over this many draws: an estimate of its expectation,
+            which is equivariant where a single draw is not.
+        resample: ``False`` holds the features: node j of every graph has the same ones at every pass. They follow from
+            a seed that is drawn once and saved with the weights.
+        generator: Source of randomness, for reproducible draws; PyTorch's own by default.
+
+    Example:
+        >>> import torch, lrga
+        >>> from torch_geometric.nn import GCN
+        >>> model = lrga.RandomFeatures(GCN(16 + 8, 32, num_layers=2, out_channels=4), channels=8, samples=10)
+        >>> model(torch.randn(3, 16), torch.tensor([[0, 1], [1, 2]])).shape
+        torch.Size([3, 4])
+    """
+
+    held_seed: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        channels: int,
+        *,
+        distribution: str | Sampler = "normal",
+        mode: str = "concat",
+        samples: int = 1,
+        resample: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_count("channels", channels, minimum=1)
+        check_count("samples", samples, minimum=1)
+        check_choice("mode", mode, MODES)
+        if not callable(distribution):
+            check_choice("distribution", distribution, tuple(DISTRIBUTIONS))
+        if not resample and samples > 1:
+            raise OptionError("samples=1 with resample=False", f"samples={samples}", "held features have one draw only")
+        self.model, self.channels, self.distribution, self.mode = model, channels, distribution, mode
+        self.samples, self.resample, self.generator = samples, bool(resample), generator
+        if not resample:
+            self.register_buffer("held_seed", _draw_seed(generator))
+
+    def reset_parameters(self) -> None:
+        """Draws the model's parameters anew, and the seed of held features."""
+        if hasattr(self.model, "reset_parameters"):
+            self.model.reset_parameters()
+        if not self.resample:
+            self.held_seed.copy_(_draw_seed(self.generator))
+
+    def forward(self, x: Tensor | Data, *args: Any, **kwargs: Any) -> Any:
+        """Calls the model with random features; all further arguments go to it unchanged."""
+        draws = 1 if self.training else self.samples
+        total = self.model(self._randomized(x, kwargs), *args, **kwargs)
+        for _ in range(draws - 1):
+            more = self.model(self._randomized(x, kwargs), *args, **kwargs)
+            total = _sum_of(total, more)
+        return total if draws == 1 else tree_map(lambda t: t / draws if _is_averaged(t) else t, total)
+
+    def _randomized(self, x: Tensor | Data, kwargs: dict[str, Any]) -> Tensor | Data:
+        if isinstance(x, Data):
+            reference = x.x if x.x is not None else x.edge_index
+            data = copy.copy(x)
+            data.x = self._features(x.x, int(x.num_nodes or 0), reference.device, x.batch)
+            return data
+        if not isinstance(x, Tensor):
+            raise DTypeError("x as a tensor or a PyG Data", type(x).__name__, "pass node features [N, D] or data")
+        return self._features(x, x.size(0), x.device, kwargs.get("batch"))
+
+    def _features(self, x: Tensor | None, num_nodes: int, device: torch.device, batch: Tensor | None) -> Tensor:
+        floating = x is not None and x.is_floating_point()
+        dtype = x.dtype if x is not None and floating else torch.get_default_dtype()
+        draw = self._draw if self.resample else self._held
+        features = draw(num_nodes, device, dtype, batch)
+        if self.mode == "replace" or x is None:
+            return features
+        if not floating or x.dim() != 2:
+            raise DTypeError(
+                "floating-point features [N, D] to concatenate to",
+                f"{x.dtype} of shape {list(x.shape)}",
+                "embed categories first, or use mode='replace'",
+            )
+        return torch.cat([x, features], dim=-1)
+
+    def _draw(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
+        del batch  # every node of every graph has features of its own
+        source = device if self.generator is None else self.generator.device
+        return self._sample(num_nodes, self.generator, source).to(device, dtype)
+
+    def _held(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
+        """Row j of a table for node j of each graph; the table is drawn block after block from the seed."""
+        position = torch.arange(num_nodes, device=device) if batch is None else _position_in_graph(batch)
+        rows = int(position.max()) + 1 if num_nodes else 0
+        generator, blocks = torch.Generator(), []
+        for block in range(math.ceil(rows / _HELD_BLOCK)):
+            generator.manual_seed(int(self.held_seed) + block)
+            blocks.append(self._sample(_HELD_BLOCK, generator, torch.device("cpu")))
+        table = torch.cat(blocks) if blocks else torch.empty(0, self.channels)
+        return table.to(device, dtype).index_select(0, position)
+
+    def _sample(self, num_nodes: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
+        sampler = DISTRIBUTIONS[self.distribution] if isinstance(self.distribution, str) else self.distribution
+        options = {"generator": generator, "dtype": torch.get_default_dtype(), "device": device}
+        drawn = sampler(num_nodes, self.channels, **_accepted(sampler, options))
+        if not isinstance(drawn, Tensor) or tuple(drawn.shape) != (num_nodes, self.channels):
+            got = f"shape {list(drawn.shape)}" if isinstance(drawn, Tensor) else type(drawn).__name__
+            raise ShapeError(
+                f"the sampler to return features [{num_nodes}, {self.channels}]", got, "return one row per node"
+            )
+        return drawn
+
+    def extra_repr(self) -> str:
+        return f"channels={self.channels}, mode={self.mode!r}, samples={self.samples}, resample={self.resample}"
+
+
+def _accepted(sampler: Sampler, options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that the sampler takes, all where it does not say."""
+    try:
+        parameters = inspect.signature(sampler).parameters
+    except ValueError:  # a built-in such as torch.randn
+        return options
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return options
+    return {name: value for name, value in options.items() if name in parameters}
+
+
+def _draw_seed(generator: torch.Generator | None) -> Tensor:
+    device = "cpu" if generator is None else generator.device
+    return torch.randint(2**31, (), generator=generator, device=device).cpu()
+
+
+def _position_in_graph(batch: Tensor) -> Tensor:
+    """Number of each node within its graph, for batch vectors in any order."""
+    in_order, order = torch.sort(batch, stable=True)
+    count = torch.bincount(batch)
+    first = count.cumsum(0) - count
+    position = torch.arange(batch.size(0), device=batch.device) - first[in_order]
+    return torch.empty_like(position).index_copy(0, order, position)
+
+
+def _is_averaged(value: Any) -> bool:
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _sum_of(total: Any, more: Any) -> Any:
+    return tree_map(lambda a, b: a + b if _is_averaged(a) else a, total, more)
