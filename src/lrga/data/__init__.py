@@ -1,1 +1,8 @@
-"""data"""
+"""Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
+
+from lrga.data.batch import PackedBatch
+from lrga.data.catalog import CATALOG, DatasetFacts, dataset_facts
+from lrga.data.packed import PackedGraphs
+from lrga.data.root import data_root
+
+__all__ = ["CATALOG", "DatasetFacts", "PackedBatch", "PackedGraphs", "data_root", "dataset_facts"]

@@ -1,0 +1,139 @@
+"""Official files: found on disk or downloaded, resumed after an interruption, verified before they get their name."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from dataclasses import asdict, dataclass
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+
+from lrga.data.files import BLOCK, FileFacts, facts_of, verify_file, writable, write_json
+from lrga.data.progress import Progress, silent
+from lrga.errors import ChecksumError, DataMissingError
+from lrga.version import __version__
+
+ATTEMPTS = 4
+TIMEOUT_SECONDS = 30.0
+UNKNOWN = FileFacts()
+RECORD_SUFFIX = ".facts.json"  # size and checksum as first seen, where the publisher states none
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file and where it officially comes from; ``facts`` holds what the publisher states of size and checksum."""
+
+    url: str
+    name: str
+    facts: FileFacts = UNKNOWN
+
+
+def obtain(
+    remote: RemoteFile, folder: Path, *, progress: Progress = silent, download: bool = True, wait: float = 1.0
+) -> Path:
+    """Path of ``remote`` in ``folder``, downloaded if it is not there and checked in any case.
+
+    Where the publisher states no checksum, the one of the first sight is recorded beside the file and holds from then
+    on. A download that breaks off is retried and resumed; the bytes so far stay in a ``.part`` file that nobody reads
+    as data.
+
+    Args:
+        remote: The file.
+        folder: Where it lies or shall lie.
+        progress: Is told of the bytes.
+        download: ``False`` never touches the network.
+        wait: Seconds before the first retry; doubled for each further one.
+    """
+    path = folder / remote.name
+    record = path.with_name(path.name + RECORD_SUFFIX)
+    remedy = f"delete {path} (and {record.name} beside it) and start again, or put a sound copy of {remote.url} there"
+    if not path.exists():
+        if not download:
+            raise _missing(remote, path, "no such file, and downloading is off")
+        _download(remote, path, progress=progress, wait=wait)
+    verify_file(path, remote.facts, remedy=remedy)
+    if record.is_file():
+        verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
+    else:
+        write_json(record, asdict(facts_of(path)) | {"url": remote.url})
+    return path
+
+
+def _read_record(record: Path, *, remedy: str) -> FileFacts:
+    try:
+        value = json.loads(record.read_bytes())
+        return FileFacts(int(value["size"]), str(value["sha256"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ChecksumError(f"size and sha256 in {record}", f"a damaged file ({error})", remedy) from error
+
+
+def _download(remote: RemoteFile, path: Path, *, progress: Progress, wait: float) -> None:
+    part = path.with_name(path.name + ".part")
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(ATTEMPTS):
+        try:
+            _fetch(remote, part, progress=progress)
+            break
+        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            permanent = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500 and error.code != 416
+            if permanent or attempt == ATTEMPTS - 1:
+                raise _missing(remote, path, f"no such file, and downloading it failed ({error})") from error
+            time.sleep(wait * 2**attempt)
+    try:
+        verify_file(part, remote.facts, remedy=f"try again; if it happens again, {remote.url} has changed")
+    except ChecksumError:
+        _forget(part)
+        raise
+    with writable(path):
+        part.replace(path)
+        _forget(part)
+
+
+def _fetch(remote: RemoteFile, part: Path, *, progress: Progress) -> None:
+    """Appends to ``part`` what it lacks, or starts afresh where the server's file is not the one begun with."""
+    validator_file = part.with_name(part.name + ".validator")
+    headers = {"User-Agent": f"lrga/{__version__}", "Accept-Encoding": "identity"}
+    have = part.stat().st_size if part.is_file() else 0
+    if have and validator_file.is_file():
+        # If-Range: the server sends the rest only if the file is still the one of this validator.
+        headers |= {"Range": f"bytes={have}-", "If-Range": validator_file.read_text()}
+    try:
+        response: HTTPResponse = urllib.request.urlopen(
+            urllib.request.Request(remote.url, headers=headers), timeout=TIMEOUT_SECONDS
+        )
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # the part is no prefix of the file
+            _forget(part)
+        raise
+    with response:
+        resumed = response.status == 206
+        have = have if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length is not None else None
+        etag = response.headers.get("ETag")
+        # A weak ETag ("W/…") does not promise equal bytes, so it cannot validate a range.
+        validator = etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
+        with writable(part), open(part, "ab" if resumed else "wb") as file:
+            if validator and not resumed:
+                validator_file.write_text(validator)
+            while block := response.read(BLOCK):
+                file.write(block)
+                have += len(block)
+                progress(f"downloading {remote.name}", have, total)
+    if total is not None and have != total:
+        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
+
+
+def _forget(part: Path) -> None:
+    for path in (part, part.with_name(part.name + ".validator")):
+        path.unlink(missing_ok=True)
+
+
+def _missing(remote: RemoteFile, path: Path, got: str) -> DataMissingError:
+    return DataMissingError(
+        f"the file {path}",
+        got,
+        f"on a machine with a network, download {remote.url} and put it at {path}; "
+        "or build from files you have with --source FOLDER",
+    )

@@ -1,0 +1,120 @@
+"""Files that can be believed: written whole or not at all, and checked by size and checksum before use."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import ChecksumError, DataError, DataMissingError
+
+BLOCK = 1 << 20
+# What the system answers when a file cannot be written; EDQUOT is not there on Windows.
+_REFUSALS = {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO, errno.EFBIG}
+_REFUSALS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Size in bytes and sha256 of a file; ``None`` where it is not known beforehand."""
+
+    size: int | None = None
+    sha256: str | None = None
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Turns the operating system's refusal to write below ``path`` into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        raise DataError(
+            f"to write {path}",
+            f"{error.strerror or error}",
+            "free some space or the permission, or choose another folder with --data-root or LRGA_DATA",
+        ) from error
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path``; it becomes ``path`` only when the block ends without an error.
+
+    A reader therefore sees the old file, the new file or none, never a part of one, whenever the writer is killed.
+
+    Example:
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with atomic_path(folder / "a.txt") as temporary:
+        ...     _ = temporary.write_text("whole")
+        >>> (folder / "a.txt").read_text()
+        'whole'
+    """
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _settle(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _settle(temporary: Path, path: Path) -> None:
+    # mkstemp makes files private; a data set is as readable as anything else the user writes.
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(temporary, 0o666 & ~umask)
+    with open(temporary, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    if os.name == "posix":  # the rename itself must survive a power cut
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes ``content`` to ``path`` atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes ``value`` as JSON to ``path`` atomically."""
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def sha256_of(path: Path) -> str:
+    """Checksum of a file in hexadecimal, read in blocks."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def facts_of(path: Path) -> FileFacts:
+    """Size and checksum of an existing file."""
+    return FileFacts(path.stat().st_size, sha256_of(path))
+
+
+def verify_file(path: Path, facts: FileFacts, *, remedy: str) -> None:
+    """Raises an error that names ``path`` unless it is there with the size and checksum of ``facts``."""
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", remedy)
+    size = path.stat().st_size
+    if facts.size is not None and size != facts.size:
+        what = "truncated" if size < facts.size else "too long"
+        raise ChecksumError(f"{path} of {facts.size:,} bytes", f"{size:,} bytes ({what})", remedy)
+    if facts.sha256 is not None and (found := sha256_of(path)) != facts.sha256:
+        raise ChecksumError(f"{path} with sha256 {facts.sha256}", f"sha256 {found} (corrupted)", remedy)

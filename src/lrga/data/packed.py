@@ -1,0 +1,347 @@
+"""A whole set of graphs as flat tensors on one device: the interface of everything that trains.
+
+Letters: G graphs, N nodes and E edges of the whole set.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from lrga.data.batch import PackedBatch
+from lrga.data.columns import Column, Rows, narrow, pointer, spans, take
+from lrga.data.order import order_by
+from lrga.errors import BatchError, DTypeError, OptionError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Index = int | slice | range | Sequence[int] | Tensor
+
+
+class PackedGraphs:
+    """Many graphs in few tensors, edges sorted by destination, integers in the smallest type that holds them.
+
+    Make one with :meth:`from_data_list` (PyG ``Data`` objects) or :meth:`from_arrays` (concatenated arrays); both keep
+    dtype, order of the edges and further attributes, so that :meth:`to_data_list` gives back what came.
+
+    Attributes:
+        node_ptr: [G + 1] int64, nodes of graph g are ``node_ptr[g]:node_ptr[g + 1]``.
+        edge_ptr: [G + 1] int64, likewise the edges.
+        source: [E] source of each edge, counted inside its graph, in a small integer type.
+        in_degree: [N] number of edges that end at each node; with the sorting this is the target of every edge.
+        edge_order: [E] place of each edge in its graph's original order, or ``None`` where nothing was moved.
+        columns: Name → :class:`~lrga.data.columns.Column` for every tensor attribute (``x``, ``edge_attr``, ``y``, …).
+        objects: Name → one Python value for each graph.
+        y_level: ``"node"``, ``"edge"`` or ``"graph"``; ``None`` without ``y``.
+        meta: Facts about the set, JSON values.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> graphs = PackedGraphs.from_data_list([Data(x=torch.ones(2, 3), edge_index=path) for _ in range(4)])
+        >>> batch = graphs.batch([2, 0])
+        >>> batch.num_graphs, batch.edge_index.tolist()
+        (2, [[1, 0, 3, 2], [0, 1, 2, 3]])
+    """
+
+    def __init__(
+        self,
+        *,
+        node_ptr: Tensor,
+        edge_ptr: Tensor,
+        source: Tensor,
+        in_degree: Tensor,
+        edge_order: Tensor | None = None,
+        columns: Mapping[str, Column] | None = None,
+        objects: Mapping[str, list[Any]] | None = None,
+        y_level: str | None = None,
+        edge_dtype: torch.dtype | None = torch.int64,
+        explicit_num_nodes: bool = False,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.node_ptr, self.edge_ptr = node_ptr, edge_ptr
+        self.source, self.in_degree, self.edge_order = source, in_degree, edge_order
+        self.columns, self.objects = dict(columns or {}), dict(objects or {})
+        self.y_level, self.meta = y_level, dict(meta or {})
+        self.edge_dtype, self.explicit_num_nodes = edge_dtype, explicit_num_nodes
+        # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
+        self._host_node_ptr, self._host_edge_ptr = node_ptr.cpu(), edge_ptr.cpu()
+        self._transposed: tuple[Tensor, Tensor] | None = None
+
+    @classmethod
+    def from_data_list(cls, graphs: Sequence["Data"], *, y_level: str | None = None) -> "PackedGraphs":
+        """Packs PyG graphs; see :func:`lrga.data.convert.pack_data_list`."""
+        from lrga.data.convert import pack_data_list
+
+        return pack_data_list(graphs, y_level=y_level)
+
+    @classmethod
+    def from_arrays(cls, **arrays: Any) -> "PackedGraphs":
+        """Packs concatenated arrays; see :func:`lrga.data.arrays.pack_arrays` for the arguments."""
+        from lrga.data.arrays import pack_arrays
+
+        return pack_arrays(**arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "PackedGraphs":
+        """Reads what :meth:`save` wrote."""
+        from lrga.data.storage import load_packed
+
+        return load_packed(Path(path))
+
+    def save(self, path: str | Path) -> None:
+        """Writes one ``safetensors`` file, atomically; equal sets give equal bytes."""
+        from lrga.data.storage import save_packed
+
+        save_packed(self, Path(path))
+
+    def to_data_list(self) -> list["Data"]:
+        """One PyG ``Data`` for each graph."""
+        from lrga.data.convert import unpack_data_list
+
+        return unpack_data_list(self)
+
+    def __len__(self) -> int:
+        return self.node_ptr.numel() - 1
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name}={column.level}" for name, column in self.columns.items())
+        return (
+            f"PackedGraphs({len(self):,} graphs, {self.num_nodes:,} nodes, {self.num_edges:,} edges, {names}, "
+            f"device={self.device})"
+        )
+
+    def __iter__(self) -> Iterator["Data"]:
+        return iter(self.to_data_list())
+
+    def __getitem__(self, index: Index) -> Any:
+        """A PyG ``Data`` for an integer, a :class:`PackedGraphs` for anything that chooses several graphs."""
+        if isinstance(index, int) and not isinstance(index, bool):
+            chosen = self.subset([index])
+            return chosen.to_data_list()[0]
+        return self.subset(index)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.node_ptr.device
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs."""
+        return len(self)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all graphs."""
+        return int(self._host_node_ptr[-1])
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges of all graphs."""
+        return int(self._host_edge_ptr[-1])
+
+    @property
+    def nodes_per_graph(self) -> Tensor:
+        """[G] on the CPU."""
+        return self._host_node_ptr.diff()
+
+    @property
+    def edges_per_graph(self) -> Tensor:
+        """[G] on the CPU."""
+        return self._host_edge_ptr.diff()
+
+    def attribute(self, name: str) -> Tensor | None:
+        """All rows of an attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none."""
+        column = self.columns.get(name)
+        return None if column is None else column.values.to(column.dtype)
+
+    @property
+    def x(self) -> Tensor | None:
+        """[N, …] node features of the whole set."""
+        return self.attribute("x")
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        """[E, …] edge features of the whole set, edges sorted by destination."""
+        return self.attribute("edge_attr")
+
+    @property
+    def y(self) -> Tensor | None:
+        """Targets of the whole set, one row for each node, edge (sorted by destination) or graph."""
+        return self.attribute("y")
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E] int64, all graphs side by side, sorted by destination. Built when asked for: large on large sets."""
+        return self.batch(slice(None)).edge_index
+
+    @property
+    def statistics(self) -> dict[str, float | int]:
+        """Numbers of graphs, nodes and directed edges: sum, mean, least and greatest."""
+        result: dict[str, float | int] = {"graphs": len(self)}
+        for name, counts in (("nodes", self.nodes_per_graph), ("edges", self.edges_per_graph)):
+            empty = counts.numel() == 0
+            result[name] = int(counts.sum())
+            result[f"mean_{name}"] = 0.0 if empty else float(counts.double().mean())
+            result[f"min_{name}"] = 0 if empty else int(counts.min())
+            result[f"max_{name}"] = 0 if empty else int(counts.max())
+        return result
+
+    def to(self, device: str | torch.device) -> "PackedGraphs":
+        """The set on ``device``; itself where it already lies there."""
+        target = torch.empty(0, device=device).device
+        if target == self.device:
+            return self
+        moved = self._with(
+            node_ptr=self.node_ptr.to(target),
+            edge_ptr=self.edge_ptr.to(target),
+            source=self.source.to(target),
+            in_degree=self.in_degree.to(target),
+            edge_order=None if self.edge_order is None else self.edge_order.to(target),
+            columns={name: column.to(target) for name, column in self.columns.items()},
+            objects=self.objects,
+        )
+        if self._transposed is not None:
+            moved._transposed = (self._transposed[0].to(target), self._transposed[1].to(target))
+        return moved
+
+    def batch(self, index: Index) -> PackedBatch:
+        """Those graphs side by side, in that order."""
+        host = self._positions(index)
+        if isinstance(host, slice):
+            return PackedBatch.of(self, host, None)
+        return PackedBatch.of(self, host, host.to(self.device, non_blocking=True))
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        generator: torch.Generator | None = None,
+        drop_last: bool = False,
+    ) -> Iterator[PackedBatch]:
+        """All graphs, ``batch_size`` at a time.
+
+        Args:
+            batch_size: Graphs in a batch; the last may have fewer.
+            shuffle: A new random order each time.
+            generator: Makes that order reproducible; it may live on any device.
+            drop_last: Leaves out a last batch with fewer graphs.
+        """
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise OptionError("batch_size, an integer of at least 1", repr(batch_size), "pass for example 128")
+        stop = len(self) - len(self) % batch_size if drop_last else len(self)
+        return self._batches(batch_size, stop, self._shuffled(generator) if shuffle else None)
+
+    def _batches(self, batch_size: int, stop: int, order: Tensor | None) -> Iterator[PackedBatch]:
+        on_device = None if order is None else order.to(self.device, non_blocking=True)
+        for begin in range(0, stop, batch_size):
+            chosen = slice(begin, min(begin + batch_size, stop))
+            if order is None or on_device is None:
+                yield PackedBatch.of(self, chosen, None)
+            else:
+                yield PackedBatch.of(self, order[chosen], on_device[chosen])
+
+    def _shuffled(self, generator: torch.Generator | None) -> Tensor:
+        device = "cpu" if generator is None else generator.device
+        return torch.randperm(len(self), generator=generator, device=device).cpu()
+
+    def subset(self, index: Index) -> "PackedGraphs":
+        """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
+        host = self._positions(index)
+        graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
+        nodes, node_ptr = self.rows(self.node_ptr, graphs)
+        edges, edge_ptr = self.rows(self.edge_ptr, graphs)
+        columns = {}
+        for name, column in self.columns.items():
+            if column.ptr is not None:
+                rows, ptr = self.rows(column.ptr, graphs)
+                columns[name] = replace(column, values=take(column.values, rows), ptr=ptr)
+            else:
+                rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
+                columns[name] = replace(column, values=take(column.values, rows))
+        chosen = range(len(self))[host] if isinstance(host, slice) else host.tolist()
+        result = self._with(
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
+            source=take(self.source, edges),
+            in_degree=take(self.in_degree, nodes),
+            edge_order=None if self.edge_order is None else take(self.edge_order, edges),
+            columns=columns,
+            objects={name: [values[g] for g in chosen] for name, values in self.objects.items()},
+        )
+        if self._transposed is not None:
+            result._transposed = (take(self._transposed[0], edges), take(self._transposed[1], nodes))
+        return result
+
+    def rows(self, ptr: Tensor, graphs: Rows) -> tuple[Rows, Tensor]:
+        """Rows of ``graphs`` in an attribute whose segments ``ptr`` [G + 1] gives, and the pointer of the result."""
+        if isinstance(graphs, slice):
+            begin, end = graphs.start, graphs.stop
+            return slice(int(ptr[begin]), int(ptr[end])), ptr[begin : end + 1] - ptr[begin]
+        starts = ptr[graphs]
+        counts = ptr[graphs + 1] - starts
+        new_ptr = pointer(counts)
+        return spans(starts, counts, new_ptr[:-1], int(new_ptr[-1]), int(ptr[-1])), new_ptr
+
+    @property
+    def transposed(self) -> tuple[Tensor, Tensor]:
+        """(order [E], out_degree [N]): the edges of each graph by source, computed once and kept.
+
+        ``order`` counts inside the graph: its k-th entry is the (destination-sorted) edge that comes k-th when the
+        graph's edges are sorted by source, stably.
+        """
+        if self._transposed is None:
+            order, degree = order_by(self.source, self.edge_ptr, self.node_ptr)
+            self._transposed = (narrow(order), narrow(degree))
+        return self._transposed
+
+    def _with(self, **tensors: Any) -> "PackedGraphs":
+        return PackedGraphs(
+            **tensors,
+            y_level=self.y_level,
+            edge_dtype=self.edge_dtype,
+            explicit_num_nodes=self.explicit_num_nodes,
+            meta=self.meta,
+        )
+
+    def _positions(self, index: Index) -> slice | Tensor:
+        """``index`` as a forward slice with step 1, or as non-negative positions on the CPU."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return slice(start, max(start, stop))
+            index = range(start, stop, step)
+        if isinstance(index, int):
+            index = [index]
+        positions = torch.as_tensor(index if isinstance(index, Tensor) else list(index)).cpu()
+        if positions.dtype == torch.bool:
+            if positions.shape != (len(self),):
+                raise BatchError(
+                    f"a mask with one entry for each of {len(self):,} graphs",
+                    f"shape {list(positions.shape)}",
+                    "pass such a mask, or the positions of the graphs",
+                )
+            return positions.nonzero().flatten()
+        if positions.numel() == 0:
+            return positions.long().flatten()
+        if positions.is_floating_point() or positions.is_complex() or positions.dim() != 1:
+            raise DTypeError(
+                "positions of graphs, a list or a vector of integers",
+                f"{positions.dtype} of shape {list(positions.shape)}",
+                "pass for example torch.tensor([0, 5, 2])",
+            )
+        positions = positions.long()
+        bad = (positions < -len(self)) | (positions >= len(self))
+        if bad.any():
+            raise BatchError(
+                f"positions of graphs from {-len(self)} to {len(self) - 1}",
+                f"{int(positions[bad][0])}",
+                "leave out what is not there",
+            )
+        return torch.where(positions < 0, positions + len(self), positions)
