@@ -16,7 +16,7 @@ from lrga.errors import BatchError, DeviceError, DTypeError, NonFiniteError, Opt
 _enabled = os.environ.get("LRGA_CHECK", "0") not in ("", "0", "false")
 
 
-class checking:  # noqa: N801 - used like torch.no_grad and torch.set_grad_enabled
+class checking:
     """Switches thorough checking of values on or off, for good or as a context manager.
 
     Off by default (or on through the environment variable ``LRGA_CHECK=1``). While on, features are searched for NaN

@@ -32,11 +32,11 @@ def dense_attention(
     attended = (scores @ z).transpose(0, 1)  # [N, H, Z]
     if normalize == "graph":
         index = segments.batch if segments.batch is not None else row_sums.new_zeros(segments.num_nodes).long()
-        eta = row_sums.new_zeros(segments.num_graphs, row_sums.size(1)).index_add(0, index, row_sums)
-        eta = eta / segments.sizes(eta)  # the mean row sum of the graph's matrix
+        eta = row_sums.new_zeros(segments.num_graphs, row_sums.size(1)).index_add(0, index, row_sums).transpose(0, 1)
+        eta = eta / segments.sizes(eta)  # [H, G], the mean row sum of the graph's matrix
         attended = segments.to_nodes(inverse(eta, eps, dtype)).unsqueeze(-1) * attended
     elif normalize == "row":
-        attended = inverse(row_sums, eps, dtype).unsqueeze(-1) * attended
+        attended = guarded_inverse(row_sums, eps).unsqueeze(-1) * attended
     return attended.to(dtype)
 
 
@@ -45,14 +45,14 @@ def segmented_attention(
 ) -> Tensor:
     """The same in O(N K) memory and O(N K²) time. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
     dtype = u.dtype
-    u, v, z = (segments.pack(_accumulable(t)) for t in (u, v, z))  # [M, H, C, K]
-    context = segments.total(v.transpose(-1, -2) @ z)  # [G, H, K, Z]
+    u, v, z = (segments.pack(_accumulable(t)) for t in (u, v, z))  # [H, M, C, K]
+    context = segments.total(v.transpose(-1, -2) @ z)  # [H, G, K, Z]
     if normalize == "graph":
         scale = inverse(eta_of_graphs(u, v, segments), eps, dtype)
         context = scale[:, :, None, None] * context
-    attended = u @ segments.to_chunks(context)  # [M, H, C, Z]
+    attended = u @ segments.to_chunks(context)  # [H, M, C, Z]
     if normalize == "row":
-        attended = inverse(row_sums_of_chunks(u, v, segments), eps, dtype) * attended
+        attended = guarded_inverse(row_sums_of_chunks(u, v, segments), eps) * attended
     return segments.unpack(attended).to(dtype)
 
 
@@ -66,19 +66,19 @@ def attention_factors(
     if normalize == "graph":
         scale = segments.to_nodes(inverse(eta_of_graphs(packed_u, packed_v, segments), eps, u.dtype)).unsqueeze(-1)
     else:
-        scale = segments.unpack(inverse(row_sums_of_chunks(packed_u, packed_v, segments), eps, u.dtype))
+        scale = segments.unpack(guarded_inverse(row_sums_of_chunks(packed_u, packed_v, segments), eps))
     return (scale * _accumulable(u)).to(u.dtype), v
 
 
 def eta_of_graphs(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
-    """η of each graph and head, ``[G, H]``, from chunks ``[M, H, C, K]``."""
-    u_sum, v_sum = segments.total(u.sum(-2)), segments.total(v.sum(-2))  # [G, H, K]
+    """η of each head and graph, ``[H, G]``, from chunks ``[H, M, C, K]``."""
+    u_sum, v_sum = segments.total(u.sum(-2)), segments.total(v.sum(-2))  # [H, G, K]
     return (u_sum * v_sum).sum(-1) / segments.sizes(u_sum)
 
 
 def row_sums_of_chunks(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
-    """Row sums of U Vᵀ, ``[M, H, C, 1]``, from chunks ``[M, H, C, K]``."""
-    v_sum = segments.to_chunks(segments.total(v.sum(-2)))  # [M, H, K]
+    """Row sums of U Vᵀ, ``[H, M, C, 1]``, from chunks ``[H, M, C, K]``."""
+    v_sum = segments.to_chunks(segments.total(v.sum(-2)))  # [H, M, K]
     return u @ v_sum.unsqueeze(-1)
 
 
@@ -90,6 +90,12 @@ def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
     """
     result = 1 / torch.where(divisor < 0, divisor - eps, divisor + eps)
     return torch.where(divisor == 0, 0.0, result) if dtype == torch.float16 else result
+
+
+def guarded_inverse(divisor: Tensor, eps: float) -> Tensor:
+    """1 / divisor, and 0 where the divisor is nearer to zero than eps: a row that attends to nothing stays zero."""
+    usable = divisor.abs() > eps
+    return torch.where(usable, 1 / torch.where(usable, divisor, 1.0), 0.0)
 
 
 def _accumulable(t: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Which node belongs to which graph, laid out so that ragged graphs meet dense matrix products.
 
-Every graph is cut into chunks of C rows. All chunks of all graphs form one tensor ``[M, C, …]`` on which batched matrix
-products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which hold
+Every graph is cut into chunks of C rows. All chunks of all graphs form one tensor ``[H, M, C, K]`` on which batched
+matrix products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which hold
 zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
 
 Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
@@ -50,7 +50,9 @@ class Segments:
         if batch is None:
             if num_graphs not in (None, 1):
                 raise BatchError(
-                    f"a batch vector beside num_graphs={num_graphs}", "batch=None, which is one graph", "pass data.batch"
+                    f"a batch vector beside num_graphs={num_graphs}",
+                    "batch=None, which is one graph",
+                    "pass data.batch",
                 )
             return Segments(num_nodes, 1)
         check_batch(batch, num_nodes, num_graphs)
@@ -66,42 +68,47 @@ class Segments:
         return self.slot is None
 
     def pack(self, rows: Tensor) -> Tensor:
-        """``[N, H, K]`` to chunks ``[M, H, C, K]``; unused rows are zero."""
+        """``[N, H, K]`` to chunks ``[H, M, C, K]``; unused rows are zero."""
         if self.slot is None or self.graph_of_chunk is None:
-            return rows.transpose(0, 1).unsqueeze(0)
-        chunks = self.graph_of_chunk.size(0)
-        packed = rows.new_zeros(chunks * self.chunk, *rows.shape[1:]).index_copy(0, self.slot, rows)
-        return packed.view(chunks, self.chunk, *rows.shape[1:]).transpose(1, 2)
+            return rows.transpose(0, 1).unsqueeze(1)
+        shape = (self.graph_of_chunk.size(0), self.chunk, *rows.shape[1:])
+        if torch.compiler.is_compiling():  # splitting a symbolic dimension would ask whether it is divisible
+            where = (torch.div(self.slot, self.chunk, rounding_mode="floor"), self.slot % self.chunk)
+            packed = rows.new_zeros(shape).index_put(where, rows)
+        else:
+            packed = rows.new_zeros(shape[0] * shape[1], *shape[2:]).index_copy(0, self.slot, rows).view(shape)
+        return packed.permute(2, 0, 1, 3)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Chunks ``[M, H, C, K]`` to ``[N, H, K]``, the inverse of :meth:`pack`."""
+        """Chunks ``[H, M, C, K]`` to ``[N, H, K]``, the inverse of :meth:`pack`."""
         if self.slot is None:
-            return packed.squeeze(0).transpose(0, 1)
-        return packed.transpose(1, 2).flatten(0, 1).index_select(0, self.slot)
+            return packed.squeeze(1).transpose(0, 1)
+        return packed.permute(1, 2, 0, 3).flatten(0, 1).index_select(0, self.slot)
 
     def total(self, per_chunk: Tensor) -> Tensor:
-        """``[M, …]`` summed over the chunks of each graph, ``[G, …]``."""
+        """``[H, M, …]`` summed over the chunks of each graph, ``[H, G, …]``."""
         if self.graph_of_chunk is None:
             return per_chunk
-        zeros = per_chunk.new_zeros(self.num_graphs, *per_chunk.shape[1:])
-        return zeros.index_add(0, self.graph_of_chunk, per_chunk)
+        zeros = per_chunk.new_zeros(per_chunk.size(0), self.num_graphs, *per_chunk.shape[2:])
+        return zeros.index_add(1, self.graph_of_chunk, per_chunk)
 
     def to_chunks(self, per_graph: Tensor) -> Tensor:
-        """``[G, …]`` repeated for each chunk, ``[M, …]``."""
-        return per_graph if self.graph_of_chunk is None else per_graph.index_select(0, self.graph_of_chunk)
+        """``[H, G, …]`` repeated for each chunk, ``[H, M, …]``."""
+        return per_graph if self.graph_of_chunk is None else per_graph.index_select(1, self.graph_of_chunk)
 
     def to_nodes(self, per_graph: Tensor) -> Tensor:
-        """``[G, …]`` repeated for each node, ``[N, …]``."""
+        """``[H, G]`` repeated for each node, ``[N, H]``."""
+        per_graph = per_graph.transpose(0, 1)
         if self.batch is None:
-            return per_graph.expand(self.num_nodes, *per_graph.shape[1:])
+            return per_graph.expand(self.num_nodes, -1)
         return per_graph.index_select(0, self.batch)
 
     def sizes(self, like: Tensor) -> Tensor | int:
-        """Nodes of each graph, at least one (an empty graph divides by it), as a divisor for ``[G, H]``."""
+        """Nodes of each graph, ``[G]``, at least one (an empty graph divides by it)."""
         if self.counts is None:
             # written so that a compiler with a symbolic size need not ask whether the graph is empty
             return torch.sym_max(self.num_nodes, 1)
-        return self.counts.clamp(min=1).to(like.dtype).unsqueeze(-1)
+        return self.counts.clamp(min=1).to(like.dtype)
 
 
 def _cut_into_chunks(batch: Tensor, num_nodes: int, num_graphs: int) -> Segments:

@@ -1,6 +1,7 @@
 """The Low-Rank Global Attention module of the paper (its equations 2 and 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +37,7 @@ class LowRankGlobalAttention(nn.Module):
             one, ``None`` does neither.
         maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
             tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
-        eps: Added to η, so that η = 0 divides nothing by zero.
+        eps: Added to η, so that η = 0 divides nothing by zero; rows whose sum is below it stay zero under ``"row"``.
         backend: ``"auto"``, ``"segmented"`` or ``"dense"``; all compute the same function with the same parameters.
 
     Shapes:
@@ -72,7 +73,7 @@ class LowRankGlobalAttention(nn.Module):
         check_eps(eps)
         self.in_channels, self.rank, self.heads = in_channels, rank, heads
         self.dropout, self.normalize, self.eps, self.backend = float(dropout), normalize, eps, backend
-        self.maps = None if maps is None else _maps_of_heads(maps, heads)
+        self.maps = None if maps is None else nn.ModuleList(nn.ModuleList(m) for m in _maps_of_heads(maps, heads))
         # One product for all maps of all heads; rows are ordered by head, then m1, m2, m3, m4.
         self.project = Linear(in_channels, heads * 4 * rank) if rank and maps is None else None
 
@@ -103,7 +104,7 @@ class LowRankGlobalAttention(nn.Module):
             out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
         else:
             parts = []
-            for head in self.maps:
+            for head in self._heads():
                 u, v, z, m4 = (_as_head(m(x), i, x) for i, m in enumerate(head, start=1))
                 _check_shared_width(u, v)
                 parts += [self._attend(u, v, z, segments).squeeze(1), m4.squeeze(1)]
@@ -120,7 +121,7 @@ class LowRankGlobalAttention(nn.Module):
         """
         segments = self._check(x, batch, num_graphs)
         if self.maps is not None:
-            pairs = [(_as_head(head[0](x), 1, x), _as_head(head[1](x), 2, x)) for head in self.maps]
+            pairs = [(_as_head(head[0](x), 1, x), _as_head(head[1](x), 2, x)) for head in self._heads()]
             for u, v in pairs:
                 _check_shared_width(u, v)
             if len({u.size(-1) for u, _ in pairs}) > 1:
@@ -150,6 +151,12 @@ class LowRankGlobalAttention(nn.Module):
         assert self.project is not None
         return F.relu(self.project(x)).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
 
+    def _heads(self) -> Iterator[list[nn.Module]]:
+        """The custom maps of each head."""
+        for head in self.maps or ():
+            assert isinstance(head, nn.ModuleList)
+            yield list(head)
+
     def _attend(self, u: Tensor, v: Tensor, z: Tensor, segments: Segments) -> Tensor:
         return attend(u, v, z, segments, normalize=self.normalize, eps=self.eps, backend=self.backend)
 
@@ -158,19 +165,18 @@ class LowRankGlobalAttention(nn.Module):
         return f"{type(self).__name__}({self.in_channels}, rank={self.rank}, heads={self.heads}{maps})"
 
 
-def _maps_of_heads(maps: Maps | Sequence[Maps], heads: int) -> nn.ModuleList:
-    given = list(maps)
-    tuples = [tuple(given)] if given and all(isinstance(m, nn.Module) for m in given) else given
-    wrong = len(tuples) != heads or any(
-        isinstance(t, nn.Module) or len(t) != 4 or not all(isinstance(m, nn.Module) for m in t) for t in tuples
-    )
-    if wrong:
+def _maps_of_heads(maps: Maps | Sequence[Maps], heads: int) -> list[list[nn.Module]]:
+    given: list[Any] = list(maps)
+    if given and all(isinstance(m, nn.Module) and not isinstance(m, nn.ModuleList) for m in given):
+        given = [given]
+    tuples = [list(t) if isinstance(t, tuple | list | nn.ModuleList) else [t] for t in given]
+    if len(tuples) != heads or any(len(t) != 4 or not all(isinstance(m, nn.Module) for m in t) for t in tuples):
         raise OptionError(
             "maps to be a tuple of four modules (m1, m2, m3, m4)" + (f" for each of {heads} heads" * (heads > 1)),
             f"{len(tuples)} entries: {given!r}",
             "wrap plain functions in a module; with several heads pass a list of one tuple per head",
         )
-    return nn.ModuleList(nn.ModuleList(t) for t in tuples)
+    return tuples
 
 
 def _as_head(out: Tensor, number: int, x: Tensor) -> Tensor:

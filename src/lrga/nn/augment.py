@@ -74,6 +74,22 @@ class AugmentedConv(LRGAConv):
             self.to(reference.device, reference.dtype)
         self.train(conv.training)
 
+    # The host model may read its convolution's attributes: those come first, here and in __getattr__.
+    @property
+    def in_channels(self) -> Any:
+        """As the convolution has it."""
+        return getattr(self.conv, "in_channels", self.attention.in_channels)
+
+    @property
+    def out_channels(self) -> Any:
+        """As the convolution has it."""
+        return getattr(self.conv, "out_channels", self._out_channels)
+
+    @property
+    def heads(self) -> int:
+        """As the convolution has it."""
+        return getattr(self.conv, "heads", self.attention.heads)
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
@@ -81,7 +97,7 @@ class AugmentedConv(LRGAConv):
             conv = self.__dict__.get("_modules", {}).get("conv")
             if conv is None:
                 raise
-            return getattr(conv, name)  # the host model may read its convolution's attributes
+            return getattr(conv, name)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("x")
@@ -123,9 +139,7 @@ def _leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
     context.pop()
 
 
-def _assignment_of_call(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> context.Assignment | None:
+def _assignment_of_call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> context.Assignment | None:
     for value in (*args, *kwargs.values()):
         if isinstance(value, HeteroData):
             raise UnsupportedError("homogeneous graphs", "HeteroData", "convert it with data.to_homogeneous()")

@@ -15,7 +15,9 @@ class Assignment:
 
     def __init__(self, batch: Tensor | None, num_graphs: int | None = None) -> None:
         if batch is not None and not isinstance(batch, Tensor):
-            raise DTypeError("batch to be a tensor or None", type(batch).__name__, "pass PyG's batch vector, data.batch")
+            raise DTypeError(
+                "batch to be a tensor or None", type(batch).__name__, "pass PyG's batch vector, data.batch"
+            )
         self.batch, self.num_graphs = batch, num_graphs
         self._segments: Segments | None = None
 
@@ -52,7 +54,7 @@ def current() -> Assignment | None:
     return stack[-1] if stack else None
 
 
-class batch_context:  # noqa: N801 - used like torch.no_grad
+class batch_context:
     """Tells augmented layers which node belongs to which graph.
 
     Args:

@@ -90,14 +90,34 @@ class LRGAConv(nn.Module):
     ) -> None:
         self.conv = conv
         self.attention = LowRankGlobalAttention(in_channels, rank, heads=heads, dropout=dropout, backend=backend)
-        self.in_channels, self.rank, self.heads, self.skip = in_channels, rank, heads, bool(skip)
+        self.skip = bool(skip)
         local = output_width(conv, in_channels)
-        self.out_channels = local if out_channels is None else out_channels
+        self._out_channels = local if out_channels is None else out_channels
         width = None if local is None else (in_channels if skip else 0) + heads * 2 * rank + local
-        self.mix = _linear(width, self.out_channels)
+        self.mix = _linear(width, self._out_channels)
         self.act = activation_resolver(act) if act is not None else None
-        self.norm = _normalization(norm, self.out_channels)
+        self.norm = _normalization(norm, self._out_channels)
         self._norm_takes_batch = _takes_batch(self.norm)
+
+    @property
+    def in_channels(self) -> int:
+        """Width of x; ``-1`` until the first call tells."""
+        return self.attention.in_channels
+
+    @property
+    def out_channels(self) -> int | None:
+        """Width of the result; ``None`` where only the first call can tell."""
+        return self._out_channels
+
+    @property
+    def rank(self) -> int:
+        """The paper's κ."""
+        return self.attention.rank
+
+    @property
+    def heads(self) -> int:
+        """Heads of the attention."""
+        return self.attention.heads
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew, those of the wrapped convolution too."""
@@ -135,7 +155,8 @@ class LRGAConv(nn.Module):
                 f"a {type(x).__name__}, as for bipartite or heterogeneous graphs",
                 "wrap only convolutions between nodes of one kind; global attention over two node sets is not defined",
             )
-        check_features("x", x, self.in_channels if self.in_channels >= 0 else None)
+        width = self.attention.in_channels
+        check_features("x", x, width if width >= 0 else None)
 
     def _combine(self, x: Tensor, local: Any, segments: Segments) -> Any:
         local, *rest = local if isinstance(local, tuple | list) else (local,)
@@ -157,8 +178,8 @@ class LRGAConv(nn.Module):
 
     def _mix(self, features: Tensor, local: Tensor) -> Tensor:
         if isinstance(self.mix, nn.LazyLinear):
-            if self.out_channels is None:
-                self.out_channels = self.mix.out_features = local.size(-1)
+            if self._out_channels is None:
+                self._out_channels = self.mix.out_features = local.size(-1)
         elif features.size(-1) != self.mix.in_features:
             known = self.mix.in_features - (features.size(-1) - local.size(-1))
             raise ShapeError(

@@ -60,9 +60,9 @@ def _declared_widths(conv: nn.Module) -> Iterator[int]:
 
 def _argument_trials(conv: nn.Module, in_channels: int, factory: dict[str, Any]) -> Iterator[dict[str, Tensor]]:
     yield {}
-    declared = getattr(conv, "edge_dim", None)
-    for width in (declared, in_channels, 1):
-        if isinstance(width, int):
-            yield {"edge_attr": torch.zeros(2, width, **factory)}
+    edge_dim = getattr(conv, "edge_dim", None)
+    widths = [edge_dim] if isinstance(edge_dim, int) else []
+    for width in dict.fromkeys([*widths, in_channels, 1, *_declared_widths(conv)]):
+        yield {"edge_attr": torch.zeros(2, width, **factory)}
     yield {"edge_weight": torch.ones(2, **factory)}
     yield {"edge_type": torch.zeros(2, dtype=torch.int64, device=factory["device"])}

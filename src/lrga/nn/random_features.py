@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 from torch_geometric.data import Data
+from torch_geometric.nn.inits import reset
 
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
@@ -89,19 +89,17 @@ class RandomFeatures(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws the model's parameters anew, and the seed of held features."""
-        if hasattr(self.model, "reset_parameters"):
-            self.model.reset_parameters()
+        reset(self.model)
         if not self.resample:
             self.held_seed.copy_(_draw_seed(self.generator))
 
     def forward(self, x: Tensor | Data, *args: Any, **kwargs: Any) -> Any:
         """Calls the model with random features; all further arguments go to it unchanged."""
-        draws = 1 if self.training else self.samples
-        total = self.model(self._randomized(x, kwargs), *args, **kwargs)
-        for _ in range(draws - 1):
+        mean = self.model(self._randomized(x, kwargs), *args, **kwargs)
+        for done in range(1, 1 if self.training else self.samples):
             more = self.model(self._randomized(x, kwargs), *args, **kwargs)
-            total = _sum_of(total, more)
-        return total if draws == 1 else tree_map(lambda t: t / draws if _is_averaged(t) else t, total)
+            mean = _weighted_sum(_weighted_sum(mean, mean, -1 / (done + 1)), more, 1 / (done + 1))
+        return mean
 
     def _randomized(self, x: Tensor | Data, kwargs: dict[str, Any]) -> Tensor | Data:
         if isinstance(x, Data):
@@ -184,9 +182,12 @@ def _position_in_graph(batch: Tensor) -> Tensor:
     return torch.empty_like(position).index_copy(0, order, position)
 
 
-def _is_averaged(value: Any) -> bool:
-    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
-
-
-def _sum_of(total: Any, more: Any) -> Any:
-    return tree_map(lambda a, b: a + b if _is_averaged(a) else a, total, more)
+def _weighted_sum(total: Any, more: Any, weight: float) -> Any:
+    """``total + weight * more`` within tensors, tuples, lists and dicts; whatever else a model returns stays."""
+    if isinstance(total, Tensor):
+        return total + weight * more if total.is_floating_point() or total.is_complex() else total
+    if isinstance(total, dict):
+        return {key: _weighted_sum(value, more[key], weight) for key, value in total.items()}
+    if type(total) in (tuple, list):
+        return type(total)(_weighted_sum(a, b, weight) for a, b in zip(total, more, strict=True))
+    return total

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+
+import lrga
+from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError
+from lrga.kernels.dispatch import BACKENDS, choose_backend
+
+
+def test_the_function_is_the_formula_for_each_graph():
+    u, v, z = torch.rand(9, 2), torch.rand(9, 2), torch.rand(9, 5)
+    batch = torch.tensor([0, 2, 0, 2, 2, 4, 0, 4, 2])
+    out = lrga.low_rank_attention(u, v, z, batch, num_graphs=6)
+    for graph in (0, 2, 4):
+        nodes = (batch == graph).numpy()
+        ug, vg, zg = (t.numpy()[nodes].astype(np.float64) for t in (u, v, z))
+        eta = ug.sum(0) @ vg.sum(0) / len(ug)
+        np.testing.assert_allclose(out.numpy()[nodes], ug @ (vg.T @ zg) / (eta + 1e-6), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_backends_compute_the_same(backend):
+    u, v, z = torch.rand(7, 3), torch.rand(7, 3), torch.rand(7, 2)
+    batch = torch.tensor([0, 0, 1, 1, 1, 2, 2])
+    torch.testing.assert_close(
+        lrga.low_rank_attention(u, v, z, batch, backend=backend), lrga.low_rank_attention(u, v, z, batch)
+    )
+
+
+def test_rank_zero_attends_to_nothing():
+    out = lrga.low_rank_attention(torch.ones(3, 0), torch.ones(3, 0), torch.ones(3, 2))
+    assert torch.equal(out, torch.zeros(3, 2))
+
+
+def test_no_nodes_give_no_rows():
+    empty = torch.ones(0, 2)
+    assert lrga.low_rank_attention(empty, empty, empty).shape == (0, 2)
+    none = torch.empty(0, dtype=torch.int64)
+    assert lrga.low_rank_attention(empty, empty, empty, none, num_graphs=3).shape == (0, 2)
+
+
+def test_a_node_alone_attends_to_itself():
+    u, v, z = torch.rand(1, 3), torch.rand(1, 3), torch.rand(1, 2)
+    torch.testing.assert_close(lrga.low_rank_attention(u, v, z), z, rtol=1e-4, atol=0)
+
+
+def test_mixed_precision_is_promoted():
+    u, v, z = torch.rand(4, 2).double(), torch.rand(4, 2), torch.rand(4, 2)
+    assert lrga.low_rank_attention(u, v, z).dtype == torch.float64
+
+
+def test_eps_is_part_of_the_divisor():
+    u = v = z = torch.ones(2, 1)
+    torch.testing.assert_close(lrga.low_rank_attention(u, v, z, eps=2.0), torch.full((2, 1), 2 / (2 + 2.0)))
+
+
+GOOD = torch.ones(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"u": torch.ones(4, 3)}, ShapeError, r"u \[4, 3\], v \[4, 2\]"),
+        ({"z": torch.ones(5, 2)}, ShapeError, r"z \[5, 2\]"),
+        ({"v": torch.ones(4, 2, dtype=torch.int32)}, DTypeError, "v.*int32"),
+        ({"z": torch.ones(4)}, ShapeError, "z"),
+        ({"batch": torch.zeros(3, dtype=torch.int64)}, BatchError, r"\[4\].*\[3\]"),
+        ({"batch": torch.zeros(4)}, DTypeError, "integer graph ids"),
+        ({"batch": torch.tensor([0, -2, 0, 0])}, BatchError, "-2"),
+        ({"u": torch.ones(4, 2, device="meta")}, DeviceError, "u on meta.*v on cpu"),
+        ({"eps": -1.0}, OptionError, "eps"),
+        ({"backend": "fastest"}, OptionError, "'auto', 'segmented', 'dense'"),
+    ],
+)
+def test_bad_input_is_refused_in_words(change, error, words):
+    arguments = {"u": GOOD, "v": GOOD, "z": GOOD} | change
+    with pytest.raises(error, match=words):
+        lrga.low_rank_attention(**arguments)
+
+
+def test_auto_is_the_linear_form():
+    assert choose_backend("auto") == "segmented"

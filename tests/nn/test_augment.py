@@ -1,0 +1,323 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    GIN,
+    PNA,
+    GATConv,
+    GCNConv,
+    GINEConv,
+    GPSConv,
+    GraphSAGE,
+    SAGEConv,
+    SAGPooling,
+    Sequential,
+    global_mean_pool,
+)
+
+import lrga
+from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
+from lrga.nn.augment import AugmentedConv
+
+D, OUT = 6, 3
+
+
+def graph_of(n):
+    index = torch.arange(n)
+    edge_index = torch.cat([torch.stack([index, (index + 1) % n]), torch.stack([(index + 1) % n, index])], 1)
+    return Data(x=torch.randn(n, D), edge_index=edge_index, edge_attr=torch.rand(2 * n, 2))
+
+
+@pytest.fixture
+def graphs():
+    return [graph_of(n) for n in (3, 7, 4)]
+
+
+class Loop(nn.Module):
+    """A hand-written model: a loop, a conditional, attributes of its convolutions, a readout."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList([GCNConv(D, 8), GATConv(8, 4, heads=2), SAGEConv(8, 8)])
+        self.head = nn.Linear(8, OUT)
+
+    def forward(self, data):
+        x = data.x
+        for i, conv in enumerate(self.convs):
+            y = torch.relu(conv(x, data.edge_index))
+            x = y + x if i and conv.out_channels else y
+        return self.head(global_mean_pool(x, data.batch))
+
+
+class Positional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GINEConv(nn.Linear(D, OUT), edge_dim=2)
+
+    def forward(self, x, edge_index, edge_attr, batch=None):
+        return self.conv(x, edge_index, edge_attr)
+
+
+PNA_OPTIONS = {"aggregators": ["mean", "max"], "scalers": ["identity"], "deg": torch.tensor([0, 0, 9])}
+LIBRARY = [
+    (GCN, {}),
+    (GAT, {"heads": 2}),
+    (GIN, {}),
+    (GraphSAGE, {}),
+    (PNA, PNA_OPTIONS),
+    (GCN, {"jk": "cat", "norm": "batch_norm"}),
+]
+
+
+def check_batch_equals_alone(model, graphs, call):
+    """Every graph alone gives what it gives within the batch, in float64."""
+    model = model.double().eval()
+    graphs = [g.clone().apply(lambda t: t.double() if t.is_floating_point() else t) for g in graphs]
+    together = call(model, Batch.from_data_list(graphs))
+    alone = torch.cat([call(model, Batch.from_data_list([g])) for g in graphs])
+    assert together.shape == alone.shape
+    assert (together - alone).norm() <= 1e-12 * alone.norm()
+
+
+@pytest.mark.parametrize(("kind", "options"), LIBRARY)
+def test_models_of_the_library(kind, options, graphs):
+    original = kind(D, 8, num_layers=3, out_channels=OUT, **options)
+    model = lrga.augment(original, rank=4, heads=2)
+    assert sum(isinstance(m, AugmentedConv) for m in model.modules()) == 3
+    batch = Batch.from_data_list(graphs)
+    out = model(batch.x, batch.edge_index, batch=batch.batch)
+    assert out.shape == original(batch.x, batch.edge_index).shape == (14, OUT)
+    out.sum().backward()
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, batch=b.batch))
+
+
+def test_the_sequential_container(graphs):
+    original = Sequential(
+        "x, edge_index, batch",
+        [
+            (GCNConv(D, 8), "x, edge_index -> x"),
+            nn.ReLU(),
+            (GATConv(8, OUT, heads=2), "x, edge_index -> x"),
+            (global_mean_pool, "x, batch -> x"),
+        ],
+    )
+    model = lrga.augment(original, rank=4)
+    assert sum(isinstance(m, AugmentedConv) for m in model.modules()) == 2
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.batch))
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, edge_index=b.edge_index, batch=b.batch))
+
+
+def test_a_hand_written_model_with_a_loop(graphs):
+    model = lrga.augment(Loop(), rank=4)
+    assert model(Batch.from_data_list(graphs)).shape == (3, OUT)
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b))
+
+
+def test_a_batch_argument_by_position_is_found(graphs):
+    model = lrga.augment(Positional(), rank=4)
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.edge_attr, b.batch))
+
+
+def test_a_plain_data_is_one_graph(graphs):
+    model = lrga.augment(Loop(), rank=4).eval()
+    torch.testing.assert_close(model(graphs[1]), model(Batch.from_data_list([graphs[1]])))
+
+
+def test_the_attention_sees_the_whole_graph_and_nothing_else(graphs):
+    batch = Batch.from_data_list(graphs)
+    batch.x.requires_grad_()
+    model = lrga.augment(GCN(D, 8, num_layers=1, out_channels=OUT), rank=8)
+    model(batch.x, batch.edge_index, batch=batch.batch)[5].sum().backward()
+    reached = batch.x.grad.abs().sum(1) > 0
+    assert reached[3:10].all()
+    assert not reached[:3].any()
+    assert not reached[10:].any()
+
+
+def test_without_any_word_on_the_graphs_it_raises(graphs):
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4)
+    with pytest.raises(BatchContextError, match="batch_context.*single_graph=True"):
+        model(graphs[0].x, graphs[0].edge_index)
+    model(graphs[0].x, graphs[0].edge_index, batch=torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(BatchContextError):  # the call before has left nothing behind
+        model(graphs[0].x, graphs[0].edge_index)
+
+
+def test_a_failing_call_leaves_nothing_behind(graphs):
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4)
+    with pytest.raises(Exception, match="shape"):
+        model(torch.ones(3, D + 1), graphs[0].edge_index, batch=torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(BatchContextError):
+        model(graphs[0].x, graphs[0].edge_index)
+
+
+def test_a_context_tells_what_the_call_does_not(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    expected = model(batch.x, batch.edge_index, batch=batch.batch)
+    with lrga.batch_context(batch.batch, num_graphs=3):
+        torch.testing.assert_close(model(batch.x, batch.edge_index), expected)
+    with lrga.batch_context(None):
+        one = model(batch.x, batch.edge_index)
+    assert not torch.allclose(one, expected)
+    single = lrga.augment(GCN(D, 8, 2, OUT), rank=4, single_graph=True).eval()
+    single.load_state_dict(model.state_dict())
+    torch.testing.assert_close(single(batch.x, batch.edge_index), one)
+    torch.testing.assert_close(single(batch.x, batch.edge_index, batch=batch.batch), expected)
+
+
+def test_a_call_says_more_than_the_context_around_it(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    expected = model(batch.x, batch.edge_index, batch=batch.batch)
+    with lrga.batch_context(None):
+        torch.testing.assert_close(model(batch.x, batch.edge_index, batch=batch.batch), expected)
+
+
+def test_an_augmented_part_of_a_larger_model(graphs):
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gnn = lrga.augment(GCN(D, 8, 2), rank=4)
+
+        def forward(self, data):
+            return global_mean_pool(self.gnn(data.x, data.edge_index, batch=data.batch), data.batch)
+
+    assert Classifier()(Batch.from_data_list(graphs)).shape == (3, 8)
+
+
+def test_the_original_is_left_alone(graphs):
+    original = GCN(D, 8, 2, OUT)
+    before = copy.deepcopy(original.state_dict())
+    model = lrga.augment(original, rank=4)
+    batch = Batch.from_data_list(graphs)
+    model(batch.x, batch.edge_index, batch=batch.batch).sum().backward()
+    assert all(p.grad is None for p in original.parameters())
+    assert original.state_dict().keys() == before.keys()
+    original(batch.x, batch.edge_index)
+    assert torch.equal(model.convs[0].conv.lin.weight, original.convs[0].lin.weight)
+
+
+def test_a_convolution_used_twice_stays_one(graphs):
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = GCNConv(D, D)
+            self.second = self.first
+
+        def forward(self, x, edge_index, batch):
+            return self.second(self.first(x, edge_index), edge_index)
+
+    model = lrga.augment(Shared(), rank=2)
+    assert model.first is model.second
+
+
+def test_one_convolution_alone_can_be_augmented(graphs):
+    conv = lrga.augment(GCNConv(D, OUT), rank=4, single_graph=True)
+    assert conv(graphs[0].x, graphs[0].edge_index).shape == (3, OUT)
+
+
+def test_lazy_convolutions_take_their_width_at_the_first_call(graphs):
+    model = lrga.augment(Sequential("x, edge_index, batch", [(GATConv(-1, 4, heads=2), "x, edge_index -> x")]), rank=3)
+    batch = Batch.from_data_list(graphs)
+    assert model(batch.x, batch.edge_index, batch.batch).shape == (14, 8)
+
+
+def test_attributes_of_the_convolution_stay_reachable():
+    conv = lrga.augment(GATConv(D, 4, heads=2), rank=3)
+    assert conv.negative_slope == 0.2
+    assert (conv.in_channels, conv.out_channels, conv.heads) == (D, 4, 2)
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = conv.no_such_thing
+
+
+def test_precision_and_mode_follow_the_convolution():
+    model = lrga.augment(GCN(D, 8, 2, OUT).double().eval(), rank=4)
+    assert all(p.dtype == torch.float64 for p in model.parameters())
+    assert not any(m.training for m in model.modules())
+
+
+def test_convolutions_inside_gps_layers_are_augmented(graphs):
+    batch = Batch.from_data_list(graphs)
+    layer = lrga.augment(GPSConv(D, GCNConv(D, D), heads=2), rank=3)
+    assert isinstance(layer.conv, AugmentedConv)
+    assert layer(batch.x, batch.edge_index, batch.batch).shape == (14, D)
+
+
+def test_layers_already_wrapped_stay_as_they_are():
+    model = nn.ModuleList([lrga.LRGAConv(GCNConv(D, D), D, D, rank=2), GCNConv(D, D)])
+    augmented = lrga.augment(model, rank=4)
+    assert augmented[0].rank == 2
+    assert isinstance(augmented[1], AugmentedConv)
+
+
+def test_nodes_that_change_within_the_model_are_noticed(graphs):
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pool, self.conv = SAGPooling(D, ratio=0.5), GCNConv(D, OUT)
+
+        def forward(self, x, edge_index, batch):
+            x, edge_index, _, batch, *_ = self.pool(x, edge_index, batch=batch)
+            return self.conv(x, edge_index)
+
+    batch = Batch.from_data_list(graphs)
+    with pytest.raises(BatchError, match="pooling"):
+        lrga.augment(Pooled(), rank=3)(batch.x, batch.edge_index, batch.batch)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_compute_the_same(duplicate, graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(Loop(), rank=4).eval()
+    assert torch.equal(duplicate(model)(batch), model(batch))
+
+
+def test_training_fits_a_target_that_needs_the_whole_graph():
+    """The sum over each graph of isolated nodes: no convolution alone can know it."""
+    x = torch.randn(60, D)
+    batch = torch.arange(60) // 6
+    empty = torch.empty(2, 0, dtype=torch.int64)
+    target = torch.zeros(10, 1).index_add(0, batch, x[:, :1])[batch]
+    model = lrga.augment(GCN(D, 16, 2, 1), rank=8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(150):
+        loss = nn.functional.mse_loss(model(x, empty, batch=batch), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "error", "words"),
+    [
+        (nn.Linear(3, 3), {}, OptionError, "at least one PyG convolution"),
+        (GCN, {}, DTypeError, "not its class"),
+        (GCNConv(D, D), {"ranks": 3}, OptionError, "ranks"),
+        (GCNConv(D, D), {"heads": 0}, OptionError, "heads"),
+    ],
+)
+def test_bad_options_are_refused_in_words(module, options, error, words):
+    with pytest.raises(error, match=words):
+        lrga.augment(module, rank=3, **options)
+
+
+def test_heterogeneous_data_is_refused():
+    model = lrga.augment(Loop(), rank=3)
+    with pytest.raises(UnsupportedError, match="to_homogeneous"):
+        model(HeteroData())
+
+
+def test_bipartite_calls_are_refused():
+    conv = lrga.augment(SAGEConv((D, D), 4), rank=3, single_graph=True)
+    with pytest.raises(UnsupportedError, match="bipartite"):
+        conv((torch.ones(2, D), torch.ones(3, D)), torch.tensor([[0], [0]]))

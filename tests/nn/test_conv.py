@@ -1,0 +1,230 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import APPNP, GATConv, GCNConv, GINEConv, GraphNorm, NNConv, RGCNConv, SAGEConv
+from torch_geometric.utils import to_torch_csr_tensor
+
+import lrga
+from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
+
+N, D = 12, 6
+
+
+@pytest.fixture
+def graph():
+    x = torch.randn(N, D)
+    batch = torch.arange(N) // 4
+    edge_index = torch.stack([torch.arange(N), torch.arange(N) // 4 * 4 + (torch.arange(N) + 1) % 4])
+    return x, edge_index, batch
+
+
+class PairConv(nn.Module):
+    """A convolution that updates edges as well, as GatedGCN does."""
+
+    def __init__(self):
+        super().__init__()
+        self.node, self.edge = nn.Linear(D, 5), nn.Linear(3, 3)
+
+    def forward(self, x, edge_index, edge_attr):
+        messages = self.node(x)[edge_index[0]] * edge_attr.mean(-1, keepdim=True)
+        return torch.zeros(len(x), 5).index_add(0, edge_index[1], messages), self.edge(edge_attr)
+
+
+def test_the_layer_is_equation_one(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3).eval()
+    mixed = layer.mix(torch.cat([x, layer.attention(x, batch), layer.conv(x, edge_index)], -1))
+    expected = layer.norm(torch.relu(mixed))
+    torch.testing.assert_close(layer(x, edge_index, batch=batch), expected)
+
+
+def test_without_skip_the_features_do_not_pass(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, skip=False, norm=None, act=None)
+    expected = layer.mix(torch.cat([layer.attention(x, batch), layer.conv(x, edge_index)], -1))
+    torch.testing.assert_close(layer(x, edge_index, batch=batch), expected)
+
+
+def test_rank_zero_leaves_the_attention_out(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=0).eval()
+    expected = layer.norm(torch.relu(layer.mix(torch.cat([x, layer.conv(x, edge_index)], -1))))
+    torch.testing.assert_close(layer(x, edge_index, batch=batch), expected)
+
+
+CALLS = [
+    (lambda: GCNConv(D, 5), {"edge_weight": torch.rand(N)}),
+    (lambda: GATConv(D, 5, heads=3), {}),
+    (lambda: GATConv(D, 5, heads=3, concat=False, edge_dim=2), {"edge_attr": torch.rand(N, 2)}),
+    (lambda: GINEConv(nn.Linear(D, 4), edge_dim=2), {"edge_attr": torch.rand(N, 2)}),
+    (lambda: NNConv(D, 5, nn.Linear(2, 30)), {"edge_attr": torch.rand(N, 2)}),
+    (lambda: RGCNConv(D, 5, 3), {"edge_type": torch.arange(N) % 3}),
+    (lambda: SAGEConv(-1, 5), {}),
+    (lambda: GATConv(-1, 5, heads=2), {}),
+    (lambda: APPNP(2, 0.1), {}),
+]
+
+
+@pytest.mark.parametrize(("make", "extra"), CALLS)
+def test_any_convolution_can_be_wrapped(make, extra, graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(make(), D, 7, rank=3)
+    out = layer(x, edge_index, batch=batch, **extra)
+    assert out.shape == (N, 7)
+    out.sum().backward()
+    assert all(p.grad is not None for p in layer.attention.parameters())
+
+
+def test_extra_arguments_reach_the_convolution_by_position(graph):
+    x, edge_index, batch = graph
+    weight = torch.rand(N)
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3).eval()
+    torch.testing.assert_close(
+        layer(x, edge_index, weight, batch=batch), layer(x, edge_index, edge_weight=weight, batch=batch)
+    )
+    assert not torch.allclose(layer(x, edge_index, weight, batch=batch), layer(x, edge_index, batch=batch))
+
+
+def test_pairs_are_passed_on(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(PairConv(), D, 7, rank=3)
+    edge_attr = torch.rand(N, 3)
+    out, edges = layer(x, edge_index, edge_attr, batch=batch)
+    assert out.shape == (N, 7)
+    assert torch.equal(edges, layer.conv(x, edge_index, edge_attr)[1])
+
+
+def test_attention_weights_are_passed_on(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GATConv(D, 5), D, 7, rank=3)
+    out, (_, alpha) = layer(x, edge_index, batch=batch, return_attention_weights=True)
+    assert out.shape == (N, 7)
+    assert alpha.shape[1] == 1
+
+
+def test_sparse_edges_are_passed_on(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3).eval()
+    sparse = to_torch_csr_tensor(edge_index.flip(0), size=(N, N))
+    torch.testing.assert_close(layer(x, sparse, batch=batch), layer(x, edge_index, batch=batch))
+
+
+def test_edge_index_objects_are_passed_on(graph):
+    from torch_geometric import EdgeIndex
+
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3).eval()
+    ours = layer(x, EdgeIndex(edge_index, sparse_size=(N, N)), batch=batch)
+    torch.testing.assert_close(ours, layer(x, edge_index, batch=batch))
+
+
+def test_lazy_widths_are_taken_from_the_first_call(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(-1, 5), -1, 7, rank=3)
+    assert layer(x, edge_index, batch=batch).shape == (N, 7)
+    assert layer.mix.in_features == D + 6 + 5
+    twin = lrga.LRGAConv(GCNConv(-1, 5), -1, 7, rank=3)
+    twin.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(twin.eval()(x, edge_index, batch=batch), layer.eval()(x, edge_index, batch=batch))
+
+
+def test_parameters_are_complete_before_the_first_call():
+    layer = lrga.LRGAConv(GATConv(D, 5, heads=3), D, 7, rank=3)
+    assert layer.mix.in_features == D + 6 + 15
+    assert sum(p.numel() for p in layer.mix.parameters()) == (D + 6 + 15) * 7 + 7
+
+
+@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm", "graph_norm", None, "module"])
+def test_normalisations_by_name_or_module(norm, graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, norm=GraphNorm(7) if norm == "module" else norm)
+    assert layer(x, edge_index, batch=batch).shape == (N, 7)
+
+
+def test_graph_norm_sees_the_graphs(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, norm="graph_norm", act=None)
+    out = layer(x, edge_index, batch=batch)
+    alone = layer(x[:4], edge_index[:, :4])
+    torch.testing.assert_close(out[:4], alone)
+
+
+def test_activations_by_name_or_module(graph):
+    x, edge_index, batch = graph
+    out = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, norm=None, act="elu")(x, edge_index, batch=batch)
+    assert out.min() < 0
+    out = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, norm=None, act=nn.Sigmoid())(x, edge_index, batch=batch)
+    assert 0 < out.min() < out.max() < 1
+
+
+def test_dropout_is_on_the_attention_only(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, dropout=1.0, norm=None, act=None)
+    silent = lrga.LRGAConv(layer.conv, D, 7, rank=0, norm=None, act=None)
+    silent.mix.weight.data = torch.cat([layer.mix.weight[:, :D], layer.mix.weight[:, -5:]], 1).data
+    silent.mix.bias = layer.mix.bias
+    torch.testing.assert_close(layer(x, edge_index, batch=batch), silent(x, edge_index, batch=batch))
+
+
+def test_a_batch_equals_each_graph_alone(graph):
+    x, edge_index, batch = (t.double() if t.is_floating_point() else t for t in graph)
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, heads=2).double().eval()
+    out = layer(x, edge_index, batch=batch, num_graphs=3)
+    for g in range(3):
+        mine = slice(4 * g, 4 * g + 4)
+        alone = layer(x[mine], edge_index[:, mine] - 4 * g)
+        assert (out[mine] - alone).norm() <= 1e-12 * alone.norm()
+
+
+@pytest.mark.parametrize("bipartite", [(torch.ones(2, D), torch.ones(3, D)), (torch.ones(2, D), None)])
+def test_bipartite_input_is_refused(bipartite):
+    with pytest.raises(UnsupportedError, match="bipartite"):
+        lrga.LRGAConv(SAGEConv((D, D), 5), D, 7, rank=3)(bipartite, torch.tensor([[0], [0]]))
+
+
+def test_a_convolution_whose_width_changed_is_refused(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
+    layer.conv = GCNConv(D, 4)
+    with pytest.raises(ShapeError, match="5 columns.*4 columns"):
+        layer(x, edge_index, batch=batch)
+
+
+def test_a_layer_that_drops_nodes_is_refused():
+    class Pooling(nn.Module):
+        def forward(self, x, edge_index):
+            return x[:2]
+
+    with pytest.raises(ShapeError, match="one row per node"):
+        lrga.LRGAConv(Pooling(), D, 7, rank=3)(torch.ones(5, D), torch.tensor([[0], [1]]))
+
+
+def test_bad_options_are_refused_in_words():
+    with pytest.raises(DTypeError, match="instance"):
+        lrga.LRGAConv(GCNConv, D, 7, rank=3)
+    with pytest.raises(OptionError, match="out_channels"):
+        lrga.LRGAConv(GCNConv(D, 5), D, 0, rank=3)
+    with pytest.raises(OptionError, match="rank"):
+        lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=-3)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_compute_the_same(duplicate, graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3).eval()
+    assert torch.equal(duplicate(layer)(x, edge_index, batch=batch), layer(x, edge_index, batch=batch))
+
+
+def test_reset_draws_all_parameters_anew():
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
+    before = copy.deepcopy(layer.state_dict())
+    layer.reset_parameters()
+    for name in ("conv.lin.weight", "attention.project.weight", "mix.weight"):
+        assert not torch.equal(before[name], layer.state_dict()[name])
+
+
+def test_repr_shows_the_convolution():
+    assert repr(lrga.LRGAConv(GCNConv(6, 5), 6, 7, rank=3)) == "LRGAConv(GCNConv(6, 5), 6, 7, rank=3, heads=1)"

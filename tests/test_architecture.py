@@ -1,0 +1,72 @@
+"""The shape of the house: imports go only upwards, and every module has a test module."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "lrga"
+
+# From the top of the house to the bottom; a room may import those above it, and itself.
+ROOMS = (
+    "errors", "version", "kernels", "nn", "distributed", "theory", "models", "data", "tasks", "training", "bench",
+    "report", "cli",
+)  # fmt: skip
+ONLY = {
+    "kernels": {"errors", "kernels"},
+    "theory": {"errors", "kernels", "nn", "theory"},
+}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(module: Path) -> str:
+    return module.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def rooms_imported_by(source: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide which room they reach"
+            names = [node.module] if node.module != "lrga" else [f"lrga.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name and name.startswith("lrga.")}
+    return found
+
+
+def wrong_imports(room: str, imported: set[str]) -> set[str]:
+    allowed = ONLY.get(room, set(ROOMS[: ROOMS.index(room) + 1]))
+    return imported - allowed
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_a_module_imports_only_rooms_above_its_own(module):
+    room = room_of(module)
+    if room in ("__init__", "__main__"):
+        return  # the front door opens on every room
+    assert room in ROOMS, f"{room} is not a room of the house"
+    assert not wrong_imports(room, rooms_imported_by(module.read_text()))
+
+
+def test_an_import_from_below_is_caught():
+    source = "def f():\n    from lrga.training.trainer import fit\n"
+    assert wrong_imports("data", rooms_imported_by(source)) == {"training"}
+    assert wrong_imports("nn", rooms_imported_by("from lrga import models")) == {"models"}
+    assert wrong_imports("kernels", rooms_imported_by("import lrga.nn.attention")) == {"nn"}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_a_module_has_a_test_module(module):
+    if module.stem.startswith("__"):
+        return
+    mirrored = ROOT / "tests" / module.parent.relative_to(PACKAGE) / f"test_{module.stem.lstrip('_')}.py"
+    assert mirrored.exists(), f"{mirrored.relative_to(ROOT)} is missing"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_a_module_stays_readable_in_one_sitting(module):
+    assert len(module.read_text().splitlines()) <= 400
