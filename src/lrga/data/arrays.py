@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.columns import DTYPES, Column, narrow, pointer, repeat
+from lrga.data.columns import Column
 from lrga.data.order import order_by
 from lrga.data.packed import PackedGraphs
+from lrga.data.segments import DTYPES, narrow, pointer, repeat
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 
 Array = np.ndarray | Tensor

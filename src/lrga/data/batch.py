@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.columns import Rows, pointer, repeat, spans, take
+from lrga.data.segments import Rows, add_repeated, cut, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 
@@ -23,58 +23,56 @@ class PackedBatch:
 
     Attributes:
         x: [N, …] node features, or ``None``.
-        edge_index: [2, E] int64, row 0 source, row 1 target, sorted by target.
-        edge_attr: [E, …] edge features in that order, or ``None``.
+        edge_attr: [E, …] edge features in the order of :attr:`edge_index`, or ``None``.
         y: Targets, one row for each node, edge or graph, or ``None``.
         batch: [N] int64, the graph of each node.
         ptr: [G + 1] int64, the nodes of each graph.
         num_graphs: G.
         num_nodes: N.
+        num_edges: E.
     """
 
     x: Tensor | None
-    edge_index: Tensor
     edge_attr: Tensor | None
     y: Tensor | None
     batch: Tensor
     ptr: Tensor
     num_graphs: int
     num_nodes: int
+    num_edges: int
+    _source: Tensor
+    _target: Tensor
     _in_ptr: Tensor
-    _edge_ptr: Tensor
+    _edge_shift: tuple[Tensor, Tensor]  # for each graph its first edge in the batch, and the number of its edges
     _packed: "PackedGraphs"
-    _graphs: Rows
-    _node_rows: Rows
-    _edge_rows: Rows
+    _rows: dict[str, Rows]  # the rows of these nodes, edges and graphs in the set
+    _edge_index: Tensor | None = None
     _layout: EdgeLayout | None = None
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
         """Cuts graphs out of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
         graphs = host if on_device is None else on_device
-        node_rows, ptr, num_nodes = _rows(packed.node_ptr, packed._host_node_ptr, host, graphs)
-        edge_rows, edge_ptr, num_edges = _rows(packed.edge_ptr, packed._host_edge_ptr, host, graphs)
-        num_graphs = ptr.numel() - 1
+        num_nodes, num_edges = packed.sizes(host)
+        node_rows, node_counts, ptr = cut(packed.node_ptr, graphs, num_nodes)
+        edge_rows, edge_counts, edge_ptr = cut(packed.edge_ptr, graphs, num_edges)
         in_degree = take(packed.in_degree, node_rows)
-        edge_index = torch.empty(2, num_edges, dtype=torch.int64, device=packed.device)
-        torch.add(take(packed.source, edge_rows), repeat(ptr[:-1], edge_ptr.diff(), num_edges), out=edge_index[0])
-        edge_index[1] = repeat(torch.arange(num_nodes, device=ptr.device), in_degree.long(), num_edges)
         rows: dict[str, Rows] = {"node": node_rows, "edge": edge_rows, "graph": graphs}
         return cls(
             x=_column(packed, "x", rows),
-            edge_index=edge_index,
             edge_attr=_column(packed, "edge_attr", rows),
             y=_column(packed, "y", rows),
-            batch=repeat(torch.arange(num_graphs, device=ptr.device), ptr.diff(), num_nodes),
+            batch=numbers_repeated(node_counts, num_nodes),
             ptr=ptr,
-            num_graphs=num_graphs,
+            num_graphs=node_counts.numel(),
             num_nodes=num_nodes,
+            num_edges=num_edges,
+            _source=add_repeated(take(packed.source, edge_rows), ptr[:-1], edge_counts),
+            _target=numbers_repeated(in_degree, num_edges),
             _in_ptr=pointer(in_degree),
-            _edge_ptr=edge_ptr,
+            _edge_shift=(edge_ptr[:-1], edge_counts),
             _packed=packed,
-            _graphs=graphs,
-            _node_rows=node_rows,
-            _edge_rows=edge_rows,
+            _rows=rows,
         )
 
     def __len__(self) -> int:
@@ -84,28 +82,29 @@ class PackedBatch:
         return f"PackedBatch({self.num_graphs} graphs, {self.num_nodes} nodes, {self.num_edges} edges)"
 
     @property
-    def num_edges(self) -> int:
-        """E."""
-        return self.edge_index.size(1)
-
-    @property
     def device(self) -> torch.device:
         """Where the tensors lie."""
-        return self.edge_index.device
+        return self.ptr.device
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E] int64, row 0 source, row 1 target, sorted by target."""
+        if self._edge_index is None:
+            self._edge_index = torch.stack((self._source, self._target))
+        return self._edge_index
 
     @property
     def edges(self) -> EdgeLayout:
         """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
         if self._layout is None:
             order, degree = self._packed.transposed
-            shift = repeat(self._edge_ptr[:-1], self._edge_ptr.diff(), self.num_edges)
             self._layout = EdgeLayout(
-                source=self.edge_index[0],
-                target=self.edge_index[1],
+                source=self._source,
+                target=self._target,
                 num_nodes=self.num_nodes,
                 in_ptr=self._in_ptr,
-                out_order=shift.add_(take(order, self._edge_rows).to(shift.device)),
-                out_ptr=pointer(take(degree, self._node_rows).to(shift.device)),
+                out_order=self._in_batch(order),
+                out_ptr=pointer(take(degree, self._rows["node"]).to(self.device)),
             )
         return self._layout
 
@@ -122,62 +121,44 @@ class PackedBatch:
                 "choose one of these",
             )
         if column.ptr is None:
-            rows = {"node": self._node_rows, "edge": self._edge_rows, "graph": self._graphs}[column.level]
-            values = _column(self._packed, name, {column.level: rows})
-        else:
-            list_rows, list_ptr = self._packed.rows(column.ptr, self._graphs)
-            values = column.take(list_rows)
-            if column.shift:
-                shift = repeat(self.ptr[:-1].to(values.device), list_ptr.diff(), values.size(0)).to(values.dtype)
-                values = values + shift.view(-1, *[1] * (values.dim() - 1))
-            values = values.movedim(0, column.dim)
-        assert values is not None  # the column is there
-        return values.to(self.device)
+            return column.take(self._rows[column.level]).to(self.device)
+        rows, counts, _ = cut(column.ptr, self._rows["graph"])
+        values = column.take(rows).to(self.device)
+        if column.shift:
+            shift = repeat(self.ptr[:-1], counts.to(self.device), values.size(0)).to(values.dtype)
+            values = values + shift.view(-1, *[1] * (values.dim() - 1))
+        return values.movedim(0, column.dim)
 
     def in_original_order(self, values: Tensor) -> Tensor:
         """Rows for the edges of this batch, [E, …], in the order in which the edges originally came."""
         order = self._packed.edge_order
         if order is None:
             return values
-        place = take(order, self._edge_rows).long().to(values.device)
-        place += repeat(self._edge_ptr[:-1], self._edge_ptr.diff(), self.num_edges).to(values.device)
-        return torch.empty_like(values).index_copy_(0, place, values)
+        return torch.empty_like(values).index_copy_(0, self._in_batch(order).to(values.device), values)
+
+    def _in_batch(self, order: Tensor) -> Tensor:
+        """Numbers of edges of the set, counted inside each graph, as numbers of the edges of this batch, [E]."""
+        inside = take(order, self._rows["edge"]).to(self.device)
+        return add_repeated(inside, *self._edge_shift)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
         """The batch with its tensors on ``device``."""
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("x", "edge_index", "edge_attr", "y", "batch", "ptr", "_in_ptr", "_edge_ptr"):
-            if values[name] is not None:
-                values[name] = values[name].to(device, non_blocking=True)
-        return PackedBatch(**(values | {"_layout": None}))
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                values[name] = value.to(device, non_blocking=True)
+        first, counts = self._edge_shift
+        values["_edge_shift"] = (first.to(device), counts.to(device))
+        values["_layout"] = None if self._layout is None else self._layout.to(device)
+        return PackedBatch(**values)
 
     def to_data(self) -> Any:
         """PyG's ``Batch`` of these graphs: what ``Batch.from_data_list`` makes of them, edges in original order."""
         from torch_geometric.data import Batch
 
-        graphs = self._graphs if isinstance(self._graphs, slice) else self._graphs.cpu()
-        return Batch.from_data_list(self._packed.subset(graphs).to_data_list()).to(self.device)
-
-
-def _rows(ptr: Tensor, host_ptr: Tensor, host: slice | Tensor, graphs: Rows) -> tuple[Rows, Tensor, int]:
-    """Rows of ``graphs``, their pointer, their number; only the CPU is asked for numbers."""
-    if isinstance(graphs, slice):
-        first, last = int(host_ptr[graphs.start]), int(host_ptr[graphs.stop])
-        return slice(first, last), ptr[graphs.start : graphs.stop + 1] - first, last - first
-    starts = ptr[graphs]
-    counts = ptr[graphs + 1] - starts
-    new_ptr = pointer(counts)
-    if ptr is host_ptr or isinstance(host, slice):
-        total = int(new_ptr[-1])
-    else:
-        total = int((host_ptr[host + 1] - host_ptr[host]).sum())
-    return spans(starts, counts, new_ptr[:-1], total, int(host_ptr[-1])), new_ptr, total
+        return Batch.from_data_list(self._packed.subset(self._rows["graph"]).to_data_list()).to(self.device)
 
 
 def _column(packed: "PackedGraphs", name: str, rows: dict[str, Rows]) -> Tensor | None:
     column = packed.columns.get(name)
-    if column is None:
-        return None
-    values = column.take(rows[column.level])
-    # PyG concatenates: [1] becomes [G], [k] becomes [G k], a scalar becomes [G].
-    return values.flatten(0, 1) if column.level == "graph" and values.dim() > 1 else values
+    return None if column is None else column.take(rows[column.level])

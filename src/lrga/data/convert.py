@@ -8,8 +8,9 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from lrga.data.arrays import LEVELS, pack_arrays
-from lrga.data.columns import DTYPES, Column, narrow, pointer
+from lrga.data.columns import Column
 from lrga.data.packed import PackedGraphs
+from lrga.data.segments import DTYPES, narrow, pointer
 from lrga.errors import DataError, DTypeError, OptionError, UnsupportedError
 
 _SCALARS: dict[type, tuple[str, torch.dtype, torch.dtype]] = {  # name, stored, shown in batches (as PyG collates)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from lrga.data.batch import PackedBatch
-from lrga.data.columns import Column, Rows, narrow, pointer, spans, take
+from lrga.data.columns import Column
 from lrga.data.order import order_by
+from lrga.data.segments import Rows, cut, narrow, take
 from lrga.errors import BatchError, DTypeError, OptionError
 
 if TYPE_CHECKING:
@@ -155,6 +156,17 @@ class PackedGraphs:
         """[G] on the CPU."""
         return self._host_edge_ptr.diff()
 
+    def sizes(self, graphs: Rows) -> tuple[int, int]:
+        """Nodes and edges of chosen graphs (positions on the CPU) together."""
+        result = []
+        for ptr in (self._host_node_ptr, self._host_edge_ptr):
+            if isinstance(graphs, slice):
+                result.append(int(ptr[graphs.stop] - ptr[graphs.start]))
+            else:
+                where, chosen = ptr.numpy(), graphs.numpy()
+                result.append(int((where.take(chosen + 1) - where.take(chosen)).sum()))
+        return result[0], result[1]
+
     def attribute(self, name: str) -> Tensor | None:
         """All rows of an attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none."""
         column = self.columns.get(name)
@@ -255,12 +267,12 @@ class PackedGraphs:
         """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
         host = self._positions(index)
         graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
-        nodes, node_ptr = self.rows(self.node_ptr, graphs)
-        edges, edge_ptr = self.rows(self.edge_ptr, graphs)
+        nodes, _, node_ptr = cut(self.node_ptr, graphs)
+        edges, _, edge_ptr = cut(self.edge_ptr, graphs)
         columns = {}
         for name, column in self.columns.items():
             if column.ptr is not None:
-                rows, ptr = self.rows(column.ptr, graphs)
+                rows, _, ptr = cut(column.ptr, graphs)
                 columns[name] = replace(column, values=take(column.values, rows), ptr=ptr)
             else:
                 rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
@@ -278,16 +290,6 @@ class PackedGraphs:
         if self._transposed is not None:
             result._transposed = (take(self._transposed[0], edges), take(self._transposed[1], nodes))
         return result
-
-    def rows(self, ptr: Tensor, graphs: Rows) -> tuple[Rows, Tensor]:
-        """Rows of ``graphs`` in an attribute whose segments ``ptr`` [G + 1] gives, and the pointer of the result."""
-        if isinstance(graphs, slice):
-            begin, end = graphs.start, graphs.stop
-            return slice(int(ptr[begin]), int(ptr[end])), ptr[begin : end + 1] - ptr[begin]
-        starts = ptr[graphs]
-        counts = ptr[graphs + 1] - starts
-        new_ptr = pointer(counts)
-        return spans(starts, counts, new_ptr[:-1], int(new_ptr[-1]), int(ptr[-1])), new_ptr
 
     @property
     def transposed(self) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from lrga.data.columns import DTYPES, Column, narrow, pointer
+from lrga.data.columns import Column
 from lrga.data.files import atomic_path
 from lrga.data.packed import PackedGraphs
+from lrga.data.segments import DTYPES, narrow, pointer
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 FORMAT = 1

@@ -1,0 +1,141 @@
+"""Index arithmetic over flat tensors made of one segment after another.
+
+On a CPU it runs in numpy on the same memory: small operations cost a third of torch's, large results come from memory
+that is kept (filling fresh memory of torch's costs more than the arithmetic). On a GPU it runs in torch and never asks
+the device for a number.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# What safetensors stores and both torch and numpy move (numpy has no bfloat16).
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    )
+}
+_NUMPY = {dtype: np.dtype(name) for name, dtype in DTYPES.items() if dtype != torch.bfloat16}
+_NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
+_WIDE = (torch.int16, torch.int32, torch.int64)
+
+Rows = slice | Tensor
+"""Which rows to take: a slice where they are consecutive, else their indices [R] int64."""
+
+
+def narrow(values: Tensor) -> Tensor:
+    """The same integers in the smallest type that holds them; other tensors as they are.
+
+    Example:
+        >>> narrow(torch.tensor([0, 255])).dtype
+        torch.uint8
+    """
+    if values.dtype not in _WIDE or values.numel() == 0:
+        return values
+    low, high = (int(v) for v in torch.aminmax(values))
+    for dtype in _NARROW:
+        if dtype.itemsize < values.dtype.itemsize and torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
+            return values.to(dtype)
+    return values
+
+
+def widen(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """``values`` in another type, in memory of its own where the type differs."""
+    if values.dtype == dtype:
+        return values
+    if values.is_cuda or values.dtype not in _NUMPY or dtype not in _NUMPY:
+        return values.to(dtype)
+    return torch.from_numpy(values.numpy().astype(_NUMPY[dtype]))
+
+
+def take(values: Tensor, rows: Rows) -> Tensor:
+    """Those rows of ``values``; a view where they are consecutive."""
+    if isinstance(rows, slice):
+        return values[rows]
+    if values.is_cuda or values.dtype not in _NUMPY:
+        return values.index_select(0, rows)
+    return torch.from_numpy(values.numpy().take(rows.numpy(), axis=0))
+
+
+def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
+    """``values[i]`` repeated ``counts[i]`` times, for all i in turn, [total]; ``total`` is the sum of ``counts``."""
+    if values.is_cuda:
+        return torch.repeat_interleave(values, counts, output_size=total)
+    return torch.from_numpy(values.numpy().repeat(counts.numpy()))
+
+
+def add_repeated(values: Tensor, addends: Tensor, counts: Tensor) -> Tensor:
+    """``values`` [R] with ``addends[i]`` added to the rows of segment i, of which there are ``counts[i]``, int64."""
+    if values.is_cuda:
+        return torch.repeat_interleave(addends, counts, output_size=values.numel()).add_(values)
+    result = addends.numpy().repeat(counts.numpy())
+    result += values.numpy()
+    return torch.from_numpy(result)
+
+
+def numbers_repeated(counts: Tensor, total: int) -> Tensor:
+    """0 ``counts[0]`` times, 1 ``counts[1]`` times, …: the segment of each row, [total] int64."""
+    if counts.is_cuda:
+        return torch.repeat_interleave(counts.long(), output_size=total)
+    return torch.from_numpy(np.arange(counts.numel()).repeat(counts.numpy()))
+
+
+def pointer(counts: Tensor) -> Tensor:
+    """[G + 1] int64: where each of G consecutive segments begins, and the end of the last."""
+    if counts.is_cuda:
+        return torch.cat((counts.new_zeros(1, dtype=torch.int64), counts.cumsum(0)))
+    return torch.from_numpy(_pointer(counts.numpy()))
+
+
+def _pointer(counts: np.ndarray) -> np.ndarray:
+    result = np.empty(counts.shape[0] + 1, dtype=np.int64)
+    result[0] = 0
+    np.cumsum(counts, out=result[1:])
+    return result
+
+
+def cut(ptr: Tensor, chosen: Rows, total: int | None = None) -> tuple[Rows, Tensor, Tensor]:
+    """The rows of chosen segments.
+
+    Args:
+        ptr: [G + 1], where each segment begins.
+        chosen: Which segments, in which order.
+        total: How many rows these have, if that is known: a GPU is then not asked.
+
+    Returns:
+        The rows, how many each chosen segment has, and where each begins in the result.
+
+    Example:
+        >>> rows, counts, begin = cut(torch.tensor([0, 2, 5, 6]), torch.tensor([2, 0]))
+        >>> rows.tolist(), counts.tolist(), begin.tolist()
+        ([5, 0, 1], [1, 2], [0, 1, 3])
+    """
+    if isinstance(chosen, slice):
+        begin = ptr[chosen.start : chosen.stop + 1]
+        first = int(begin[0])
+        stop = int(begin[-1]) if total is None else first + total
+        return slice(first, stop), begin.diff(), begin - first
+    if ptr.is_cuda:
+        starts = ptr[chosen]
+        counts = ptr[chosen + 1] - starts
+        new = pointer(counts)
+        total = int(new[-1]) if total is None else total
+        rows = torch.repeat_interleave(starts - new[:-1], counts, output_size=total)
+        return rows.add_(torch.arange(total, device=rows.device)), counts, new
+    where, segments = ptr.numpy(), chosen.numpy()
+    begins = where.take(segments)
+    lengths = where.take(segments + 1) - begins
+    places = _pointer(lengths)
+    numbers = (begins - places[:-1]).repeat(lengths)
+    numbers += np.arange(numbers.shape[0])
+    return torch.from_numpy(numbers), torch.from_numpy(lengths), torch.from_numpy(places)
