@@ -1,0 +1,61 @@
+"""Low-rank attention as the global part of PyG's ``GPSConv``."""
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.attention import PerformerAttention
+
+from lrga.errors import ShapeError
+from lrga.kernels.checks import check_features
+from lrga.nn.attention import LowRankGlobalAttention
+
+
+class GPSAttention(PerformerAttention):
+    """Takes the place of the attention inside a :class:`torch_geometric.nn.GPSConv`.
+
+    ``GPSConv`` pads the graphs of a batch to the largest and hands its attention the padded features with a mask. Only
+    the real nodes are attended to here, so a graph's result does not depend on its neighbours in the batch, which it
+    does with PyG's own linear attention. (It derives from that class because ``GPSConv`` asks for it by type.)
+
+    Args:
+        channels: Width of the layer.
+        rank: The paper's κ.
+        heads: Heads of the attention.
+        dropout: Dropout on the result.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.nn import GCNConv, GPSConv
+        >>> layer = GPSConv(16, GCNConv(16, 16))
+        >>> layer.attn = GPSAttention(16, rank=8)
+        >>> edge_index = torch.tensor([[0, 1, 2], [1, 0, 3]])
+        >>> layer(torch.randn(5, 16), edge_index, batch=torch.tensor([0, 0, 1, 1, 1])).shape
+        torch.Size([5, 16])
+    """
+
+    def __init__(self, channels: int, rank: int, *, heads: int = 1, dropout: float = 0.0) -> None:
+        nn.Module.__init__(self)  # nothing of the Performer's own is wanted
+        self.attention = LowRankGlobalAttention(channels, rank, heads=heads)
+        self.out = nn.Linear(heads * 2 * rank, channels)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Attends within each graph: ``x [G, n, channels]`` with ``mask [G, n]`` of the real nodes."""
+        if x.dim() != 3:
+            raise ShapeError("x of shape [G, n, channels]", f"shape {list(x.shape)}", "call this from a GPSConv")
+        if mask is None:
+            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        nodes = x[mask]
+        check_features("x", nodes)
+        batch = torch.arange(x.size(0), device=x.device).unsqueeze(1).expand_as(mask)[mask]
+        attended = self.dropout(self.out(self.attention(nodes, batch, num_graphs=x.size(0))))
+        return x.new_zeros(x.shape).masked_scatter(mask.unsqueeze(-1), attended.to(x.dtype))
+
+    def redraw_projection_matrix(self) -> None:
+        """There are no random projections to draw anew."""
+
+    def _reset_parameters(self) -> None:
+        self.attention.reset_parameters()
+        self.out.reset_parameters()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.attention})"

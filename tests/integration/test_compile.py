@@ -1,0 +1,73 @@
+"""One graph, no breaks: the layers under torch.compile and torch.export."""
+
+import pytest
+import torch
+from torch_geometric.nn import GCNConv
+
+import lrga
+from lrga.models.gnn import GNN
+
+D = 8
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+
+
+def graphs(*sizes):
+    batch = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    n = len(batch)
+    return torch.randn(n, D), torch.randint(0, n, (2, 3 * n)), batch, len(sizes)
+
+
+SHAPES = [(3, 5, 7), (10, 2, 40, 9), (1, 0, 30, 2, 2, 70)]
+
+
+def check(module, call):
+    """Values and gradients equal the eager ones at three sets of sizes, compiled without graph breaks."""
+    compiled = torch.compile(module, fullgraph=True, dynamic=True)
+    for sizes in SHAPES:
+        inputs = graphs(*sizes)
+        results = []
+        for run in (module, compiled):
+            module.zero_grad()
+            out = call(run, *inputs)
+            out.square().sum().backward()
+            results.append((out.detach(), [p.grad.clone() for p in module.parameters()]))
+        torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-3, atol=1e-3)
+
+
+def test_the_attention_compiles_without_breaks():
+    check(lrga.LowRankGlobalAttention(D, 4, heads=2), lambda m, x, e, b, g: m(x, b, num_graphs=g))
+
+
+def test_an_augmented_convolution_compiles_without_breaks():
+    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).eval()
+    check(layer, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g))
+
+
+def test_a_network_of_four_layers_compiles_without_breaks():
+    model = GNN(D, 12, 3, 4, conv="gcn", rank=4, task="graph").eval()
+    check(model, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g))
+
+
+def test_a_network_of_four_layers_exports():
+    class Fixed(torch.nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x, edge_index, batch):
+            return self.model(x, edge_index, batch=batch, num_graphs=4)
+
+    model = GNN(D, 12, 3, 4, conv="gcn", rank=4, task="graph").eval()
+    x, edge_index, batch, _ = graphs(3, 5, 7, 9)
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+    dynamic = ({0: nodes}, {1: edges}, {0: nodes})
+    exported = torch.export.export(Fixed(model), (x, edge_index, batch), dynamic_shapes=dynamic)
+    for sizes in ((3, 5, 7, 9), (40, 1, 12, 6)):
+        x, edge_index, batch, _ = graphs(*sizes)
+        expected = model(x, edge_index, batch=batch, num_graphs=4)
+        torch.testing.assert_close(exported.module()(x, edge_index, batch), expected, rtol=1e-4, atol=1e-5)
