@@ -1,0 +1,208 @@
+"""Graphs in a folder of CSV files: ``nodes.csv``, ``edges.csv`` and, with several graphs, ``graphs.csv``.
+
+=============  ====================================================================================================
+file           columns
+=============  ====================================================================================================
+``nodes.csv``  ``node`` (id, unique in its graph), ``graph`` (id; may be left out in all files if there is one graph)
+``edges.csv``  ``source``, ``target`` (ids of nodes; directed: list both directions of an undirected edge), ``graph``
+``graphs.csv`` ``graph``; the file may be left out
+=============  ====================================================================================================
+
+In each file ``y`` is the target of a node, an edge or a graph (a number, or the name of a class), and ``split`` says
+``train``, ``val`` or ``test``. A column ``type`` holds category numbers 0, 1, … to be embedded and is then the only
+feature of its file; all other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without
+features every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first
+node), nodes and edges that of their file.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+
+from lrga.data.csv_table import Table, read_table
+from lrga.data.graph_table import GraphTable, Split, Target
+from lrga.data.place import SPLITS
+from lrga.errors import DataError, DataMissingError
+
+IDS = ("graph", "node", "source", "target", "split")
+_ONE_GRAPH = "0"  # the id where no file has a column `graph`
+
+
+def read_folder(folder: Path) -> GraphTable:
+    """Reads the graphs of ``folder``; every complaint names the file, the line and what to do.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\\na,1,0.5\\na,2,1.5\\nb,1,2.5\\n")
+        >>> _ = (folder / "edges.csv").write_text("graph,source,target\\na,1,2\\na,2,1\\n")
+        >>> _ = (folder / "graphs.csv").write_text("graph,y\\na,0\\nb,1\\n")
+        >>> table = read_folder(folder)
+        >>> table.num_nodes.tolist(), table.num_edges.tolist(), table.targets["graph"].values.tolist()
+        ([2, 1], [2, 0], [0, 1])
+    """
+    if not folder.is_dir():
+        raise DataMissingError(f"the folder {folder}", "no such folder", "name a folder with nodes.csv and edges.csv")
+    nodes = read_table(folder / "nodes.csv", texts=IDS, required=["node"], labels=["y"])
+    several = "graph" in nodes.texts
+    required = ["source", "target", *(["graph"] if several else [])]
+    edges = read_table(folder / "edges.csv", texts=IDS, required=required, labels=["y"], may_be_empty=True)
+    graphs_file = folder / "graphs.csv"
+    graphs = read_table(graphs_file, texts=IDS, required=["graph"], labels=["y"]) if graphs_file.is_file() else None
+    if graphs is not None and not several:
+        remedy = "add it, or take graphs.csv away if all nodes belong to one graph"
+        raise DataError("the column 'graph' beside graphs.csv", f"none in {nodes.path}, line 1", remedy)
+
+    graph_ids, graph_of_node = _graphs(nodes, graphs)
+    order = np.argsort(graph_of_node, kind="stable")
+    num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
+    _check_no_empty_graph(graphs, graph_ids, num_nodes)
+    place = _places(nodes, order, num_nodes)
+    graph_of_edge, source, target = _ends(edges, nodes, graph_ids, graph_of_node, place)
+    edge_order = np.argsort(graph_of_edge, kind="stable")
+
+    tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
+    present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
+    x = _features(nodes, order)
+    ids = np.asarray(nodes.texts["node"], dtype=object)[order]
+    return GraphTable(
+        num_nodes=num_nodes,
+        num_edges=np.bincount(graph_of_edge, minlength=len(graph_ids)),
+        edge_index=np.stack([source, target])[:, edge_order],
+        x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
+        edge_attr=_features(edges, edge_order),
+        targets={level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None},
+        split=_split(present),
+        objects={
+            "graph_id": list(graph_ids),
+            "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
+        },
+    )
+
+
+def _graphs(nodes: Table, graphs: Table | None) -> tuple[list[str], np.ndarray]:
+    """Ids of the graphs in their order, and the graph of every row of ``nodes.csv``."""
+    of_node = nodes.texts.get("graph") or [_ONE_GRAPH] * nodes.rows
+    if graphs is None:
+        ids = list(dict.fromkeys(of_node))
+    else:
+        ids = graphs.texts["graph"]
+        if len(set(ids)) < len(ids):
+            row = _first_repeated(ids)
+            raise graphs.error(row, "every graph once", f"graph {ids[row]!r} again", "take one of its rows away")
+    number = {name: i for i, name in enumerate(ids)}
+    found = list(map(number.get, of_node))
+    if None in found:
+        row = found.index(None)
+        remedy = "add the graph to graphs.csv, or take its nodes away"
+        raise nodes.error(row, "a graph of graphs.csv", f"graph {of_node[row]!r}", remedy)
+    return ids, np.array(found, np.int64)
+
+
+def _check_no_empty_graph(graphs: Table | None, ids: list[str], num_nodes: np.ndarray) -> None:
+    if graphs is not None and (num_nodes == 0).any():
+        row = int(np.argmax(num_nodes == 0))
+        remedy = "add its nodes to nodes.csv, or take the graph away"
+        raise graphs.error(row, "a graph with nodes", f"graph {ids[row]!r} without any in nodes.csv", remedy)
+
+
+def _places(nodes: Table, order: np.ndarray, num_nodes: np.ndarray) -> np.ndarray:
+    """Place of every row of ``nodes.csv`` inside its graph."""
+    place = np.empty(nodes.rows, np.int64)
+    place[order] = np.arange(nodes.rows) - np.repeat(np.cumsum(num_nodes) - num_nodes, num_nodes)
+    return place
+
+
+def _ends(
+    edges: Table, nodes: Table, graph_ids: list[str], graph_of_node: np.ndarray, place: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Graph, source and target (counted inside the graph) of every row of ``edges.csv``."""
+    keys = list(zip(graph_of_node.tolist(), nodes.texts["node"], strict=True))
+    row_of = {key: row for row, key in enumerate(keys)}
+    if len(row_of) < nodes.rows:
+        row = _first_repeated(keys)
+        graph, name = graph_ids[keys[row][0]], keys[row][1]
+        what = f"node {name!r} of graph {graph!r} again" if "graph" in nodes.texts else f"node {name!r} again"
+        raise nodes.error(row, "every id once in its graph", what, "take one of its rows away, or rename it")
+    number = {name: i for i, name in enumerate(graph_ids)}
+    of_edge = edges.texts.get("graph")
+    graph = list(map(number.get, of_edge)) if of_edge is not None else [0] * edges.rows
+    if of_edge is not None and None in graph:
+        row = graph.index(None)
+        remedy = "correct the id, or add the graph's nodes to nodes.csv"
+        raise edges.error(row, "a graph of nodes.csv", f"graph {of_edge[row]!r}", remedy)
+    ends = []
+    for column in ("source", "target"):
+        rows = list(map(row_of.get, zip(graph, edges.texts[column], strict=True)))
+        if None in rows:
+            row = rows.index(None)
+            where = f" of graph {of_edge[row]!r}" if of_edge is not None else ""
+            got = f"{column} {edges.texts[column][row]!r}, which is no node{where}"
+            raise edges.error(row, "an edge between nodes of nodes.csv", got, "add the node, or take the edge away")
+        ends.append(place[np.array(rows, np.int64)])
+    return np.array(graph, np.int64), ends[0], ends[1]
+
+
+def _first_repeated(values: Sequence[object]) -> int:
+    seen: set[object] = set()
+    for row, value in enumerate(values):
+        if value in seen:
+            return row
+        seen.add(value)
+    return 0
+
+
+def _features(table: Table, order: np.ndarray) -> np.ndarray | None:
+    """[R, F] float32, or [R] int64 for a column ``type``, in ``order``; ``None`` without such columns."""
+    names = [name for name in table.numbers if name != "y"]
+    if "type" in names:
+        values = table.numbers["type"]
+        if names != ["type"]:
+            got = f"{', '.join(names)} in {table.path}, line 1"
+            remedy = "rename 'type' if it is a number like the others, or take the others away"
+            raise DataError("the column 'type' (categories) as the only feature", got, remedy)
+        if "type" not in table.integral or (values < 0).any():
+            wrong = (values < 0) | (values != np.round(values))
+            row = int(np.argmax(wrong)) if wrong.any() else 0
+            remedy = "number the categories from 0, or rename the column to use it as a number"
+            raise table.error(row, "a category number 0, 1, … in column 'type'", f"{values[row]:g}", remedy)
+        return values.astype(np.int64)[order]
+    if not names:
+        return None
+    columns = [table.numbers[name] for name in names]
+    with np.errstate(over="ignore"):
+        features = np.stack(columns, axis=1).astype(np.float32)[order]
+    if not np.isfinite(features).all():  # finite as float64, not as float32
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(np.stack(columns, 1).astype(np.float32)))[0])
+        got = f"{columns[column][row]:g} in column {names[column]!r}"
+        raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
+    return features
+
+
+def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
+    where = f"column y of {table.path.name}"
+    if "y" in table.texts:
+        return Target(level, np.asarray(table.texts["y"])[order], where)
+    if "y" in table.numbers:
+        values = table.numbers["y"][order]
+        return Target(level, values.astype(np.int64) if "y" in table.integral else values, where)
+    return None
+
+
+def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
+    given = [level for level, (table, _) in present.items() if "split" in table.texts]
+    if len(given) > 1:
+        paths = " and ".join(str(present[level][0].path) for level in given)
+        raise DataError("the column 'split' in one file", f"it in {paths}", "keep the one that is meant")
+    if not given:
+        return None
+    table, order = present[given[0]]
+    number = dict(zip(SPLITS, range(len(SPLITS)), strict=True))
+    codes = list(map(number.get, table.texts["split"], repeat(-1)))
+    if -1 in codes:
+        row = codes.index(-1)
+        got = f"{table.texts['split'][row]!r}"
+        raise table.error(row, "train, val or test in column 'split'", got, "write one of these three")
+    return Split(given[0], np.array(codes, np.int8)[order], f"column split of {table.path.name}")

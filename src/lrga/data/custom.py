@@ -1,0 +1,168 @@
+"""The user's own graphs: a folder of CSV files, a ``.pt`` file, or a function that returns PyG graphs."""
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lrga.data.columns import Column
+from lrga.data.csv_folder import read_folder
+from lrga.data.custom_pyg import graph_table, load_factory, load_file
+from lrga.data.custom_target import Labels, choose_target, make_labels, make_split
+from lrga.data.graph_table import GraphTable, Split
+from lrga.data.packed import PackedGraphs
+from lrga.data.place import SPLITS
+from lrga.errors import DataError, DataMissingError
+
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+@dataclass(frozen=True)
+class CustomData:
+    """A user's graphs, ready to train on.
+
+    Attributes:
+        splits: ``{"train": …, "val": …, "test": …}``. Where ``masked``, all three hold every graph.
+        task: ``"classification"`` or ``"regression"``.
+        level: What is predicted: ``"node"``, ``"edge"`` or ``"graph"``.
+        num_classes: Number of classes; ``None`` for regression.
+        classes: What class 0, 1, … is called in the user's data; ``None`` for regression.
+        num_targets: Numbers predicted for each node, edge or graph: one, or more where ``y`` has several columns.
+        node_features: Width of ``x``; 0 where it holds types.
+        node_types: Number of node types where ``x`` [N] holds them, else ``None``.
+        edge_features: Width of ``edge_attr``; 0 where it holds types or there is none.
+        edge_types: Number of edge types where ``edge_attr`` [E] holds them, else ``None``.
+        masked: Whether the splits are not of graphs but of nodes (or edges) of the same graphs. Each split then has
+            an attribute ``mask`` of that level: only where it is true may a target be looked at.
+    """
+
+    splits: dict[str, PackedGraphs]
+    task: str
+    level: str
+    num_classes: int | None
+    classes: tuple[str, ...] | None
+    num_targets: int
+    node_features: int
+    node_types: int | None
+    edge_features: int
+    edge_types: int | None
+    masked: bool
+
+    @property
+    def num_outputs(self) -> int:
+        """Width of a model's output: classes, or numbers to predict."""
+        return self.num_classes if self.num_classes is not None else self.num_targets
+
+
+def load_custom(
+    spec: str | Path,
+    *,
+    task: str | None = None,
+    level: str | None = None,
+    split: Sequence[float] = (0.8, 0.1, 0.1),
+    seed: int = 41,
+) -> CustomData:
+    """The user's own graphs.
+
+    Args:
+        spec: A folder of CSV files (:mod:`lrga.data.csv_folder`), a ``.pt`` file of PyG ``Data`` objects (a list, or
+            a dict of lists called train, val and test), or ``"module:factory"``, a function without arguments that
+            returns such a list or dict or a PyG ``Dataset``.
+        task: ``"classification"`` or ``"regression"``; found from the targets where it is ``None``: integers and names
+            are classes, other numbers are values.
+        level: To what the target belongs, ``"node"``, ``"edge"`` or ``"graph"``; found where it is ``None``.
+        split: Fractions of train, val and test where the data name no split: of graphs where there are at least
+            three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.
+        seed: Of that drawing.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> nodes = "".join(f"{g},{n},{n / 2}\\n" for g in range(10) for n in range(3))
+        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\\n" + nodes)
+        >>> _ = (folder / "edges.csv").write_text("graph,source,target\\n0,0,1\\n0,1,0\\n")
+        >>> _ = (folder / "graphs.csv").write_text("graph,y\\n" + "".join(f"{g},{g % 2}\\n" for g in range(10)))
+        >>> data = load_custom(folder)
+        >>> data.level, data.task, data.num_classes, {name: len(graphs) for name, graphs in data.splits.items()}
+        ('graph', 'classification', 2, {'train': 8, 'val': 1, 'test': 1})
+    """
+    source = str(spec)
+    table = read_graphs(spec, level=level)
+    target = choose_target(table, level, source)
+    divided = make_split(table, target.level, split, seed, source)
+    masked = divided.level != "graph"
+    used = divided.code >= 0 if masked else np.ones(table.rows(target.level), dtype=bool)
+    labels = make_labels(target, task, used, table)
+    return CustomData(
+        splits=_splits(table, labels, divided),
+        task=labels.task,
+        level=labels.level,
+        num_classes=None if labels.classes is None else len(labels.classes),
+        classes=labels.classes,
+        num_targets=1 if labels.y.ndim == 1 else labels.y.shape[1],
+        node_features=_width(table.x),
+        node_types=_types(table.x),
+        edge_features=0 if table.edge_attr is None else _width(table.edge_attr),
+        edge_types=None if table.edge_attr is None else _types(table.edge_attr),
+        masked=masked,
+    )
+
+
+def load_inputs(spec: str | Path) -> PackedGraphs:
+    """Graphs to predict on, from the same sources as :func:`load_custom`; targets and splits are left out.
+
+    ``objects["graph_id"]`` holds the id of each graph and, from CSV files, ``objects["node_id"]`` those of its nodes.
+    """
+    return read_graphs(spec, target=False).pack()
+
+
+def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = True) -> GraphTable:
+    """The graphs that ``spec`` names (see :func:`load_custom`) as flat arrays."""
+    text, path = str(spec), Path(spec).expanduser()
+    if path.is_dir():
+        return read_folder(path)
+    if path.suffix == ".csv":
+        raise DataError(
+            "a folder of CSV files", f"the file {text}", "name the folder that holds nodes.csv and edges.csv"
+        )
+    if path.suffix in (".pt", ".pth") or path.is_file():
+        return graph_table(load_file(path), text, level=level, target=target)
+    if _FACTORY.fullmatch(text):
+        return graph_table(load_factory(text), text, level=level, target=target)
+    raise DataMissingError(
+        "a folder with nodes.csv and edges.csv, a .pt file, or module:factory",
+        f"{text!r}, which is none of them here ({Path.cwd()})",
+        "correct the path, or name a function as package.module:function",
+    )
+
+
+def _splits(table: GraphTable, labels: Labels, divided: Split) -> dict[str, PackedGraphs]:
+    packed = table.pack(labels.y, level=labels.level)
+    if divided.level == "graph":
+        return {name: packed[torch.from_numpy(np.flatnonzero(divided.rows(name)))] for name in SPLITS}
+    # The mask must follow the edges, which packing sorts: pack it once as codes, then compare.
+    codes = _packed_codes(table, divided)
+    result = {}
+    for name in SPLITS:
+        shared = copy.copy(packed)  # the same tensors: three masks do not cost three copies of the graph
+        mask = Column(divided.level, codes == SPLITS.index(name), torch.bool)
+        shared.columns = packed.columns | {"mask": mask}
+        result[name] = shared
+    return result
+
+
+def _packed_codes(table: GraphTable, divided: Split) -> torch.Tensor:
+    codes = table.pack(divided.code.astype(np.int64), level=divided.level).y
+    return codes if codes is not None else torch.empty(0)
+
+
+def _width(values: np.ndarray) -> int:
+    return values.shape[1] if values.ndim == 2 else 0
+
+
+def _types(values: np.ndarray) -> int | None:
+    return int(values.max(initial=-1)) + 1 if values.ndim == 1 else None

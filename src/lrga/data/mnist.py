@@ -1,0 +1,89 @@
+"""MNIST: 70,000 images of digits as graphs of at most 75 superpixels."""
+
+import gzip
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrga.data.catalog import dataset_facts
+from lrga.data.download import obtain
+from lrga.data.packed import PackedGraphs
+from lrga.data.place import BuildPlace
+from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes
+from lrga.data.slic import MNIST_SETTINGS
+from lrga.data.superpixels import Images, ImageSet, build_superpixels, missing_images
+from lrga.errors import ChecksumError, DataError
+
+RECIPE_VERSION = 1
+
+# MD5 of the uncompressed files, as published: the compressed ones differ from mirror to mirror.
+MD5 = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
+
+
+def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
+    """Options of :func:`build`.
+
+    Args:
+        sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
+    """
+    return {"sizes": limited_sizes(sizes, dataset_facts("MNIST").splits)}
+
+
+def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The graphs, from prepared superpixels where there are some, else from the images."""
+    return build_superpixels(ImageSet("MNIST", 28, 1, MNIST_SETTINGS, read_images), place, sizes)
+
+
+def read_images(place: BuildPlace) -> dict[str, Images]:
+    """Both official parts: from the folder the user named, else downloaded."""
+    if place.source is None:
+        paths = [obtain(file, place.raw, progress=place.progress, download=place.download) for file in _files()]
+    else:
+        zipped, plain = [f"{name}.gz" for name in MD5], list(MD5)
+        below = ("raw", "mnist/raw", "MNIST/raw")
+        found = find_files(place.source, zipped, below=below) or find_files(place.source, plain, below=below)
+        if found is None:
+            raise missing_images("MNIST", place, zipped)
+        paths = found
+    for path in paths:
+        check_sums(path)
+    arrays = [read_idx(path, md5=MD5[path.name.removesuffix(".gz")]) for path in paths]
+    return {"train": Images(arrays[0], arrays[1]), "test": Images(arrays[2], arrays[3])}
+
+
+def _files() -> tuple[Any, ...]:
+    return dataset_facts("MNIST").files
+
+
+def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
+    """The array of bytes in an IDX file, compressed by gzip or not.
+
+    Args:
+        path: The file; its header gives the shape.
+        md5: Sum that the uncompressed content must have.
+    """
+    remedy = f"delete {path} and get it again from its official source"
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ChecksumError(f"a sound gzip file {path}", f"a damaged or truncated one ({error})", remedy) from error
+    if md5 is not None:
+        check_md5(path, content, md5, what="the published content")
+    zeros, kind, dimensions = struct.unpack(">HBB", content[:4]) if len(content) >= 4 else (1, 0, 0)
+    header = 4 + 4 * dimensions
+    if zeros != 0 or kind != 8 or len(content) < header:  # 8: unsigned bytes
+        raise DataError(f"an IDX file of bytes at {path}", f"a file that begins with {content[:4]!r}", remedy)
+    shape = struct.unpack(f">{dimensions}I", content[4:header])
+    if len(content) - header != int(np.prod(shape, dtype=np.int64)):
+        got = f"{len(content) - header:,} bytes"
+        raise ChecksumError(f"{list(shape)} values in {path}, as its header says", got, remedy)
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -1,0 +1,82 @@
+"""Files that a user brings along: found in the folder they name, checked, read without trusting them."""
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lrga.data.files import FileFacts, verify_file
+from lrga.data.place import SPLITS, check_sizes
+from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
+
+SUMS = "SHA256SUMS"
+
+
+def find_files(folder: Path, names: Sequence[str], *, below: Iterable[str] = ()) -> list[Path] | None:
+    """Paths of all ``names`` in ``folder`` or, all together, in one of its subfolders ``below``; else ``None``.
+
+    Example:
+        >>> find_files(Path("no-such-folder"), ["train.pickle"]) is None
+        True
+    """
+    for place in (folder, *(folder / name for name in below)):
+        paths = [place / name for name in names]
+        if all(path.is_file() for path in paths):
+            return paths
+    return None
+
+
+def limited_sizes(sizes: Sequence[int] | None, available: Mapping[str, int]) -> list[int]:
+    """``sizes`` as three numbers of graphs of at most what is ``available``; all where it is ``None``."""
+    checked = check_sizes(sizes, available)
+    for split, size in zip(SPLITS, checked, strict=True):
+        if size > available[split]:
+            remedy = "ask for fewer, or leave sizes out to take all"
+            raise OptionError(f"at most {available[split]:,} graphs of {split}", f"{size:,}", remedy)
+    return checked
+
+
+def check_sums(path: Path) -> None:
+    """Compares ``path`` with the nearest ``SHA256SUMS`` above it that lists it; no list, no check."""
+    absolute = path.absolute()
+    for folder in list(absolute.parents)[:4]:
+        sums = folder / SUMS
+        if not sums.is_file():
+            continue
+        for line in sums.read_text(encoding="utf-8", errors="replace").splitlines():
+            digest, _, name = line.partition(" ")
+            if name.strip().lstrip("*").removeprefix("./") == absolute.relative_to(folder).as_posix():
+                remedy = f"copy {path.name} again from where it came, or correct {sums}"
+                verify_file(path, FileFacts(None, digest.lower()), remedy=remedy)
+                return
+
+
+def check_md5(path: Path, content: bytes, expected: str, *, what: str) -> None:
+    """Compares the content of a file with the MD5 sum that its publisher states."""
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != expected:
+        remedy = f"delete {path} and get it again from its official source"
+        raise ChecksumError(f"{what} with MD5 {expected}", f"MD5 {found} in {path}", remedy)
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays called ``names`` of an ``.npz`` file; Python objects in it are refused."""
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "name the folder that holds it")
+    check_sums(path)
+    remedy = f"delete {path} and get it again"
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if missing := [name for name in names if name not in archive.files]:
+                expected = f"the arrays {', '.join(names)} in {path}"
+                raise DataError(expected, f"no {', '.join(missing)}", "name the right file, or get it again")
+            return {name: archive[name] for name in names}
+    except DataError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise ChecksumError(f"a sound .npz file {path}", f"a damaged one ({error})", remedy) from error
+    except ValueError as error:  # numpy's refusal of pickled objects and of files that are no archive
+        raise DataError(f"an .npz file of plain arrays at {path}", str(error), remedy) from error
