@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from lrga.cli import data
+from lrga.cli.params import params
 from lrga.errors import LRGAError
 from lrga.version import __version__
 
@@ -35,6 +37,10 @@ def main(
     ] = False,
 ) -> None:
     del version  # handled by its callback
+
+
+app.add_typer(data.app, name="data")
+app.command("params")(params)
 
 
 def run() -> None:

@@ -1,0 +1,48 @@
+"""``lrga params``: the size of every network of the paper."""
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def params(
+    dataset: Annotated[str | None, typer.Option(help="Only this data set, e.g. ZINC or ogbl-ddi.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model, e.g. gatedgcn.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Only this budget: 100k or 500k.")] = None,
+    lrga: Annotated[
+        bool | None, typer.Option("--lrga/--no-lrga", help="Only networks with LRGA, or only plain ones.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
+) -> None:
+    """List every network of the paper's Tables 1, 2 and 3 with its exact number of parameters.
+
+    Beside it stands the number that the paper prints, if any (Table 3 prints none).
+
+    Example: [bold]lrga params --dataset zinc --budget 500k --lrga[/]
+    """
+    from lrga.bench.params import sizes
+
+    cells = sizes(dataset=dataset, model=model, budget=budget, lrga=lrga)
+    if as_json:
+        print(json.dumps([cell.as_dict() for cell in cells], indent=2))
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False, caption="d: width, L: layers, κ: rank")
+    for heading in ("data set", "model", "budget"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("d", "L", "κ", "parameters", "printed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for cell in cells:
+        table.add_row(
+            cell.dataset.replace(" (random features)", ", random"),
+            f"LRGA + {cell.model}" if cell.lrga else cell.model,
+            cell.budget or "",
+            *("" if value is None else str(value) for value in (cell.hidden, cell.layers, cell.rank)),
+            f"{cell.parameters:,}",
+            cell.printed or "",
+        )
+    Console().print(table)

@@ -1,0 +1,209 @@
+"""The edges of one or more graphs in the order in which they are summed: by target.
+
+Sorted once, every layer of a network sums over runs of consecutive edges instead of scattering them, forward through
+``in_ptr`` and backward (over the edges that leave a node) through ``out_order`` and ``out_ptr``.
+
+Letters: N nodes, E edges.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from lrga.errors import DeviceError, DTypeError, ShapeError
+from lrga.kernels.checks import check_count, may_read_values
+
+INTEGERS = (torch.int64, torch.int32)
+EDGES_OF_A_CHUNK = 4096  # its rows of a few dozen floats stay in the cache of a core
+
+
+@dataclass(frozen=True)
+class EdgeLayout:
+    """Edges in the order of their targets.
+
+    Args:
+        source: Where each edge begins, ``[E]`` int64.
+        target: Where each edge ends, ``[E]`` int64, non-decreasing.
+        num_nodes: N.
+        in_ptr: The edges that end in node i are ``in_ptr[i] … in_ptr[i + 1] - 1``; ``[N + 1]``.
+        out_order: Stable permutation that sorts these edges by source, ``[E]``.
+        out_ptr: The edges that begin in node i are ``out_order[out_ptr[i] : out_ptr[i + 1]]``; ``[N + 1]``.
+
+    Example:
+        >>> import torch
+        >>> edge_index = torch.tensor([[0, 2, 1], [1, 0, 0]])
+        >>> layout, order = EdgeLayout.from_edge_index(edge_index, num_nodes=3)
+        >>> layout.target.tolist(), layout.source.tolist(), order.tolist()
+        ([0, 0, 1], [2, 1, 0], [1, 2, 0])
+    """
+
+    source: Tensor
+    target: Tensor
+    num_nodes: int
+    in_ptr: Tensor
+    out_order: Tensor
+    out_ptr: Tensor
+
+    @staticmethod
+    def from_edge_index(edge_index: Tensor, num_nodes: int, *, check: bool = True) -> tuple["EdgeLayout", Tensor]:
+        """Sorts PyG's ``[2, E]`` tensor (row 0 source, row 1 target).
+
+        Args:
+            edge_index: Edges in any order.
+            num_nodes: N.
+            check: ``False`` skips the checks, for edges that have passed them.
+
+        Returns:
+            The layout and ``order`` ``[E]``: attributes of the given edges follow as ``edge_attr[order]``.
+        """
+        if check:
+            check_edge_index(edge_index, num_nodes)
+        source, target = edge_index.long()
+        target, order = torch.sort(target, stable=True)
+        source = source.index_select(0, order)
+        by_source, out_order = torch.sort(source, stable=True)
+        in_ptr, out_ptr = run_starts(target, num_nodes), run_starts(by_source, num_nodes)
+        return EdgeLayout(source, target, num_nodes, in_ptr, out_order, out_ptr), order
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return self.source.size(0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.source.device
+
+    @property
+    def edge_index(self) -> Tensor:
+        """The edges as PyG writes them, ``[2, E]``, in this order."""
+        return torch.stack([self.source, self.target])
+
+    @cached_property
+    def in_degree(self) -> Tensor:
+        """Edges that end in each node, ``[N]``."""
+        return self.in_ptr.diff()
+
+    @cached_property
+    def out_degree(self) -> Tensor:
+        """Edges that begin in each node, ``[N]``."""
+        return self.out_ptr.diff()
+
+    @cached_property
+    def transposed(self) -> "EdgeLayout":
+        """Every edge turned round, in the order of what were the sources (edge k was edge ``out_order[k]``)."""
+        positions = torch.arange(self.num_edges, device=self.device)
+        back = torch.empty_like(self.out_order).index_copy(0, self.out_order, positions)
+        source, target = self.target.index_select(0, self.out_order), self.source.index_select(0, self.out_order)
+        return EdgeLayout(source, target, self.num_nodes, self.out_ptr, back, self.in_ptr)
+
+    @cached_property
+    def ones(self) -> Tensor:
+        """Weight one for every edge, ``[E]`` float32: the values of an unweighted sparse matrix."""
+        return torch.ones(self.num_edges, device=self.device)
+
+    @cached_property
+    def chunks(self) -> list[tuple[int, int, int, int]]:
+        """``(first node, end node, first edge, end edge)`` of runs of whole targets with few thousand edges each."""
+        steps = torch.arange(0, self.num_edges, EDGES_OF_A_CHUNK, device=self.device)
+        starts = torch.searchsorted(self.in_ptr, steps, right=True) - 1
+        nodes = torch.unique(torch.cat([starts, starts.new_tensor([0, self.num_nodes])]))
+        edges = self.in_ptr.index_select(0, nodes)
+        node_list, edge_list = nodes.tolist(), edges.tolist()
+        return [
+            (node_list[i], node_list[i + 1], edge_list[i], edge_list[i + 1])
+            for i in range(len(node_list) - 1)
+            if edge_list[i] < edge_list[i + 1]
+        ]
+
+    @cached_property
+    def longest_chunk(self) -> int:
+        """Edges of the largest of the :attr:`chunks`."""
+        return max((end - first for _, _, first, end in self.chunks), default=0)
+
+    @cached_property
+    def chunk_sums(self) -> list[Tensor]:
+        """For each of the :attr:`chunks` the sparse matrix that sums its edges into its nodes."""
+        positions = torch.arange(self.longest_chunk, device=self.device)
+        return [
+            torch.sparse_csr_tensor(
+                self.in_ptr[first_node : end_node + 1] - first,
+                positions[: end - first],
+                self.ones[: end - first],
+                (end_node - first_node, end - first),
+                check_invariants=False,
+            )
+            for first_node, end_node, first, end in self.chunks
+        ]
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "EdgeLayout":
+        """The layout with ``function`` applied to each of its tensors."""
+        return EdgeLayout(
+            function(self.source),
+            function(self.target),
+            self.num_nodes,
+            function(self.in_ptr),
+            function(self.out_order),
+            function(self.out_ptr),
+        )
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "EdgeLayout":
+        """The layout on another device."""
+        return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def __repr__(self) -> str:
+        return f"EdgeLayout(num_nodes={self.num_nodes}, num_edges={self.num_edges}, device='{self.device}')"
+
+
+def run_starts(sorted_ids: Tensor, num_nodes: int) -> Tensor:
+    """Where the run of each node begins in ``sorted_ids`` ``[E]``, and where the last one ends: ``[N + 1]``."""
+    return torch.searchsorted(sorted_ids, torch.arange(num_nodes + 1, device=sorted_ids.device))
+
+
+def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
+    """Refuses anything but ``[2, E]`` integer node ids below ``num_nodes``."""
+    check_count("num_nodes", num_nodes)
+    if not isinstance(edge_index, Tensor):
+        raise DTypeError(
+            "edge_index to be a tensor of shape [2, E]",
+            type(edge_index).__name__,
+            "pass data.edge_index, or torch.tensor([sources, targets])",
+        )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ShapeError(
+            "edge_index of shape [2, E], row 0 the sources and row 1 the targets",
+            f"shape {list(edge_index.shape)}",
+            "transpose a list of pairs with edge_index.t()" if edge_index.shape[-1:] == (2,) else "stack two rows",
+        )
+    if edge_index.dtype not in INTEGERS:
+        raise DTypeError("node numbers of type int64 in edge_index", str(edge_index.dtype), "call edge_index.long()")
+    if edge_index.size(1) == 0 or not may_read_values(edge_index):
+        return
+    low, high = int(edge_index.min()), int(edge_index.max())
+    if low < 0 or high >= num_nodes:
+        raise ShapeError(
+            f"node numbers between 0 and {num_nodes - 1} in edge_index, there being {num_nodes} nodes",
+            f"node {low if low < 0 else high}",
+            "give x one row for each node that an edge mentions, or remove the dangling edges",
+        )
+
+
+def check_edges_fit(edges: "EdgeLayout | Tensor", num_nodes: int, device: torch.device) -> None:
+    """Refuses edges of another number of nodes, or on another device, than the node features."""
+    if isinstance(edges, EdgeLayout):
+        if edges.num_nodes != num_nodes:
+            raise ShapeError(
+                f"an EdgeLayout of {num_nodes} nodes, as x has rows",
+                f"one of {edges.num_nodes}",
+                "pass the layout that belongs to these node features",
+            )
+    else:
+        check_edge_index(edges, num_nodes)
+    if edges.device != device:
+        raise DeviceError(
+            "x and the edges on one device", f"x on {device}, edges on {edges.device}", f"call .to('{device}')"
+        )

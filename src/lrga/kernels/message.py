@@ -1,0 +1,130 @@
+r"""Sums, means, maxima and softmax over the edges that end in a node.
+
+Every function takes the edges as PyG's tensor ``[2, E]`` (any order; compiles and exports, no look at values) or as an
+:class:`~lrga.kernels.edges.EdgeLayout` (sorted by target; on a CPU the sums then run as sparse matrix products, see
+:mod:`lrga.kernels.csr`). Both give the same values and gradients. A node without incoming edges gets zero.
+Half precision is summed in float32.
+
+Letters: N nodes, E edges, H heads, D channels.
+"""
+
+import torch
+from torch import Tensor
+
+from lrga.errors import ShapeError
+from lrga.kernels import csr
+from lrga.kernels.edges import EdgeLayout
+
+Edges = EdgeLayout | Tensor
+
+
+def endpoints(edges: Edges) -> tuple[Tensor, Tensor]:
+    """Source and target of each edge, ``[E]`` each."""
+    if isinstance(edges, EdgeLayout):
+        return edges.source, edges.target
+    return edges[0], edges[1]
+
+
+def num_edges(edges: Edges) -> int:
+    """E."""
+    return edges.num_edges if isinstance(edges, EdgeLayout) else edges.size(1)
+
+
+def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """How many edges end and begin in each node, two ``[N]`` int64."""
+    if isinstance(edges, EdgeLayout):
+        return edges.in_degree, edges.out_degree
+    ones = torch.ones_like(edges[0])
+    zeros = ones.new_zeros(num_nodes)
+    return zeros.index_add(0, edges[1], ones), zeros.index_add(0, edges[0], ones)
+
+
+def sum_sources(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
+    r"""Weighted sum over the in-neighbours, :math:`\sum_{j \to i} w_{ji} x_j`.
+
+    Args:
+        x: ``[N, D]``, or ``[N, H, D]`` for several heads.
+        edges: ``[2, E]`` or a layout.
+        weight: ``[E]``, or ``[E, H]`` for several heads; ``None`` is one.
+
+    Example:
+        >>> import torch
+        >>> sum_sources(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([[1, 2, 0], [0, 0, 1]])).tolist()
+        [[6.0], [1.0], [0.0]]
+    """
+    _check_weight(x, edges, weight)
+    if isinstance(edges, EdgeLayout) and csr.is_fast(x, weight):
+        if x.dim() == 2:
+            return csr.sum_sources(x, edges, weight)
+        if weight is None:
+            return csr.sum_sources(x.flatten(1), edges, None).view_as(x)
+        heads = [csr.sum_sources(x[:, h], edges, weight[:, h]) for h in range(x.size(1))]
+        return torch.stack(heads, dim=1)
+    return sum_sources_reference(x, edges, weight)
+
+
+def sum_sources_reference(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
+    """:func:`sum_sources` by gathering a message for each edge and adding it where it ends."""
+    source, target = endpoints(edges)
+    messages = x.index_select(0, source)
+    if weight is not None:
+        messages = weight.unsqueeze(-1) * messages
+    return sum_edges_reference(messages, target, x.size(0))
+
+
+def mean_sources(x: Tensor, edges: Edges) -> Tensor:
+    """Mean over the in-neighbours, ``[N, D]`` to ``[N, D]``."""
+    in_degree, _ = degrees(edges, x.size(0))
+    return sum_sources(x, edges) / in_degree.clamp(min=1).to(x.dtype).unsqueeze(-1)
+
+
+def max_sources(x: Tensor, edges: Edges) -> Tensor:
+    """Maximum over the in-neighbours in each channel, ``[N, D]`` to ``[N, D]``; equal maxima share the gradient."""
+    if isinstance(edges, EdgeLayout) and csr.is_fast(x):
+        return csr.max_sources(x, edges)
+    return max_sources_reference(x, edges)
+
+
+def max_sources_reference(x: Tensor, edges: Edges) -> Tensor:
+    """:func:`max_sources` by scattering a message for each edge."""
+    source, target = endpoints(edges)
+    messages = x.index_select(0, source)
+    index = target.unsqueeze(-1).expand_as(messages)
+    # From -inf, for torch counts an equal starting value among those that share the gradient.
+    highest = torch.full_like(x, -torch.inf).scatter_reduce(0, index, messages, "amax")
+    in_degree, _ = degrees(edges, x.size(0))
+    return highest.masked_fill(in_degree.unsqueeze(-1) == 0, 0.0)
+
+
+def sum_edges(values: Tensor, edges: Edges, num_nodes: int) -> Tensor:
+    """Values of the edges that end in each node, summed: ``[E, …]`` to ``[N, …]``."""
+    if isinstance(edges, EdgeLayout) and csr.is_fast(values):
+        return csr.sum_edges(values.flatten(1), edges).view(num_nodes, *values.shape[1:])
+    return sum_edges_reference(values, endpoints(edges)[1], num_nodes)
+
+
+def sum_edges_reference(values: Tensor, target: Tensor, num_nodes: int) -> Tensor:
+    """:func:`sum_edges` by adding each edge where it ends."""
+    wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    return wide.new_zeros(num_nodes, *values.shape[1:]).index_add(0, target, wide).to(values.dtype)
+
+
+def softmax_edges(scores: Tensor, edges: Edges, num_nodes: int) -> Tensor:
+    """Softmax over the edges that end in the same node, ``[E, H]`` to ``[E, H]``."""
+    _, target = endpoints(edges)
+    wide = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    with torch.no_grad():  # the softmax does not depend on the shift
+        index = target.unsqueeze(-1).expand_as(wide)
+        lowest = wide.new_full((num_nodes, wide.size(1)), -torch.inf)
+        highest = lowest.scatter_reduce(0, index, wide, "amax")
+    weights = (wide - highest.index_select(0, target)).exp()
+    totals = sum_edges(weights, edges, num_nodes)
+    return (weights / totals.index_select(0, target)).to(scores.dtype)
+
+
+def _check_weight(x: Tensor, edges: Edges, weight: Tensor | None) -> None:
+    if weight is None:
+        return
+    wanted = [num_edges(edges), *x.shape[1:-1]]
+    if list(weight.shape) != wanted:
+        raise ShapeError(f"a weight of shape {wanted}", f"shape {list(weight.shape)}", "give every edge one weight")

@@ -1,0 +1,85 @@
+"""The width of a network for a given number of parameters."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from lrga.errors import OptionError
+from lrga.kernels.checks import check_choice, check_count
+
+PREFERENCES = ("nearest", "below")
+
+
+def count_parameters(module: nn.Module) -> int:
+    """How many parameters a module has, each counted once.
+
+    Example:
+        >>> from torch import nn
+        >>> count_parameters(nn.Linear(3, 2))
+        8
+    """
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def count_of(build: Callable[[], nn.Module]) -> int:
+    """The parameters of what ``build`` makes, without memory for them (on torch's meta device)."""
+    with torch.device("meta"):
+        return count_parameters(build())
+
+
+def solve_width(
+    target_parameters: int,
+    build: Callable[[int], nn.Module],
+    *,
+    multiple_of: int = 1,
+    prefer: str = "nearest",
+    largest: int = 1 << 16,
+) -> int:
+    """The width whose network has nearly ``target_parameters`` parameters.
+
+    Args:
+        target_parameters: The budget.
+        build: Makes the network of a given width. It is called on the meta device, where nothing is allocated, and
+            its parameters must grow with the width.
+        multiple_of: The width is a multiple of this, e.g. of the number of heads.
+        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` does where that comes nearer to it.
+        largest: Widths above this are not tried.
+
+    Example:
+        >>> from torch import nn
+        >>> solve_width(10_000, lambda width: nn.Linear(width, width))
+        99
+    """
+    check_count("target_parameters", target_parameters, minimum=1)
+    check_count("multiple_of", multiple_of, minimum=1)
+    check_count("largest", largest, minimum=multiple_of)
+    check_choice("prefer", prefer, PREFERENCES)
+    counts: dict[int, int] = {}
+
+    def count(steps: int) -> int:
+        if steps not in counts:
+            counts[steps] = count_of(lambda: build(steps * multiple_of))
+        return counts[steps]
+
+    low, high = 1, 2
+    if count(low) > target_parameters and prefer == "below":
+        raise OptionError(
+            f"a budget of at least {count(low):,} parameters, those of the smallest width {multiple_of}",
+            f"{target_parameters:,}",
+            "raise the budget or take fewer layers",
+        )
+    while count(high) <= target_parameters:
+        low, high = high, 2 * high
+        if low * multiple_of > largest:
+            raise OptionError(
+                f"a budget that a width of at most {largest} meets",
+                f"{target_parameters:,} parameters, more than width {low * multiple_of} has ({count(low):,})",
+                "lower the budget, take more layers or raise largest",
+            )
+    while high - low > 1:  # count(low) <= target < count(high)
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(middle) <= target_parameters else (low, middle)
+    if prefer == "below" or target_parameters - count(low) <= count(high) - target_parameters:
+        return low * multiple_of
+    return high * multiple_of

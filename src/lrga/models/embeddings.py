@@ -1,0 +1,155 @@
+"""The embedding rows of the paper's Table 2: a learned vector for each node, a pair's score from their product.
+
+Node2Vec and DeepWalk learn the vectors from random walks, then a predictor on the frozen vectors, joined by the node
+features where there are any; matrix factorisation learns both at once. As in OGB's examples.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_count
+from lrga.models.link import LinkPredictor, link_set
+
+
+class MatrixFactorization(nn.Module):
+    """A table of node vectors and an MLP of the product of two of them.
+
+    Args:
+        num_nodes: Rows of the table.
+        channels: Width of the vectors.
+        hidden_channels: Width of the predictor.
+        num_layers: Linear maps of the predictor.
+        num_features: Columns of the node features that are joined to the vectors.
+        dropout: In the predictor.
+
+    Example:
+        >>> import torch
+        >>> MatrixFactorization(5, 8)(torch.tensor([[0, 1], [2, 3]])).shape
+        torch.Size([2])
+    """
+
+    def __init__(
+        self,
+        num_nodes: int,
+        channels: int = 256,
+        *,
+        hidden_channels: int = 256,
+        num_layers: int = 3,
+        num_features: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_count("num_nodes", num_nodes, minimum=1)
+        check_count("channels", channels, minimum=1)
+        self.num_nodes, self.channels, self.num_features = num_nodes, channels, num_features
+        self.embedding = nn.Embedding(num_nodes, channels)
+        self.predictor = LinkPredictor(channels + (num_features or 0), hidden_channels, num_layers, dropout=dropout)
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        self.embedding.reset_parameters()
+        self.predictor.reset_parameters()
+
+    def forward(self, pairs: Tensor, x: Tensor | None = None) -> Tensor:
+        """Logits of ``pairs`` ``[2, P]``: ``[P]``. ``x`` ``[N, num_features]`` where the model has features."""
+        if pairs.dim() != 2 or pairs.size(0) != 2:
+            raise ShapeError("pairs of shape [2, P]", f"shape {list(pairs.shape)}", "transpose a list of pairs")
+        if (x is None) != (self.num_features is None):
+            raise ShapeError(
+                f"x of shape [{self.num_nodes}, {self.num_features}]" if self.num_features else "no node features",
+                "None" if x is None else f"shape {list(x.shape)}",
+                "pass x exactly where the model was built with num_features",
+            )
+        ends = [self._vectors(nodes) for nodes in pairs]
+        if x is not None:
+            ends = [torch.cat([x.index_select(0, nodes), h], dim=-1) for nodes, h in zip(pairs, ends, strict=True)]
+        return self.predictor(*ends)
+
+    def _vectors(self, nodes: Tensor) -> Tensor:
+        return self.embedding(nodes)
+
+
+class Node2Vec(MatrixFactorization):
+    r"""Node vectors from random walks by skip-gram with negative samples, then a predictor on them.
+
+    A walk's first node should be near those that follow and far from those of a random walk:
+
+    .. math::
+        -\sum_{t \geq 1} \log \sigma(v_{w_0} \cdot c_{w_t}) - \sum_{t \geq 1} \log \sigma(-v_{w_0} \cdot c_{n_t})
+
+    with one table, :math:`c = v`. The predictor does not train the vectors. Arguments as
+    :class:`MatrixFactorization`, 128 wide.
+    """
+
+    def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
+        super().__init__(num_nodes, channels, **options)
+
+    def walk_loss(self, walks: Tensor, negatives: Tensor) -> Tensor:
+        """The loss above, averaged; ``walks`` and ``negatives`` are node numbers ``[B, T]``, T at least 2."""
+        if walks.dim() != 2 or walks.size(1) < 2 or negatives.dim() != 2 or negatives.size(0) != walks.size(0):
+            raise ShapeError(
+                "walks [B, T] and negatives [B, S] of at least two nodes",
+                f"{list(walks.shape)} and {list(negatives.shape)}",
+                "pass one row per walk",
+            )
+        start = self.embedding(walks[:, :1])  # [B, 1, D]
+        near = (start * self._context(walks[:, 1:])).sum(-1)
+        far = (start * self._context(negatives[:, 1:])).sum(-1)
+        return F.softplus(-near).mean() + F.softplus(far).mean()
+
+    def _context(self, nodes: Tensor) -> Tensor:
+        return self.embedding(nodes)
+
+    def _vectors(self, nodes: Tensor) -> Tensor:
+        return self.embedding(nodes).detach()
+
+
+class DeepWalk(Node2Vec):
+    """:class:`Node2Vec` with a second table for the nodes met on a walk, c ≠ v, and uniform walks.
+
+    The published counts (150M, 61M, and 11M for what its authors give as 1.5M) include their trainer's work buffers.
+    """
+
+    def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
+        super().__init__(num_nodes, channels, **options)
+        self.context = nn.Embedding(num_nodes, channels)
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        super().reset_parameters()
+        self.context.reset_parameters()
+
+    def _context(self, nodes: Tensor) -> Tensor:
+        return self.context(nodes)
+
+
+EMBEDDINGS: dict[str, type[MatrixFactorization]] = {
+    "node2vec": Node2Vec,
+    "deepwalk": DeepWalk,
+    "mf": MatrixFactorization,
+}
+
+
+def build_embedding(dataset: str, model: str = "node2vec", **options: Any) -> MatrixFactorization:
+    """One embedding row of Table 2, or a variation of it.
+
+    Args:
+        dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.
+        model: ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
+        **options: Of :class:`MatrixFactorization`.
+
+    Example:
+        >>> from lrga.models.budget import count_parameters
+        >>> count_parameters(build_embedding("ogbl-ddi", "node2vec"))
+        645249
+    """
+    facts = link_set(dataset)
+    if model.lower() not in EMBEDDINGS:
+        raise OptionError(f"model to be one of {', '.join(EMBEDDINGS)}", repr(model), "pick one of them")
+    if model.lower() != "mf":  # its predictor reads the features beside the vectors
+        options = {"num_features": facts.num_features, **options}
+    return EMBEDDINGS[model.lower()](facts.num_nodes, **options)

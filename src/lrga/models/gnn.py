@@ -1,0 +1,248 @@
+"""A graph network as the paper stacks it: encoder, layers, head."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.kernels.checks import check_choice, check_count
+from lrga.kernels.csr import is_fast
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.message import Edges, num_edges
+from lrga.kernels.segments import Segments
+from lrga.nn.encoders import ENCODERS
+from lrga.nn.gat import GATLayer
+from lrga.nn.gated_gcn import GatedGCNLayer
+from lrga.nn.gcn import GCNLayer
+from lrga.nn.gin import GINLayer
+from lrga.nn.heads import TASKS, Head, LayerwiseHead
+from lrga.nn.inputs import as_edges
+from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.lrga_layer import LRGALayer, reading_of
+from lrga.nn.random_features import normal
+from lrga.nn.sage import SAGELayer
+
+CONVOLUTIONS: dict[str, type[BenchmarkLayer]] = {
+    "gcn": GCNLayer,
+    "gat": GATLayer,
+    "gatedgcn": GatedGCNLayer,
+    "graphsage": SAGELayer,
+    "gin": GINLayer,
+}
+
+
+class GNN(nn.Module):
+    r"""Encoder → layers → head, with or without low-rank global attention in every layer.
+
+    Args:
+        in_channels: Columns of x, or the number of its categories with ``encoder="embedding"``.
+        hidden_channels: Width of the layers.
+        out_channels: Width of the prediction.
+        num_layers: L.
+        conv: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``. GIN predicts from every layer by a
+            linear map; the others from the last one by an MLP.
+        rank: The paper's κ (0 leaves the attention out of the augmented layer); ``None`` is the plain network.
+        task: ``"node"``, ``"graph"`` or ``"edge"``: what is predicted.
+        encoder: ``"linear"`` for real features, ``"embedding"`` for one category per node.
+        edge_encoder: The same for edge features, which GatedGCN alone reads; where none are given it reads ones.
+            ``"ones"`` reads ones even where edge features are given.
+        edge_channels: Columns, or categories, of the edge features.
+        heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple.
+        attention_heads: Heads of the low-rank attention.
+        preset: ``"2022"`` or ``"2020"``, the benchmark's generation of layers.
+        reading: ``"A"``, ``"B"``, ``"C"`` or ``"D"``: how layer and attention are joined, see
+            :class:`~lrga.nn.lrga_layer.LRGALayer`.
+        dropout: In the layers and on the attention's output.
+        residual: Whether the layers have residual connections.
+        batch_norm: Whether the layers are normalised.
+        readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the mean, for GIN the sum.
+        random_features: Whether normal noise of variance 1 / hidden_channels, fresh at every forward pass, enters the
+            first layer in place of the encoded features; x then only says how many nodes there are.
+        generator: Source of that noise, PyTorch's own by default.
+        backend: Of the attention.
+
+    Shapes:
+        - x: ``[N, in_channels]`` real, or ``[N]`` / ``[N, 1]`` integer with ``encoder="embedding"``
+        - result: ``[N, out_channels]``, ``[G, out_channels]`` or ``[E, out_channels]``, after the task
+
+    Example:
+        >>> import torch, lrga
+        >>> model = lrga.GNN(5, 32, 10, 4, conv="gcn", rank=8, task="graph")
+        >>> x, edge_index = torch.randn(4, 5), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> model(x, edge_index, batch=torch.tensor([0, 0, 1, 1])).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        conv: str = "gcn",
+        rank: int | None = None,
+        task: str = "node",
+        encoder: str = "linear",
+        edge_encoder: str = "linear",
+        edge_channels: int = 1,
+        heads: int = 1,
+        attention_heads: int = 1,
+        preset: str = "2022",
+        reading: str = "B",
+        dropout: float = 0.0,
+        residual: bool = True,
+        batch_norm: bool = True,
+        readout: str | None = None,
+        random_features: bool = False,
+        generator: torch.Generator | None = None,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_count("hidden_channels", hidden_channels, minimum=1)
+        check_count("out_channels", out_channels, minimum=1)
+        check_count("num_layers", num_layers, minimum=1)
+        check_choice("conv", conv, tuple(CONVOLUTIONS))
+        check_choice("task", task, TASKS)
+        check_choice("encoder", encoder, tuple(ENCODERS))
+        check_choice("edge_encoder", edge_encoder, (*ENCODERS, "ones"))
+        keep_residual, _, _ = reading_of(reading)
+        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
+        self.num_layers, self.conv, self.rank, self.task = num_layers, conv, rank, task
+        self.preset, self.reading = preset, reading
+        self.random_features, self.generator = random_features, generator
+        # Noise needs no encoder; unused parameters would count and would stall distributed training.
+        self.encoder = None if random_features else ENCODERS[encoder](in_channels, hidden_channels)
+        self.edge_encoder, self.edges_as_ones = None, edge_encoder == "ones"
+        if conv == "gatedgcn":
+            kind, width = ("linear", 1) if self.edges_as_ones else (edge_encoder, edge_channels)
+            self.edge_encoder = ENCODERS[kind](width, hidden_channels, name="edge_attr")
+        base_residual = residual and (rank is None or keep_residual)
+        self.layers = nn.ModuleList()
+        for last in [*[False] * (num_layers - 1), True]:
+            base = _layer(
+                conv,
+                hidden_channels,
+                1 if last else heads,
+                preset=preset,
+                dropout=dropout,
+                residual=base_residual,
+                batch_norm=batch_norm,
+            )
+            if rank is None:
+                self.layers.append(base)
+                continue
+            augmented = LRGALayer(
+                base,
+                hidden_channels,
+                rank,
+                heads=attention_heads,
+                dropout=dropout,
+                reading=reading,
+                batch_norm=batch_norm and conv != "gat",  # the paper's counts leave no room for one there
+                backend=backend,
+            )
+            self.layers.append(augmented)
+        if conv == "gin":
+            self.head: nn.Module = LayerwiseHead(
+                hidden_channels, out_channels, num_layers, task=task, readout=readout or "sum"
+            )
+        else:
+            self.head = Head(hidden_channels, out_channels, task=task, readout=readout or "mean")
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        for module in self.children():
+            reset(module)
+
+    @property
+    def num_parameters(self) -> int:
+        """How many parameters there are."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | EdgeLayout,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        num_graphs: int | None = None,
+    ) -> Tensor:
+        """Predicts.
+
+        Args:
+            x: Node features.
+            edge_index: ``[2, E]`` as in PyG, its ``EdgeIndex``, a sparse ``adj_t``, or an :class:`EdgeLayout`, which
+                saves the sorting on a CPU.
+            edge_attr: Edge features in the order of the edges; GatedGCN alone reads them.
+            batch: Graph of each node, in any order; ``None`` is one graph.
+            num_graphs: Number of graphs, if known (needed for empty graphs at the end and for compilation).
+
+        Returns:
+            Predictions of nodes or graphs, or of the edges in the order in which they were given.
+        """
+        if not isinstance(x, Tensor) or x.dim() == 0:
+            raise DTypeError("x to be a tensor with one row per node", repr(x)[:80], "pass data.x")
+        num_nodes = x.size(0)
+        edges, order = as_edges(edge_index, x), None
+        segments = Segments.from_batch(batch, num_nodes, num_graphs)
+        h = self._encode(x)
+        if self.edge_encoder is None or self.edges_as_ones:
+            edge_attr = None
+        if edge_attr is not None:
+            _check_rows(edge_attr, num_edges(edges))
+        if not isinstance(edges, EdgeLayout) and is_fast(h):  # sorting once pays off in every layer
+            edges, order = EdgeLayout.from_edge_index(edges, num_nodes, check=False)
+            edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
+        e = None if self.edge_encoder is None else self._encode_edges(edge_attr, edges)
+        hidden = [h]
+        for i, layer in enumerate(self.layers, start=1):
+            if e is None:
+                h = layer(h, edges, None, segments)
+            else:
+                h, e = layer(h, edges, e, segments, need_edges=i < self.num_layers)
+            hidden.append(h)
+        out = self.head(hidden, edges, segments)
+        if order is None or self.task != "edge":
+            return out
+        return torch.empty_like(out).index_copy(0, order, out)
+
+    def _encode(self, x: Tensor) -> Tensor:
+        if self.encoder is not None:
+            return self.encoder(x)
+        like = next(self.parameters())
+        device = x.device if self.generator is None else self.generator.device
+        noise = normal(x.size(0), self.hidden_channels, generator=self.generator, dtype=like.dtype, device=device)
+        return noise.to(x.device)
+
+    def _encode_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
+        assert self.edge_encoder is not None
+        if edge_attr is None:
+            edge_attr = self.edge_encoder.ones(num_edges(edges))
+        return self.edge_encoder(edge_attr)
+
+    def extra_repr(self) -> str:
+        return f"conv={self.conv!r}, rank={self.rank}, task={self.task!r}, parameters={self.num_parameters:,}"
+
+
+def _layer(conv: str, channels: int, heads: int, **options: Any) -> BenchmarkLayer:
+    if conv != "gat":
+        return CONVOLUTIONS[conv](channels, channels, **options)
+    if channels % heads:
+        raise OptionError(
+            f"hidden_channels to be a multiple of heads={heads}",
+            str(channels),
+            "choose both so that each head is equally wide",
+        )
+    return GATLayer(channels, channels // heads, heads=heads, **options)
+
+
+def _check_rows(edge_attr: Tensor, rows: int) -> None:
+    if edge_attr.dim() == 0 or edge_attr.size(0) != rows:
+        raise ShapeError(
+            f"edge_attr with one row for each of {rows} edges",
+            f"shape {list(edge_attr.shape)}",
+            "pass the edge_attr that belongs to this edge_index",
+        )

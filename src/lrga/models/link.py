@@ -1,0 +1,271 @@
+"""The networks of the paper's Table 2: node features from a GNN, a pair's score from their product.
+
+Facts of the rows (PROTOCOL of the released code): the plain rows stack PyG's GCNConv (with self-loops) or SAGEConv; the
+LRGA row joins ``[LRGA(x), dropout(ReLU(GCN(x))), x]`` (x only with skip) by a linear map, ReLU and BatchNorm, without
+both on the last layer.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn.inits import reset
+
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_choice, check_count, check_fraction
+from lrga.kernels.segments import Segments
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.norm import BatchNorm
+
+CONVOLUTIONS: dict[str, type[nn.Module]] = {"gcn": GCNConv, "graphsage": SAGEConv}
+
+
+@dataclass(frozen=True)
+class LinkSet:
+    """What a link-prediction data set asks of a network, and the shape of the paper's networks for it."""
+
+    num_nodes: int
+    num_features: int | None  # None: a learned embedding takes their place
+    layers: int
+    rank: int
+    skip: bool
+    dropout: float
+    hidden: int = 256
+
+
+LINK_SETS: dict[str, LinkSet] = {
+    "ogbl-ppa": LinkSet(576_289, 58, layers=3, rank=50, skip=True, dropout=0.0),
+    "ogbl-collab": LinkSet(235_868, 128, layers=3, rank=100, skip=True, dropout=0.0),
+    "ogbl-ddi": LinkSet(4_267, None, layers=2, rank=50, skip=False, dropout=0.5),
+}
+
+
+class LinkPredictor(nn.Module):
+    """An MLP of the Hadamard product of two nodes' features: a logit for each pair.
+
+    Args:
+        in_channels: Width of the node features.
+        hidden_channels: Width of the hidden layers.
+        num_layers: Number of linear maps.
+        dropout: After each hidden layer.
+
+    Example:
+        >>> import torch
+        >>> LinkPredictor(8, 16, 3)(torch.randn(5, 8), torch.randn(5, 8)).shape
+        torch.Size([5])
+    """
+
+    def __init__(self, in_channels: int, hidden_channels: int, num_layers: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        check_count("num_layers", num_layers, minimum=1)
+        check_fraction("dropout", dropout)
+        widths = [in_channels, *[hidden_channels] * (num_layers - 1), 1]
+        self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.dropout = float(dropout)
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        reset(self.lins)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        h = source * target
+        for lin in self.lins[:-1]:
+            h = F.dropout(F.relu(lin(h)), self.dropout, self.training)
+        return self.lins[-1](h).squeeze(-1)
+
+
+class LinkGNN(nn.Module):
+    """Node features by stacked convolutions, with or without LRGA beside each.
+
+    Args:
+        in_channels: Width of the input features.
+        hidden_channels: Width of the layers and of the result.
+        num_layers: Number of layers.
+        conv: ``"gcn"`` (with self-loops) or ``"graphsage"``.
+        rank: The paper's κ; ``None`` is the plain network.
+        skip: Whether a layer's input is among the inputs of its linear map (with LRGA only).
+        dropout: After each layer; with LRGA on the convolution's and on the attention's output.
+        attention_heads: Heads of the attention.
+        backend: Of the attention.
+
+    Example:
+        >>> import torch
+        >>> LinkGNN(8, 16, 2, rank=4)(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+        torch.Size([3, 16])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        *,
+        conv: str = "gcn",
+        rank: int | None = None,
+        skip: bool = True,
+        dropout: float = 0.0,
+        attention_heads: int = 1,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_count("in_channels", in_channels, minimum=1)
+        check_count("num_layers", num_layers, minimum=1)
+        check_choice("conv", conv, tuple(CONVOLUTIONS))
+        check_fraction("dropout", dropout)
+        self.in_channels, self.hidden_channels, self.num_layers = in_channels, hidden_channels, num_layers
+        self.conv, self.rank, self.skip, self.dropout = conv, rank, skip, float(dropout)
+        widths = [in_channels, *[hidden_channels] * num_layers]
+        pairs = list(pairwise(widths))
+        self.convs = nn.ModuleList(CONVOLUTIONS[conv](a, b) for a, b in pairs)
+        self.attentions, self.mixes, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        if rank is not None:
+            for a, b in pairs:
+                self.attentions.append(
+                    LowRankGlobalAttention(a, rank, heads=attention_heads, dropout=dropout, backend=backend)
+                )
+                self.mixes.append(nn.Linear(2 * rank * attention_heads + b + (a if skip else 0), b))
+            self.norms.extend(BatchNorm(b) for _, b in pairs[:-1])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew: those of the attention and of the linear maps xavier-normal, biases zero."""
+        reset(self.convs)
+        reset(self.norms)
+        for module in (*self.attentions, *self.mixes):
+            for parameter in module.parameters():
+                if parameter.dim() > 1:
+                    nn.init.xavier_normal_(parameter)
+                else:
+                    nn.init.zeros_(parameter)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        num_graphs: int | None = None,
+    ) -> Tensor:
+        """Node features ``[N, hidden_channels]``.
+
+        Args:
+            x: ``[N, in_channels]``.
+            edge_index: As PyG's convolutions take it.
+            edge_weight: ``[E]``, for GCN only.
+            batch: Graph of each node; ``None`` is one graph.
+            num_graphs: Number of graphs, if known.
+        """
+        if edge_weight is not None and self.conv != "gcn":
+            raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
+        more = () if edge_weight is None else (edge_weight,)
+        segments = Segments.from_batch(batch, x.size(0), num_graphs)
+        for i, conv in enumerate(self.convs, start=1):
+            local = conv(x, edge_index, *more)
+            if self.rank is None:
+                x = local if i == self.num_layers else F.dropout(F.relu(local), self.dropout, self.training)
+                continue
+            local = F.dropout(F.relu(local), self.dropout, self.training)
+            parts = [self.attentions[i - 1](x, segments), local, *([x] if self.skip else [])]
+            x = self.mixes[i - 1](torch.cat(parts, dim=-1))
+            if i < self.num_layers:
+                x = self.norms[i - 1](F.relu(x))
+        return x
+
+
+class LinkModel(nn.Module):
+    """Features (given or learned) → :class:`LinkGNN` → :class:`LinkPredictor`.
+
+    Args:
+        gnn: Makes node features.
+        predictor: Scores pairs of them.
+        num_nodes: Where the nodes have no features: how many there are, so that each gets a learned embedding of width
+            ``gnn.in_channels``.
+    """
+
+    def __init__(self, gnn: LinkGNN, predictor: LinkPredictor, *, num_nodes: int | None = None) -> None:
+        super().__init__()
+        self.gnn, self.predictor = gnn, predictor
+        self.embedding = None if num_nodes is None else nn.Embedding(num_nodes, gnn.in_channels)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew; the embedding xavier-uniform."""
+        self.gnn.reset_parameters()
+        self.predictor.reset_parameters()
+        if self.embedding is not None:
+            nn.init.xavier_uniform_(self.embedding.weight)
+
+    def encode(self, x: Tensor | None, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        """Node features ``[N, hidden]`` of the whole graph."""
+        if (x is None) == (self.embedding is None):
+            wanted = "node features x" if self.embedding is None else "no node features (they are learned)"
+            got = "x=None" if x is None else f"x of shape {list(x.shape)}"
+            raise ShapeError(wanted, got, "pass data.x exactly where the model has no embedding of its own")
+        return self.gnn(self.embedding.weight if self.embedding is not None else x, edge_index, edge_weight)
+
+    def score(self, h: Tensor, pairs: Tensor) -> Tensor:
+        """Logits of ``pairs`` ``[2, P]`` of nodes with features ``h``: ``[P]``."""
+        return self.predictor(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
+
+    def forward(self, x: Tensor | None, edge_index: Any, pairs: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits of ``pairs`` ``[2, P]`` in the graph ``edge_index``: ``[P]``."""
+        return self.score(self.encode(x, edge_index, edge_weight), pairs)
+
+
+def link_set(name: str) -> LinkSet:
+    """The facts of a link-prediction data set."""
+    if name.lower() not in LINK_SETS:
+        raise OptionError(f"dataset to be one of {', '.join(LINK_SETS)}", repr(name), "pick one of them")
+    return LINK_SETS[name.lower()]
+
+
+def build_link_model(
+    dataset: str,
+    model: str = "gcn",
+    *,
+    lrga: bool = True,
+    hidden: int | None = None,
+    layers: int | None = None,
+    rank: int | None = None,
+    skip: bool | None = None,
+    dropout: float | None = None,
+    **options: Any,
+) -> LinkModel:
+    """The network of one GNN row of Table 2, or a variation of it.
+
+    Args:
+        dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.
+        model: ``"gcn"`` or ``"graphsage"``.
+        lrga: Whether every layer is augmented.
+        hidden: Width, by default the paper's 256.
+        layers: Of the GNN and of the predictor.
+        rank: The paper's κ.
+        skip: Whether x enters the linear map of an augmented layer.
+        dropout: In GNN and predictor.
+        **options: Further options of :class:`LinkGNN`.
+
+    Example:
+        >>> from lrga.models.budget import count_parameters
+        >>> count_parameters(build_link_model("ogbl-ddi", "gcn"))
+        1576081
+    """
+    facts = link_set(dataset)
+    hidden = facts.hidden if hidden is None else hidden
+    layers = facts.layers if layers is None else layers
+    dropout = facts.dropout if dropout is None else dropout
+    gnn = LinkGNN(
+        hidden if facts.num_features is None else facts.num_features,
+        hidden,
+        layers,
+        conv=model,
+        rank=(facts.rank if rank is None else rank) if lrga else None,
+        skip=facts.skip if skip is None else skip,
+        dropout=dropout,
+        **options,
+    )
+    predictor = LinkPredictor(hidden, hidden, layers, dropout=dropout)
+    return LinkModel(gnn, predictor, num_nodes=facts.num_nodes if facts.num_features is None else None)

@@ -1,0 +1,96 @@
+"""The graph attention network of the benchmark."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.kernels.checks import check_count
+from lrga.kernels.message import Edges, endpoints, softmax_edges, sum_sources
+from lrga.kernels.segments import Segments
+from lrga.nn.inputs import as_edges
+from lrga.nn.layer import BenchmarkLayer
+
+NEGATIVE_SLOPE = {"2022": 0.2, "2020": 0.01}
+
+
+class GATLayer(BenchmarkLayer):
+    r"""Attention over the in-neighbours → BatchNorm → ELU → residual, heads side by side.
+
+    .. math::
+        h_i = \sum_{j \to i} \alpha_{ji} W x_j, \qquad
+        \alpha_{ji} = \operatorname{softmax}_j \, \mathrm{LeakyReLU}(a_s \cdot W x_j + a_t \cdot W x_i)
+
+    for each head. Preset ``"2022"``: slope 0.2, dropout on x and on the attention; preset ``"2020"``: slope 0.01,
+    dropout on the attention and on the result. The other arguments are those of
+    :class:`~lrga.nn.layer.BenchmarkLayer`.
+
+    Args:
+        in_channels: Width of x.
+        out_channels: Width of each head, so that the result is ``heads * out_channels`` wide.
+        heads: Number of heads.
+
+    Shapes:
+        - x: ``[N, in_channels]``; result: ``[N, heads * out_channels]``
+
+    Example:
+        >>> import torch
+        >>> GATLayer(8, 4, heads=2)(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        heads: int = 1,
+        preset: str = "2022",
+        dropout: float = 0.0,
+        residual: bool = True,
+        batch_norm: bool = True,
+    ) -> None:
+        check_count("heads", heads, minimum=1)
+        check_count("out_channels", out_channels, minimum=1)
+        width = heads * out_channels
+        super().__init__(in_channels, width, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm)
+        self.out_channels, self.heads = out_channels, heads
+        self.lin = nn.Linear(in_channels, width, bias=False)
+        self.att_source = nn.Parameter(torch.empty(heads, out_channels))
+        self.att_target = nn.Parameter(torch.empty(heads, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        gain, bound = nn.init.calculate_gain("relu"), (2 * self.out_channels) ** -0.5
+        if self.preset == "2022":
+            nn.init.xavier_normal_(self.lin.weight, gain=gain)
+        for attention in (self.att_source, self.att_target):
+            if self.preset == "2022":
+                nn.init.normal_(attention, std=gain * (2 / ((self.heads + 1) * self.out_channels)) ** 0.5)
+            else:
+                nn.init.uniform_(attention, -bound, bound)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Edges,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+    ) -> Tensor:
+        """Attends. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
+        edges = as_edges(edge_index, x)
+        source, target = endpoints(edges)
+        inputs = F.dropout(x, self.dropout, self.training) if self.preset == "2022" else x
+        z = self.lin(inputs).view(-1, self.heads, self.out_channels)  # [N, H, C]
+        by_source, by_target = (z * self.att_source).sum(-1), (z * self.att_target).sum(-1)  # [N, H]
+        scores = by_source.index_select(0, source) + by_target.index_select(0, target)
+        attention = softmax_edges(F.leaky_relu(scores, NEGATIVE_SLOPE[self.preset]), edges, x.size(0))
+        attention = F.dropout(attention, self.dropout, self.training)
+        h = F.elu(self._normalize(sum_sources(z, edges, attention).flatten(1), batch, num_graphs))
+        if self.preset == "2020":
+            h = F.dropout(h, self.dropout, self.training)
+        return x + h if self.residual else h
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, {super().extra_repr()}"

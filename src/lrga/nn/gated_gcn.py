@@ -1,0 +1,115 @@
+"""The gated graph convolution of the benchmark."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.errors import ShapeError
+from lrga.kernels.gated import Normalization, gated_edges
+from lrga.kernels.message import Edges, num_edges
+from lrga.kernels.segments import Segments
+from lrga.nn.inputs import as_edges, as_segments, edge_graph_norm
+from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.norm import BatchNorm
+
+
+class GatedGCNLayer(BenchmarkLayer):
+    r"""Gated graph convolution; BatchNorm → ReLU → residual → dropout on nodes and edges alike.
+
+    .. math::
+        \hat e_{ji} = C e_{ji} + D x_j + E x_i, \qquad
+        h_i = A x_i + \frac{\sum_j \sigma(\hat e_{ji}) \odot B x_j}{\sum_j \sigma(\hat e_{ji}) + 10^{-6}}
+
+    with A to E linear maps with bias. The preset ``"2020"`` multiplies :math:`h` by :math:`1/\sqrt n` and
+    :math:`\hat e` by :math:`1/\sqrt m` before normalising, m the edges of the graph.
+    The arguments are those of :class:`~lrga.nn.layer.BenchmarkLayer`; edges are as wide as nodes.
+
+    Shapes:
+        - x: ``[N, in_channels]``; edge_attr: ``[E, in_channels]``
+        - result: ``[N, out_channels]``, ``[E, out_channels]``
+
+    Example:
+        >>> import torch
+        >>> h, e = GatedGCNLayer(8, 8)(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]), torch.randn(2, 8))
+        >>> h.shape, e.shape
+        (torch.Size([3, 8]), torch.Size([2, 8]))
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        preset: str = "2022",
+        dropout: float = 0.0,
+        residual: bool = True,
+        batch_norm: bool = True,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
+        )
+        self.lin_a = nn.Linear(in_channels, out_channels)
+        self.lin_b = nn.Linear(in_channels, out_channels)
+        self.lin_c = nn.Linear(in_channels, out_channels)
+        self.lin_d = nn.Linear(in_channels, out_channels)
+        self.lin_e = nn.Linear(in_channels, out_channels)
+        self.edge_norm = BatchNorm(out_channels) if batch_norm else None
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Edges,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+        *,
+        need_edges: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Convolves nodes and edges.
+
+        The preset ``"2020"`` needs ``batch`` where x has several graphs. With ``need_edges=False``, for the last layer
+        of a network, the new edge features may be ``None``: the time for them is saved.
+        """
+        edges = as_edges(edge_index, x)
+        edge_attr = self._check_edges(edge_attr, edges)
+        segments = as_segments(batch, x.size(0), num_graphs) if self.preset == "2020" else None
+        mean, e = gated_edges(
+            edge_attr,
+            self.lin_c.weight,
+            self.lin_c.bias,
+            self.lin_b(x),
+            self.lin_d(x),
+            self.lin_e(x),
+            edges,
+            norm=self._norm_of_edges(num_edges(edges)),
+            scale=None if segments is None else edge_graph_norm(edges, segments, x.dtype),
+            residual=self.residual,
+            need_edges=need_edges,
+        )
+        h = self._normalize(self.lin_a(x) + mean, segments, num_graphs)
+        return self._finish(x, h), None if e is None else F.dropout(e, self.dropout, self.training)
+
+    def _check_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
+        wanted = [num_edges(edges), self.in_channels]
+        if edge_attr is None or list(edge_attr.shape) != wanted:
+            raise ShapeError(
+                f"edge_attr of shape {wanted}, one row per edge",
+                "None" if edge_attr is None else f"shape {list(edge_attr.shape)}",
+                "encode the edge features first, torch.ones(E, 1) where there are none",
+            )
+        return edge_attr
+
+    def _norm_of_edges(self, rows: int) -> Normalization | nn.Module | None:
+        """The normalisation as tensors, for the fused kernel; another module in its place (a synchronised one, say) as
+        it is. Does what :class:`torch.nn.BatchNorm1d` does before it calls the function."""
+        norm = self.edge_norm
+        if type(norm) is not BatchNorm:
+            return norm
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        assert norm.num_batches_tracked is not None
+        training, momentum = norm.training and rows > 1, norm.momentum
+        if training:
+            norm.num_batches_tracked.add_(1)
+        if momentum is None:  # the plain average of all batches
+            momentum = 1.0 / float(norm.num_batches_tracked) if training else 0.0
+        return Normalization(norm.weight, norm.bias, norm.running_mean, norm.running_var, training, momentum, norm.eps)

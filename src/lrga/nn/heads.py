@@ -1,0 +1,125 @@
+"""Hidden features to predictions: of nodes, of edges, of graphs."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from lrga.kernels.checks import check_choice, check_count
+from lrga.kernels.message import Edges, endpoints, sum_edges_reference
+from lrga.kernels.segments import Segments
+
+TASKS = ("node", "graph", "edge")
+READOUTS = ("mean", "sum")
+
+
+def readout(h: Tensor, segments: Segments, how: str = "mean") -> Tensor:
+    """Mean or sum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros."""
+    check_choice("readout", how, READOUTS)
+    if segments.batch is None or segments.counts is None:
+        total = h.sum(0, keepdim=True)
+        return total / torch.sym_max(segments.num_nodes, 1) if how == "mean" else total
+    total = sum_edges_reference(h, segments.batch, segments.num_graphs)
+    return total / segments.counts.clamp(min=1).to(h.dtype).unsqueeze(-1) if how == "mean" else total
+
+
+class MLP(nn.Module):
+    """Linear maps with ReLU between them, ``widths[0]`` to ``widths[-1]``.
+
+    With edges given, the input ``[N, widths[0] / 2]`` is a node's and the first map acts on ``[source, target]``; it is
+    then computed once per node, not once per edge, and the two halves are added on the edges.
+
+    Example:
+        >>> import torch
+        >>> MLP([8, 4, 2, 1])(torch.randn(5, 8)).shape
+        torch.Size([5, 1])
+    """
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        for width in widths:
+            check_count("width", width, minimum=1)
+        self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        reset(self.lins)
+
+    def forward(self, h: Tensor, edges: Edges | None = None) -> Tensor:
+        for i, lin in enumerate(self.lins):
+            h = F.relu(h) if i else h
+            h = lin(h) if i or edges is None else _on_edges(lin, h, edges)
+        return h
+
+
+class Head(nn.Module):
+    """MLP d → d/2 → d/4 → out with ReLU; on graphs after a readout, on edges from ``[source, target]``.
+
+    Args:
+        channels: d, the width of the node features (edges begin with 2d).
+        out_channels: Width of the prediction.
+        task: ``"node"``, ``"graph"`` or ``"edge"``.
+        readout: ``"mean"`` or ``"sum"`` over the nodes of a graph.
+    """
+
+    def __init__(self, channels: int, out_channels: int, *, task: str, readout: str = "mean") -> None:
+        super().__init__()
+        check_choice("task", task, TASKS)
+        check_choice("readout", readout, READOUTS)
+        self.task, self.readout = task, readout
+        width = 2 * channels if task == "edge" else channels
+        self.mlp = MLP([width, max(width // 2, 1), max(width // 4, 1), out_channels])
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        self.mlp.reset_parameters()
+
+    def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:
+        """Predicts from the last of the ``hidden`` features, ``[N, d]`` each."""
+        h = hidden[-1]
+        if self.task == "graph":
+            return self.mlp(readout(h, segments, self.readout))
+        return self.mlp(h, edges if self.task == "edge" else None)
+
+
+class LayerwiseHead(nn.Module):
+    """GIN's prediction: the sum of a linear map of each layer's features, those of the encoder included.
+
+    On graphs each layer is summed over the nodes first; on edges each map has one hidden layer, 2d → d → out.
+
+    Args:
+        channels: d, the width of the node features.
+        out_channels: Width of the prediction.
+        num_layers: L; there are L + 1 maps.
+        task: ``"node"``, ``"graph"`` or ``"edge"``.
+        readout: ``"sum"`` or ``"mean"`` over the nodes of a graph.
+    """
+
+    def __init__(self, channels: int, out_channels: int, num_layers: int, *, task: str, readout: str = "sum") -> None:
+        super().__init__()
+        check_choice("task", task, TASKS)
+        check_choice("readout", readout, READOUTS)
+        self.task, self.readout = task, readout
+        widths = [2 * channels, channels, out_channels] if task == "edge" else [channels, out_channels]
+        self.mlps = nn.ModuleList(MLP(widths) for _ in range(num_layers + 1))
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        reset(self.mlps)
+
+    def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:
+        """Predicts from all ``hidden`` features, ``[N, d]`` each."""
+        inputs = [readout(h, segments, self.readout) for h in hidden] if self.task == "graph" else hidden
+        on = edges if self.task == "edge" else None
+        return torch.stack([mlp(h, on) for mlp, h in zip(self.mlps, inputs, strict=True)]).sum(0)
+
+
+def _on_edges(lin: nn.Module, h: Tensor, edges: Edges) -> Tensor:
+    source, target = endpoints(edges)
+    assert isinstance(lin, nn.Linear)
+    of_source, of_target = lin.weight.chunk(2, dim=1)
+    at_target = F.linear(h, of_target, lin.bias).index_select(0, target)
+    return F.linear(h, of_source).index_select(0, source) + at_target

@@ -1,0 +1,70 @@
+"""What a layer is handed, in the forms that users have it, brought to the forms that the layers compute with."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+
+from lrga.errors import DTypeError, ShapeError
+from lrga.kernels.edges import EdgeLayout, check_edges_fit
+from lrga.kernels.message import Edges, endpoints, sum_edges_reference
+from lrga.kernels.segments import Segments
+
+SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+def as_edges(edge_index: Any, x: Tensor) -> Edges:
+    """PyG's ``[2, E]`` tensor, its ``EdgeIndex``, a sparse ``adj_t`` or an :class:`EdgeLayout`, checked against x.
+
+    A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used.
+    """
+    if isinstance(edge_index, EdgeLayout):
+        edges: Edges = edge_index
+    elif isinstance(edge_index, EdgeIndex):
+        edges = edge_index.as_tensor()
+    elif isinstance(edge_index, Tensor) and edge_index.layout in SPARSE_LAYOUTS:
+        edges = _edges_of_sparse(edge_index, x.size(0))
+    elif isinstance(edge_index, Tensor):
+        edges = edge_index
+    else:
+        raise DTypeError(
+            "edge_index to be a tensor [2, E], an EdgeIndex, a sparse tensor or an EdgeLayout",
+            type(edge_index).__name__,
+            "pass data.edge_index",
+        )
+    check_edges_fit(edges, x.size(0), x.device)
+    return edges
+
+
+def as_segments(batch: Tensor | Segments | None, num_nodes: int, num_graphs: int | None) -> Segments:
+    """PyG's batch vector, or what was already made of one."""
+    return batch if isinstance(batch, Segments) else Segments.from_batch(batch, num_nodes, num_graphs)
+
+
+def graph_norm(h: Tensor, segments: Segments) -> Tensor:
+    r"""Node features times :math:`1 / \sqrt{n}`, n the nodes of their graph (the benchmark of 2020)."""
+    if segments.counts is None:
+        return h * torch.sym_max(segments.num_nodes, 1) ** -0.5
+    return h * segments.to_nodes(segments.counts.clamp(min=1).to(h.dtype).rsqrt().unsqueeze(-1))
+
+
+def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Tensor:
+    r""":math:`1 / \sqrt{m}` for each edge, ``[E, 1]``, m the edges of its graph (the benchmark of 2020)."""
+    _, target = endpoints(edges)
+    graph = torch.zeros_like(target) if segments.batch is None else segments.batch.index_select(0, target)
+    counts = sum_edges_reference(torch.ones_like(graph), graph, segments.num_graphs)
+    return counts.clamp(min=1).to(dtype).rsqrt().index_select(0, graph).unsqueeze(-1)
+
+
+def _edges_of_sparse(adjacency: Tensor, num_nodes: int) -> Tensor:
+    if tuple(adjacency.shape) != (num_nodes, num_nodes):
+        raise ShapeError(
+            f"a sparse adjacency of shape [{num_nodes}, {num_nodes}]",
+            f"shape {list(adjacency.shape)}",
+            "pass adj_t with one row and one column per node",
+        )
+    if adjacency.layout != torch.sparse_coo:
+        adjacency = adjacency.to_sparse_coo()
+    target, source = adjacency.coalesce().indices()
+    return torch.stack([source, target])

@@ -1,0 +1,114 @@
+"""A layer of the benchmark with low-rank global attention beside it, as the paper's networks stack them."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.errors import OptionError
+from lrga.kernels.message import Edges
+from lrga.kernels.segments import Segments
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.inputs import as_segments
+from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.norm import BatchNorm
+
+# The paper leaves three points open: whether the base layer keeps its residual, whether normalisation or activation
+# comes first after m5, and whether x is added around the whole.
+READINGS: dict[str, tuple[bool, bool, bool]] = {
+    # reading: (base keeps its residual, normalise before ReLU, add x around the whole)
+    "A": (True, True, False),
+    "B": (True, False, False),
+    "C": (False, True, True),
+    "D": (True, True, True),
+}
+
+
+def reading_of(name: str) -> tuple[bool, bool, bool]:
+    """``(base keeps its residual, normalise before ReLU, add x around the whole)`` of a reading."""
+    if name not in READINGS:
+        raise OptionError(f"reading to be one of {', '.join(READINGS)}", repr(name), "take 'B', nearest to the paper")
+    return READINGS[name]
+
+
+class LRGALayer(nn.Module):
+    r"""The paper's equation 1 around a layer of the benchmark.
+
+    .. math::
+        X' = \mathrm{BatchNorm}(\mathrm{ReLU}(m_5([X, \, \mathrm{LRGA}(X), \, \mathrm{base}(X)])))
+
+    in reading ``"B"``, the default; A, C and D normalise before the ReLU, C and D add :math:`X` around the whole, and
+    in C the base layer has no residual of its own.
+
+    Args:
+        base: The local layer, ``channels`` wide in and out. Reading C needs it made with ``residual=False``.
+        channels: D.
+        rank: The paper's κ; with 0 there is no attention: :math:`m_5([X, \mathrm{base}(X)])`.
+        heads: Heads of the attention.
+        dropout: Dropout on the attention's output.
+        reading: ``"A"``, ``"B"``, ``"C"`` or ``"D"``.
+        batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none).
+        backend: Of the attention.
+
+    Example:
+        >>> import torch
+        >>> from lrga.nn.gcn import GCNLayer
+        >>> layer = LRGALayer(GCNLayer(8, 8), 8, rank=3)
+        >>> layer(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        base: BenchmarkLayer,
+        channels: int,
+        rank: int,
+        *,
+        heads: int = 1,
+        dropout: float = 0.0,
+        reading: str = "B",
+        batch_norm: bool = True,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.keep_residual, self.norm_first, self.add_input = reading_of(reading)
+        if base.residual and not self.keep_residual:
+            raise OptionError(
+                f"a base layer without residual in reading {reading!r}", "one with", "pass residual=False"
+            )
+        self.base, self.channels, self.rank, self.reading = base, channels, rank, reading
+        self.attention = LowRankGlobalAttention(channels, rank, heads=heads, dropout=dropout, backend=backend)
+        self.mix = nn.Linear(2 * channels + heads * 2 * rank, channels)
+        self.norm = BatchNorm(channels) if batch_norm else None
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        for module in (self.base, self.attention, self.mix, self.norm):
+            if module is not None:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Edges,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+        **options: bool,
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
+        """As the base layer; where that returns edge features too, they are passed on."""
+        segments = as_segments(batch, x.size(0), num_graphs)
+        local = self.base(x, edge_index, edge_attr, segments, **options)
+        local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
+        h = self.mix(torch.cat([x, self.attention(x, segments), local], dim=-1))
+        h = self._normalize_and_activate(h)
+        if self.add_input:
+            h = x + h
+        return (h, *rest) if rest else h
+
+    def _normalize_and_activate(self, h: Tensor) -> Tensor:
+        if self.norm is None:
+            return F.relu(h)
+        return F.relu(self.norm(h)) if self.norm_first else self.norm(F.relu(h))
+
+    def extra_repr(self) -> str:
+        return f"reading={self.reading!r}"
