@@ -2,7 +2,18 @@
 
 from lrga.data.batch import PackedBatch
 from lrga.data.catalog import CATALOG, DatasetFacts, dataset_facts
+from lrga.data.loading import built_sets, load, verify
 from lrga.data.packed import PackedGraphs
 from lrga.data.root import data_root
 
-__all__ = ["CATALOG", "DatasetFacts", "PackedBatch", "PackedGraphs", "data_root", "dataset_facts"]
+__all__ = [
+    "CATALOG",
+    "DatasetFacts",
+    "PackedBatch",
+    "PackedGraphs",
+    "built_sets",
+    "data_root",
+    "dataset_facts",
+    "load",
+    "verify",
+]

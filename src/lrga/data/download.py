@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lrga.data.files import BLOCK, FileFacts, facts_of, verify_file, writable, write_json
 from lrga.data.progress import Progress, silent
-from lrga.errors import ChecksumError, DataMissingError
+from lrga.errors import ChecksumError, DataMissingError, LRGAError
 from lrga.version import __version__
 
 ATTEMPTS = 4
@@ -57,6 +57,20 @@ def obtain(
     else:
         write_json(record, asdict(facts_of(path)) | {"url": remote.url})
     return path
+
+
+def check_recorded(folder: Path) -> list[tuple[Path, str | None]]:
+    """Each file of ``folder`` whose size and checksum are recorded, and what is wrong with it, if anything."""
+    result: list[tuple[Path, str | None]] = []
+    for record in sorted(folder.glob(f"*{RECORD_SUFFIX}")):
+        path = record.with_name(record.name.removesuffix(RECORD_SUFFIX))
+        remedy = f"delete {path} and {record} and obtain the file again"
+        try:
+            verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
+            result.append((path, None))
+        except LRGAError as error:
+            result.append((path, str(error)))
+    return result
 
 
 def _read_record(record: Path, *, remedy: str) -> FileFacts:

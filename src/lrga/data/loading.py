@@ -1,7 +1,7 @@
 """A data set by its name: built on first use, verified, loaded.
 
-Every set is one module of this package, found through :data:`BUILDERS`. Such a module offers three names
-(:class:`lrga.data.place.Builder`)::
+Every set is one module of this package, found through :data:`lrga.data.building.BUILDERS`. Such a module offers three
+names (:class:`lrga.data.place.Builder`)::
 
     RECIPE_VERSION = 1
 
@@ -14,3 +14,158 @@ Every set is one module of this package, found through :data:`BUILDERS`. Such a 
 A finished set lies in ``ROOT/NAME/VARIANT/{train,val,test}.safetensors`` with ``manifest.json`` beside it, where
 VARIANT names the options that differ from their defaults. Downloads lie in ``ROOT/NAME/raw``.
 """
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lrga.data.building import DEFAULT_VARIANT, RAW_FOLDER, build_dataset, load_splits, plan_dataset
+from lrga.data.catalog import CATALOG, dataset_facts
+from lrga.data.download import check_recorded
+from lrga.data.files import verify_file
+from lrga.data.manifest import FILE_NAME, Manifest, read_manifest
+from lrga.data.packed import PackedGraphs
+from lrga.data.progress import Progress, show_progress
+from lrga.data.root import data_root
+from lrga.errors import DataMissingError, LRGAError
+
+
+def load(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    source: str | Path | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    download: bool = True,
+    **options: Any,
+) -> dict[str, PackedGraphs]:
+    """The splits ``train``, ``val`` and ``test`` of a data set; built first if they are not there.
+
+    Args:
+        name: A name of :data:`lrga.data.catalog.CATALOG`, in any case.
+        root: Data root; see :func:`lrga.data.root.data_root`.
+        source: Folder of raw or prepared files to build from, where the set is not built yet.
+        workers: Processes or threads of a build; all cores where it is ``None``. The result does not depend on it.
+        progress: Is told of the progress; shown on stderr where it is ``None``.
+        download: Whether the network may be used.
+        options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.
+
+    Example:
+        >>> import tempfile
+        >>> splits = load("CLUSTER", tempfile.mkdtemp(), sizes=(4, 2, 2), seed=41)
+        >>> len(splits["train"]), splits["train"].y_level
+        (4, 'node')
+    """
+    plan = plan_dataset(name, root, **options)
+    manifest = plan.finished()
+    if manifest is None:
+        if progress is not None:
+            manifest = build_dataset(plan, source=source, workers=workers, progress=progress, download=download)
+        else:
+            with show_progress() as shown:
+                manifest = build_dataset(plan, source=source, workers=workers, progress=shown, download=download)
+    return load_splits(plan, manifest)
+
+
+@dataclass(frozen=True)
+class BuiltSet:
+    """A variant of a data set on disk; ``manifest`` is ``None`` where its build did not end."""
+
+    folder: Path
+    manifest: Manifest | None
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+
+def overview(root: str | Path | None = None) -> list[dict[str, Any]]:
+    """Every data set of the catalogue with its facts and what of it is on disk, as JSON values."""
+    return [describe(name, root) for name in CATALOG]
+
+
+def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
+    """Facts of one data set and what of it is on disk, as JSON values."""
+    facts = dataset_facts(name)
+    variants: list[dict[str, Any]] = [
+        {
+            "folder": str(built.folder),
+            "options": None if built.manifest is None else built.manifest.recipe.get("options"),
+            "complete": built.manifest is not None,
+            "bytes": built.size,
+            "statistics": None if built.manifest is None else built.manifest.notes.get("statistics"),
+        }
+        for built in built_sets(name, root)
+    ]
+    return asdict(facts) | {
+        "built": any(variant["complete"] for variant in variants),
+        "full": any(variant["complete"] and Path(variant["folder"]).name == DEFAULT_VARIANT for variant in variants),
+        "bytes": sum(variant["bytes"] for variant in variants),
+        "variants": variants,
+        "data_root": str(data_root(root)),
+    }
+
+
+@dataclass(frozen=True)
+class Check:
+    """One file that was verified; ``problem`` says what is wrong with it."""
+
+    file: Path
+    problem: str | None = None
+
+
+def built_sets(name: str, root: str | Path | None = None) -> list[BuiltSet]:
+    """The variants of a data set below the data root."""
+    base = data_root(root) / dataset_facts(name).name
+    folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
+    return [
+        BuiltSet(folder, read_manifest(folder, remedy=_rebuild(folder)))
+        for folder in folders
+        if folder.name != RAW_FOLDER
+    ]
+
+
+def verify(name: str, root: str | Path | None = None) -> list[Check]:
+    """Checks every file of every variant of a data set, and its downloads, by size and checksum.
+
+    Example:
+        >>> import tempfile
+        >>> root = tempfile.mkdtemp()
+        >>> _ = load("PATTERN", root, sizes=(3, 1, 1))
+        >>> [check.problem for check in verify("PATTERN", root)]
+        [None, None, None]
+    """
+    base = data_root(root) / dataset_facts(name).name
+    folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
+    checks = []
+    for folder in folders:
+        checks += check_recorded(folder) if folder.name == RAW_FOLDER else _verify_variant(folder)
+    if not checks:
+        raise DataMissingError(
+            f"{base.name} below {base.parent}", "nothing built there", f"build it: lrga data build {base.name}"
+        )
+    return [Check(file, problem) for file, problem in checks]
+
+
+def _verify_variant(folder: Path) -> list[tuple[Path, str | None]]:
+    remedy = _rebuild(folder)
+    try:
+        manifest = read_manifest(folder, remedy=remedy)
+    except LRGAError as error:
+        return [(folder / FILE_NAME, str(error))]
+    if manifest is None:
+        return [(folder / FILE_NAME, f"no such file: the build of {folder} did not end. To fix: {remedy}.")]
+    result: list[tuple[Path, str | None]] = []
+    for name, facts in manifest.files.items():
+        try:
+            verify_file(folder / name, facts, remedy=remedy)
+            result.append((folder / name, None))
+        except LRGAError as error:
+            result.append((folder / name, str(error)))
+    return result
+
+
+def _rebuild(folder: Path) -> str:
+    return f"delete {folder} and build the data set again: lrga data build {folder.parent.name}"

@@ -63,6 +63,19 @@ def check_seed(seed: Any) -> int:
     return seed
 
 
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Sizes as typed on the command line, ``"1500,250,250"``.
+
+    Example:
+        >>> parse_sizes("1500, 250, 250")
+        (1500, 250, 250)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise OptionError("sizes as train,val,test", repr(text), "write for example 1500,250,250") from error
+
+
 def check_sizes(sizes: Any, default: Mapping[str, int]) -> list[int]:
     """``sizes`` as three numbers of graphs (train, val, test), ``default`` where it is ``None``."""
     if sizes is None:

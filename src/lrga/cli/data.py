@@ -1,0 +1,193 @@
+"""``lrga data``: what data sets there are, building them, verifying them."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, build, verify.")
+
+Name = Annotated[str, typer.Argument(help="Data set: PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-root", help="Where data live; else LRGA_DATA, else the platform's cache folder.", metavar="DIR"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("ls")
+def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
+    """Every data set: task, sizes, statistics, licence, where it comes from, whether it is built.
+
+    Example: [bold]lrga data ls[/]
+    """
+    from rich import box
+    from rich.table import Table
+
+    from lrga.data.loading import overview
+
+    rows = overview(data_root)
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("task", width=14)
+    table.add_column("train/val/test", no_wrap=True)
+    table.add_column("nodes", justify="right", no_wrap=True)
+    table.add_column("edges", justify="right", no_wrap=True)
+    table.add_column("comes from", no_wrap=True)
+    table.add_column("licence", width=12)
+    table.add_column("on disk", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row["name"],
+            row["task"],
+            "/".join(f"{count:,}" for count in row["splits"].values()),
+            f"{row['mean_nodes']:,.1f}",
+            f"{row['mean_edges']:,.0f}",
+            row["obtained"],
+            row["licence"],
+            _on_disk(row),
+        )
+    console = _console()
+    console.print(table)
+    console.print("nodes, edges: published means of a graph, edges directed. *: only a smaller variant is built.")
+    console.print(f"Data root: {rows[0]['data_root']}", soft_wrap=True)
+    console.print(f"Cite for all: {rows[0]['citation'][0]}")
+    console.print("Further citations, origin of every file: lrga data info NAME. Build one: lrga data build NAME")
+
+
+@app.command("info")
+def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
+    """Everything known of one data set: features, licence, citation, files, what is built.
+
+    Example: [bold]lrga data info ZINC[/]
+    """
+    from rich.table import Table
+
+    from lrga.data.loading import describe
+
+    facts = describe(name, data_root)
+    if as_json:
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("name", facts["name"])
+    table.add_row("task", facts["task"] + ("" if facts["classes"] is None else f", {facts['classes']} classes"))
+    table.add_row("metric", facts["metric"])
+    table.add_row("graphs", ", ".join(f"{split} {count:,}" for split, count in facts["splits"].items()))
+    table.add_row(
+        "mean graph", f"{facts['mean_nodes']:,.1f} nodes, {facts['mean_edges']:,.1f} directed edges (published)"
+    )
+    table.add_row("node features", facts["node_features"])
+    table.add_row("edge features", facts["edge_features"])
+    table.add_row("comes from", facts["origin"])
+    for file in facts["files"]:
+        table.add_row("file", f"{file['name']}  {file['url']}")
+    table.add_row("licence", f"{facts['licence']} ({facts['terms']})")
+    for citation in facts["citation"]:
+        table.add_row("cite", citation)
+    if facts["note"]:
+        table.add_row("note", facts["note"])
+    for variant in facts["variants"]:
+        state = _mebibytes(variant["bytes"]) if variant["complete"] else "unfinished"
+        table.add_row("built", f"{variant['folder']} ({state})")
+    if not facts["variants"]:
+        table.add_row("built", f"no; lrga data build {facts['name']}")
+    _console().print(table)
+
+
+@app.command("build")
+def build(
+    name: Name,
+    data_root: Root = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of a generated set.", metavar="N")] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Graphs of train, val and test, for example 1500,250,250.", metavar="A,B,C")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Folder of raw or prepared files to build from.", metavar="DIR")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; all cores if left out. The result is the same.", metavar="N")
+    ] = None,
+    download: Annotated[bool, typer.Option("--download/--no-download", help="Whether to use the network.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Build it again even if it is there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a data set, once; a build that was interrupted continues.
+
+    Examples: [bold]lrga data build PATTERN[/], [bold]lrga data build CLUSTER --sizes 1500,250,250[/],
+    [bold]lrga data build ZINC --source ~/zinc[/]
+    """
+    from lrga.data.building import build_dataset, plan_dataset
+    from lrga.data.place import parse_sizes
+    from lrga.data.progress import show_progress
+
+    given: dict[str, Any] = {"seed": seed, "sizes": None if sizes is None else parse_sizes(sizes)}
+    plan = plan_dataset(name, data_root, **{key: value for key, value in given.items() if value is not None})
+    if not dry_run:
+        with show_progress() as progress:
+            build_dataset(plan, source=source, workers=workers, progress=progress, download=download, force=force)
+    report = plan.report()
+    if as_json:
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    console = _console()
+    if dry_run:
+        console.print(report["what"], soft_wrap=True)
+        return
+    for split, statistics in report["statistics"].items():
+        console.print(
+            f"{split:5}  {statistics['graphs']:>7,} graphs  mean {statistics['mean_nodes']:,.2f} nodes, "
+            f"{statistics['mean_edges']:,.2f} edges"
+        )
+    console.print(f"{report['name']}: {_mebibytes(report['bytes'])} in {report['folder']}", soft_wrap=True)
+
+
+@app.command("verify")
+def verify(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
+    """Check every file of a data set by size and checksum; exit code 1 if one is damaged.
+
+    Example: [bold]lrga data verify ZINC[/]
+    """
+    from lrga.data.loading import verify as verify_files
+
+    checks = verify_files(name, data_root)
+    if as_json:
+        print(json.dumps([{"file": str(check.file), "problem": check.problem} for check in checks], indent=2))
+    else:
+        console = _console()
+        for check in checks:
+            mark, text = ("[green]ok[/]", str(check.file)) if check.problem is None else ("[red]BAD[/]", check.problem)
+            console.print(f"{mark} ", end="")
+            console.print(text, soft_wrap=True, markup=False)
+    if any(check.problem for check in checks):
+        raise typer.Exit(1)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal and console.width <= 100 else Console(highlight=False, width=100)
+
+
+def _on_disk(row: dict[str, Any]) -> str:
+    if row["built"]:
+        return _mebibytes(row["bytes"]) + ("" if row["full"] else "*")
+    return "unfinished" if row["variants"] else "not built"
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MiB"

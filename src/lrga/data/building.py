@@ -1,0 +1,204 @@
+"""Which variant of a data set is meant, whether it is built, and building it so that a kill leaves nothing believed."""
+
+import inspect
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from lrga.data.catalog import DatasetFacts, dataset_facts
+from lrga.data.files import writable
+from lrga.data.locking import folder_lock
+from lrga.data.manifest import FILE_NAME, Manifest, read_manifest, verify_manifest, write_manifest
+from lrga.data.packed import PackedGraphs
+from lrga.data.place import SPLITS, Builder, BuildPlace, default_workers
+from lrga.data.progress import Progress, silent
+from lrga.data.root import data_root
+from lrga.errors import DataMissingError, OptionError
+
+BUILDERS: dict[str, str] = {
+    "PATTERN": "lrga.data.pattern",
+    "CLUSTER": "lrga.data.cluster",
+    "ZINC": "lrga.data.zinc",
+    "MNIST": "lrga.data.mnist",
+    "CIFAR10": "lrga.data.cifar10",
+    "TSP": "lrga.data.tsp",
+}
+"""Name → module that offers what :class:`lrga.data.place.Builder` lists; imported when it is needed."""
+
+DEFAULT_VARIANT = "default"
+RAW_FOLDER = "raw"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One variant of a data set and where it belongs.
+
+    Attributes:
+        facts: The data set.
+        recipe: Version of the recipe and all options: what determines the content.
+        folder: Where the finished set lies.
+        raw: Where downloads lie.
+    """
+
+    facts: DatasetFacts
+    recipe: dict[str, Any]
+    folder: Path
+    raw: Path
+
+    @property
+    def work(self) -> Path:
+        """Where parts of an unfinished build lie."""
+        return self.folder / "parts"
+
+    @property
+    def rebuild(self) -> str:
+        """What to do about a damaged set."""
+        chosen = "".join(f" --{key} {_text(value, ',')}" for key, value in self._other_options().items())
+        return f"delete {self.folder} and build it again: lrga data build {self.facts.name}{chosen}"
+
+    def _other_options(self) -> dict[str, Any]:
+        defaults = _builder(self.facts.name).options()
+        return {key: value for key, value in self.recipe["options"].items() if value != defaults[key]}
+
+    def report(self) -> dict[str, Any]:
+        """What there is or what building would do, as JSON values."""
+        manifest = self.finished()
+        what = f"{self.facts.name} is built in {self.folder}; nothing to do."
+        if manifest is None:
+            files = ", ".join(file.url for file in self.facts.files)
+            what = (
+                f"{self.facts.name} would be {self.facts.obtained} with {_listed(self.recipe['options'])} in "
+                f"{self.folder}" + (f", after downloading {files} to {self.raw} unless it is there." if files else ".")
+            )
+        return {
+            "name": self.facts.name,
+            "folder": str(self.folder),
+            "options": self.recipe["options"],
+            "built": manifest is not None,
+            "what": what,
+            "bytes": 0 if manifest is None else manifest.size,
+            "files": {} if manifest is None else {name: asdict(facts) for name, facts in manifest.files.items()},
+            "statistics": {} if manifest is None else manifest.notes.get("statistics", {}),
+        }
+
+    def finished(self) -> Manifest | None:
+        """The manifest if this variant is completely built by the present recipe, else ``None``."""
+        manifest = read_manifest(self.folder, remedy=self.rebuild)
+        return manifest if manifest is not None and manifest.recipe == self.recipe else None
+
+
+def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> Plan:
+    """Finds out which variant ``options`` mean and where it lies, without building anything.
+
+    Example:
+        >>> plan_dataset("cluster", "somewhere", sizes=(30, 10, 10)).folder.name
+        'sizes-30-10-10'
+    """
+    facts = dataset_facts(name)
+    builder = _builder(facts.name)
+    known = inspect.signature(builder.options).parameters
+    if unknown := [key for key in options if key not in known]:
+        raise OptionError(
+            f"options of {facts.name}, any of {', '.join(known) or '(none)'}",
+            ", ".join(unknown),
+            "leave it out, or choose one of these",
+        )
+    checked, defaults = builder.options(**options), builder.options()
+    chosen = [f"{key}-{_text(value)}" for key, value in checked.items() if value != defaults[key]]
+    base = data_root(root) / facts.name
+    return Plan(
+        facts=facts,
+        recipe={"version": builder.RECIPE_VERSION, "options": checked},
+        folder=base / ("_".join(chosen) or DEFAULT_VARIANT),
+        raw=base / RAW_FOLDER,
+    )
+
+
+def build_dataset(
+    plan: Plan,
+    *,
+    source: str | Path | None = None,
+    workers: int | None = None,
+    progress: Progress = silent,
+    download: bool = True,
+    force: bool = False,
+) -> Manifest:
+    """Builds a variant unless it is there already, then checked; two processes do not build it at the same time.
+
+    Args:
+        plan: What to build, from :func:`plan_dataset`.
+        source: Folder of raw or prepared files to build from.
+        workers: Processes or threads; all cores where it is ``None``. The result does not depend on it.
+        progress: Is told of the progress.
+        download: Whether the network may be used.
+        force: Builds it again even if it is there.
+    """
+    place = BuildPlace(
+        raw=plan.raw,
+        work=plan.work,
+        source=_existing_folder(source),
+        workers=_check_workers(workers),
+        progress=progress,
+        download=download,
+    )
+    with folder_lock(plan.folder):
+        manifest = None if force else plan.finished()
+        if manifest is not None:
+            verify_manifest(plan.folder, manifest, remedy=plan.rebuild)
+            return manifest
+        with writable(plan.folder):
+            (plan.folder / FILE_NAME).unlink(missing_ok=True)  # first: from here on the folder is not believed
+            for left_over in plan.folder.glob(".*.tmp"):
+                left_over.unlink()
+            place.work.mkdir(exist_ok=True)
+        splits = _builder(plan.facts.name).build(place, **plan.recipe["options"])
+        manifest = _write(plan, splits, notes={"source": None if place.source is None else str(place.source)})
+        shutil.rmtree(place.work)
+        return manifest
+
+
+def load_splits(plan: Plan, manifest: Manifest) -> dict[str, PackedGraphs]:
+    """Checks every file of a finished variant and reads it."""
+    verify_manifest(plan.folder, manifest, remedy=plan.rebuild)
+    return {split: PackedGraphs.load(plan.folder / f"{split}.safetensors") for split in SPLITS}
+
+
+def _write(plan: Plan, splits: Mapping[str, PackedGraphs], *, notes: dict[str, Any]) -> Manifest:
+    for split in SPLITS:
+        splits[split].meta |= {"dataset": plan.facts.name, "split": split, "recipe": plan.recipe}
+        splits[split].save(plan.folder / f"{split}.safetensors")
+    notes |= {"statistics": {split: splits[split].statistics for split in SPLITS}, "note": plan.facts.note}
+    files = [f"{split}.safetensors" for split in SPLITS]
+    return write_manifest(plan.folder, name=plan.facts.name, recipe=plan.recipe, files=files, notes=notes)
+
+
+def _builder(name: str) -> Builder:
+    return cast(Builder, import_module(BUILDERS[name]))
+
+
+def _existing_folder(source: str | Path | None) -> Path | None:
+    if source is None:
+        return None
+    path = Path(source).expanduser().absolute()
+    if not path.is_dir():
+        raise DataMissingError(f"a folder of data files at {path}", "no such folder", "name the folder that holds them")
+    return path
+
+
+def _check_workers(workers: int | None) -> int:
+    if workers is None:
+        return default_workers()
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise OptionError("workers, an integer of at least 1", repr(workers), "pass for example workers=2")
+    return workers
+
+
+def _listed(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {_text(value, ', ')}" for key, value in options.items()) or "no options"
+
+
+def _text(value: Any, separator: str = "-") -> str:
+    return separator.join(map(str, value)) if isinstance(value, list | tuple) else str(value)
