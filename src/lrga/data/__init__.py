@@ -2,12 +2,14 @@
 
 from lrga.data.batch import PackedBatch
 from lrga.data.catalog import CATALOG, DatasetFacts, dataset_facts
+from lrga.data.custom import CustomData, load_custom
 from lrga.data.loading import built_sets, load, verify
 from lrga.data.packed import PackedGraphs
 from lrga.data.root import data_root
 
 __all__ = [
     "CATALOG",
+    "CustomData",
     "DatasetFacts",
     "PackedBatch",
     "PackedGraphs",
@@ -15,5 +17,6 @@ __all__ = [
     "data_root",
     "dataset_facts",
     "load",
+    "load_custom",
     "verify",
 ]

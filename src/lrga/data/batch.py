@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.segments import Rows, add_repeated, cut, numbers_repeated, pointer, repeat, take
+from lrga.data.segments import Rows, add_repeated, cut, numbers_repeated, pointer, repeat, row_count, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 
@@ -53,9 +53,9 @@ class PackedBatch:
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
         """Cuts graphs out of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
         graphs = host if on_device is None else on_device
-        num_nodes, num_edges = packed.sizes(host)
-        node_rows, node_counts, ptr = cut(packed.node_ptr, graphs, num_nodes)
-        edge_rows, edge_counts, edge_ptr = cut(packed.edge_ptr, graphs, num_edges)
+        node_rows, node_counts, ptr = cut(packed.node_ptr, graphs, packed.host_node_ptr, host)
+        edge_rows, edge_counts, edge_ptr = cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
+        num_nodes, num_edges = row_count(node_rows), row_count(edge_rows)
         in_degree = take(packed.in_degree, node_rows)
         rows: dict[str, Rows] = {"node": node_rows, "edge": edge_rows, "graph": graphs}
         return cls(

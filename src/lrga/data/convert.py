@@ -135,7 +135,7 @@ def _common_keys(graphs: list[Any]) -> list[str]:
                 f"graph {g} of class {type(data).__qualname__}, which overrides __inc__ or __cat_dim__",
                 "copy its attributes into plain Data objects",
             )
-    keys = list(graphs[0].keys())
+    keys = list(graphs[0].to_dict())  # in the order in which they were set; Data.keys() has none
     for g, data in enumerate(graphs):
         missing, surplus = sorted(set(keys) - set(data.keys())), sorted(set(data.keys()) - set(keys))
         if missing or surplus:

@@ -14,6 +14,8 @@ from typing import Any
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 BLOCK = 1 << 20
+_UMASK = os.umask(0)  # it can only be read by setting it
+os.umask(_UMASK)
 # What the system answers when a file cannot be written; EDQUOT is not there on Windows.
 _REFUSALS = {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO, errno.EFBIG}
 _REFUSALS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
@@ -68,10 +70,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def _settle(temporary: Path, path: Path) -> None:
-    # mkstemp makes files private; a data set is as readable as anything else the user writes.
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(temporary, 0o666 & ~umask)
+    os.chmod(temporary, 0o666 & ~_UMASK)  # mkstemp makes files private
     with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -5,9 +5,11 @@ Letters: G graphs, N nodes and E edges of the whole set.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +22,7 @@ from lrga.errors import BatchError, DTypeError, OptionError
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+_GRAPHS_AT_ONCE = 256  # converted together while iterating
 Index = int | slice | range | Sequence[int] | Tensor
 
 
@@ -70,7 +73,7 @@ class PackedGraphs:
         self.y_level, self.meta = y_level, dict(meta or {})
         self.edge_dtype, self.explicit_num_nodes = edge_dtype, explicit_num_nodes
         # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
-        self._host_node_ptr, self._host_edge_ptr = node_ptr.cpu(), edge_ptr.cpu()
+        self.host_node_ptr, self.host_edge_ptr = node_ptr.cpu(), edge_ptr.cpu()
         self._transposed: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -117,13 +120,15 @@ class PackedGraphs:
         )
 
     def __iter__(self) -> Iterator["Data"]:
-        return iter(self.to_data_list())
+        for begin in range(0, len(self), _GRAPHS_AT_ONCE):
+            yield from self.subset(slice(begin, begin + _GRAPHS_AT_ONCE)).to_data_list()
 
     def __getitem__(self, index: Index) -> Any:
         """A PyG ``Data`` for an integer, a :class:`PackedGraphs` for anything that chooses several graphs."""
-        if isinstance(index, int) and not isinstance(index, bool):
-            chosen = self.subset([index])
-            return chosen.to_data_list()[0]
+        if isinstance(index, Tensor) and index.dim() == 0:
+            index = index.item()  # type: ignore[assignment]
+        if isinstance(index, Integral) and not isinstance(index, bool):
+            return self.subset([int(index)]).to_data_list()[0]
         return self.subset(index)
 
     @property
@@ -139,38 +144,27 @@ class PackedGraphs:
     @property
     def num_nodes(self) -> int:
         """Nodes of all graphs."""
-        return int(self._host_node_ptr[-1])
+        return int(self.host_node_ptr[-1])
 
     @property
     def num_edges(self) -> int:
         """Directed edges of all graphs."""
-        return int(self._host_edge_ptr[-1])
+        return int(self.host_edge_ptr[-1])
 
     @property
     def nodes_per_graph(self) -> Tensor:
         """[G] on the CPU."""
-        return self._host_node_ptr.diff()
+        return self.host_node_ptr.diff()
 
     @property
     def edges_per_graph(self) -> Tensor:
         """[G] on the CPU."""
-        return self._host_edge_ptr.diff()
-
-    def sizes(self, graphs: Rows) -> tuple[int, int]:
-        """Nodes and edges of chosen graphs (positions on the CPU) together."""
-        result = []
-        for ptr in (self._host_node_ptr, self._host_edge_ptr):
-            if isinstance(graphs, slice):
-                result.append(int(ptr[graphs.stop] - ptr[graphs.start]))
-            else:
-                where, chosen = ptr.numpy(), graphs.numpy()
-                result.append(int((where.take(chosen + 1) - where.take(chosen)).sum()))
-        return result[0], result[1]
+        return self.host_edge_ptr.diff()
 
     def attribute(self, name: str) -> Tensor | None:
         """All rows of an attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none."""
         column = self.columns.get(name)
-        return None if column is None else column.values.to(column.dtype)
+        return None if column is None else column.take(slice(None))
 
     @property
     def x(self) -> Tensor | None:
@@ -319,9 +313,14 @@ class PackedGraphs:
             if step == 1:
                 return slice(start, max(start, stop))
             index = range(start, stop, step)
-        if isinstance(index, int):
-            index = [index]
-        positions = torch.as_tensor(index if isinstance(index, Tensor) else list(index)).cpu()
+        if not isinstance(index, Tensor):
+            try:
+                index = torch.as_tensor(np.asarray(index))
+            except (TypeError, ValueError) as error:
+                raise DTypeError(
+                    "positions of graphs, a list or a vector of integers", repr(index), "pass for example [0, 5, 2]"
+                ) from error
+        positions = index.cpu()
         if positions.dtype == torch.bool:
             if positions.shape != (len(self),):
                 raise BatchError(

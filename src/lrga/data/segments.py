@@ -58,6 +58,11 @@ def widen(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(values.numpy().astype(_NUMPY[dtype]))
 
 
+def row_count(rows: Rows) -> int:
+    """How many rows these are."""
+    return rows.stop - rows.start if isinstance(rows, slice) else rows.numel()
+
+
 def take(values: Tensor, rows: Rows) -> Tensor:
     """Those rows of ``values``; a view where they are consecutive."""
     if isinstance(rows, slice):
@@ -104,13 +109,16 @@ def _pointer(counts: np.ndarray) -> np.ndarray:
     return result
 
 
-def cut(ptr: Tensor, chosen: Rows, total: int | None = None) -> tuple[Rows, Tensor, Tensor]:
+def cut(
+    ptr: Tensor, chosen: Rows, host_ptr: Tensor | None = None, host_chosen: Rows | None = None
+) -> tuple[Rows, Tensor, Tensor]:
     """The rows of chosen segments.
 
     Args:
         ptr: [G + 1], where each segment begins.
         chosen: Which segments, in which order.
-        total: How many rows these have, if that is known: a GPU is then not asked.
+        host_ptr: The same as ``ptr`` on the CPU, if there is such a copy: a GPU is then not asked for numbers.
+        host_chosen: The same as ``chosen`` on the CPU, with ``host_ptr``.
 
     Returns:
         The rows, how many each chosen segment has, and where each begins in the result.
@@ -121,15 +129,18 @@ def cut(ptr: Tensor, chosen: Rows, total: int | None = None) -> tuple[Rows, Tens
         ([5, 0, 1], [1, 2], [0, 1, 3])
     """
     if isinstance(chosen, slice):
+        asked = ptr if host_ptr is None else host_ptr
+        first, stop = int(asked[chosen.start]), int(asked[chosen.stop])
         begin = ptr[chosen.start : chosen.stop + 1]
-        first = int(begin[0])
-        stop = int(begin[-1]) if total is None else first + total
         return slice(first, stop), begin.diff(), begin - first
     if ptr.is_cuda:
         starts = ptr[chosen]
         counts = ptr[chosen + 1] - starts
         new = pointer(counts)
-        total = int(new[-1]) if total is None else total
+        if host_ptr is None or not isinstance(host_chosen, Tensor):
+            total = int(new[-1])
+        else:
+            total = int((host_ptr[host_chosen + 1] - host_ptr[host_chosen]).sum())
         rows = torch.repeat_interleave(starts - new[:-1], counts, output_size=total)
         return rows.add_(torch.arange(total, device=rows.device)), counts, new
     where, segments = ptr.numpy(), chosen.numpy()
