@@ -1,0 +1,198 @@
+"""Isomorphism types as a tensor (section 3) and node factorisations of tensors (definition 3, proposition 4).
+
+Letters: n nodes, d channels of a tensor ``[n, n, d]``, D columns of its node factorisation, F node features.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GraphConv
+
+from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.nn.random_features import DISTRIBUTIONS
+from lrga.theory.inputs import GraphLike, as_graph
+from lrga.theory.labelled import LabelledGraph
+
+
+def isomorphism_types(graph: GraphLike, features: Tensor | None = None) -> Tensor:
+    """The paper's Y⁰ = [I, 1⊗X, X⊗1, A], float64 ``[n, n, 2 + 2F]``, where (1⊗X)_ij = x_j and (X⊗1)_ij = x_i.
+
+    Two pairs have equal entries exactly when both or neither are a node, their nodes' features agree, and both or
+    neither are an edge. Without node features it is [I, A].
+
+    Args:
+        graph: Any graph that :func:`lrga.theory.as_graph` reads.
+        features: ``[n, F]``; the graph's node labels by default, if it has any.
+
+    Example:
+        >>> isomorphism_types([(0, 1), (1, 2)])[0].int().tolist()  # rows [i = j, edge] for i = 0
+        [[1, 0], [0, 1], [0, 0]]
+    """
+    graph = as_graph(graph)
+    features = _features_of(graph, features)
+    adjacency = torch.from_numpy(graph.adjacency()).to(torch.float64)
+    size = graph.num_nodes
+    channels = [torch.eye(size, dtype=torch.float64).unsqueeze(-1)]
+    channels.append(features.unsqueeze(0).expand(size, -1, -1))
+    channels.append(features.unsqueeze(1).expand(-1, size, -1))
+    channels.append(adjacency.unsqueeze(-1))
+    return torch.cat(channels, dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFactorization:
+    """Blocks X^1 … X^k of node features and index pairs, such that channel l of a tensor is X^{s_l} (X^{t_l})ᵀ.
+
+    Attributes:
+        blocks: The paper's X^1 … X^k, each ``[n, D_k]``.
+        pairs: The paper's (s_l, t_l), counted from 0.
+
+    Example:
+        >>> factorization = factorize(isomorphism_types([(0, 1), (1, 2), (2, 0)]))
+        >>> len(factorization.pairs), factorization.error(isomorphism_types([(0, 1), (1, 2), (2, 0)])) < 1e-12
+        (2, True)
+    """
+
+    blocks: tuple[Tensor, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    @property
+    def features(self) -> Tensor:
+        """X = [X^1, …, X^k], ``[n, D]``."""
+        return torch.cat(self.blocks, dim=1)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """Columns of each block within :attr:`features`."""
+        ends = torch.tensor([0, *(b.size(1) for b in self.blocks)]).cumsum(0).tolist()
+        return tuple(slice(a, b) for a, b in itertools.pairwise(ends))
+
+    def tensor(self) -> Tensor:
+        """The blocks multiplied back: ``[n, n, d]``."""
+        return torch.stack([self.blocks[s] @ self.blocks[t].T for s, t in self.pairs], dim=-1)
+
+    def error(self, tensor: Tensor) -> float:
+        """Relative error ‖product − tensor‖ / ‖tensor‖ in the Frobenius norm."""
+        product = self.tensor()
+        if product.shape != tensor.shape:
+            raise ShapeError(f"a tensor {list(product.shape)}", f"{list(tensor.shape)}", "compare with what it factors")
+        return float((product - tensor).norm() / tensor.norm().clamp_min(torch.finfo(tensor.dtype).tiny))
+
+
+def factorize(tensor: Tensor, *, tolerance: float = 1e-10) -> NodeFactorization:
+    """An exact node factorisation: symmetric channels by their eigenvectors, others by singular vectors.
+
+    Eigenvalues (singular values) below ``tolerance`` of the largest are left out: D is twice the sum of the ranks.
+
+    Args:
+        tensor: ``[n, n, d]``, of a floating type.
+        tolerance: Relative size of what counts as zero.
+    """
+    if tensor.dim() != 3 or tensor.size(0) != tensor.size(1):
+        raise ShapeError("a tensor [n, n, d]", f"shape {list(tensor.shape)}", "stack matrices along the last axis")
+    if not tensor.is_floating_point():
+        raise DTypeError("a floating-point tensor", str(tensor.dtype), "use tensor.double()")
+    blocks: list[Tensor] = []
+    for matrix in tensor.unbind(-1):
+        left, right = _factors(matrix, tolerance)
+        blocks += [left, right]
+    return NodeFactorization(tuple(blocks), tuple((2 * c, 2 * c + 1) for c in range(tensor.size(2))))
+
+
+def _factors(matrix: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
+    if torch.equal(matrix, matrix.T):
+        values, vectors = torch.linalg.eigh(matrix)
+        left, right = vectors * values.sign(), vectors
+    else:
+        left, values, rows = torch.linalg.svd(matrix, full_matrices=False)
+        right = rows.T
+    size = values.abs()
+    keep = size > tolerance * size.max().clamp_min(torch.finfo(matrix.dtype).tiny)
+    root = size[keep].sqrt()
+    return left[:, keep] * root, right[:, keep] * root
+
+
+def factorizing_layer(channels: int, num_features: int = 0) -> GraphConv:
+    """One message-passing layer that maps [X, R] to [1, X, R, AR], by linear weights alone (proposition 4).
+
+    Without node features it maps R to [AR, R], as the paper's main text has it. A :class:`GraphConv` computes
+    ``W_root x_i + W_rel Σ_j x_j + b`` over the neighbours; the constant 1 is its bias (the paper uses a global
+    attribute block for it, which is not needed).
+
+    Args:
+        channels: The paper's d, the number of random features.
+        num_features: F.
+    """
+    for name, value, least in (("channels", channels, 1), ("num_features", num_features, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise OptionError(f"{name} as a count, {least} or more", repr(value), "pass the number of columns")
+    width = num_features + channels
+    zero, one = torch.zeros(channels, width), torch.eye(width)
+    if num_features:
+        root = torch.cat([torch.zeros(1, width), one, zero])
+        relation = torch.cat([torch.zeros(1 + width, width), one[num_features:]])
+        bias = torch.cat([torch.ones(1), torch.zeros(width + channels)])
+    else:
+        root, relation = torch.cat([zero, one]), torch.cat([one, zero])
+        bias = torch.zeros(2 * channels)
+    layer = GraphConv(width, len(bias), flow="target_to_source")  # (AR)_i sums over the heads j of arcs i → j
+    with torch.no_grad():
+        layer.lin_root.weight.copy_(root)
+        layer.lin_rel.weight.copy_(relation)
+        nn.init.zeros_(layer.lin_rel.bias).add_(bias)
+    return layer.double()
+
+
+def random_factorization(
+    graph: GraphLike,
+    channels: int,
+    *,
+    features: Tensor | None = None,
+    distribution: str = "rademacher",
+    generator: torch.Generator | None = None,
+) -> NodeFactorization:
+    """An approximate node factorisation of the isomorphism types, by one layer on random features (proposition 4).
+
+    R has entries of variance 1/d, so that R Rᵀ ≈ I and (AR) Rᵀ ≈ A, with errors that fall as d^(-1/2); the channels of
+    the node features are exact.
+
+    Args:
+        graph: Any graph that :func:`lrga.theory.as_graph` reads.
+        channels: The paper's d.
+        features: ``[n, F]``; the graph's node labels by default, if it has any.
+        distribution: ``"rademacher"``, ``"uniform"`` or ``"normal"``.
+        generator: Source of randomness.
+    """
+    if distribution not in DISTRIBUTIONS:
+        raise OptionError(f"a distribution of {', '.join(DISTRIBUTIONS)}", repr(distribution), "choose one of them")
+    graph = as_graph(graph)
+    features = _features_of(graph, features)
+    width = features.size(1)
+    layer = factorizing_layer(channels, width)
+    drawn = DISTRIBUTIONS[distribution](graph.num_nodes, channels, generator=generator).to(torch.float64)
+    edge_index = torch.stack([torch.from_numpy(graph.source), torch.from_numpy(graph.target)])
+    with torch.no_grad():
+        out = layer(torch.cat([features, drawn], dim=1), edge_index)
+    if not width:
+        propagated, random = out.split(channels, dim=1)
+        return NodeFactorization((random, propagated), ((0, 0), (1, 0)))
+    one, *columns = out[:, : 1 + width].split(1, dim=1)
+    random, propagated = out[:, 1 + width :].split(channels, dim=1)
+    column = range(1, 1 + width)
+    pairs = [(1 + width, 1 + width), *((0, c) for c in column), *((c, 0) for c in column), (2 + width, 1 + width)]
+    return NodeFactorization((one, *columns, random, propagated), tuple(pairs))
+
+
+def _features_of(graph: LabelledGraph, features: Tensor | Sequence[Sequence[float]] | None) -> Tensor:
+    if features is None:
+        labels = graph.node_labels
+        return torch.zeros(graph.num_nodes, 0, dtype=torch.float64) if labels is None else torch.tensor(labels).double()
+    features = torch.as_tensor(features).double()
+    if features.dim() != 2 or len(features) != graph.num_nodes:
+        raise ShapeError(
+            f"features [{graph.num_nodes}, F]", f"shape {list(features.shape)}", "give one row of features per node"
+        )
+    return features
