@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -111,12 +112,14 @@ def _make_in_processes(parts: Sequence[Part], folder: Path, *, workers: int, fin
         for thread in threads:
             thread.join()
     finally:
-        for process in processes:  # still alive only when something went wrong or the user pressed Ctrl-C
+        for process in processes:  # none is at work, unless something went wrong or the user pressed Ctrl-C
             process.kill()
+        for process in processes:
             process.wait()
             for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+                with suppress(BrokenPipeError):  # a request that a dead worker did not take
+                    if stream is not None:
+                        stream.close()
     if problems:
         raise problems[0]
 

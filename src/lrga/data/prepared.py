@@ -68,15 +68,21 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         raise DataMissingError(f"the file {path}", "no such file", "name the folder that holds it")
     check_sums(path)
     remedy = f"delete {path} and get it again"
+    if not zipfile.is_zipfile(path):
+        raise ChecksumError(f"a sound .npz file {path}", "a truncated one, or no such file at all", remedy)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here and not by numpy, which leaves a damaged file open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             if missing := [name for name in names if name not in archive.files]:
                 expected = f"the arrays {', '.join(names)} in {path}"
                 raise DataError(expected, f"no {', '.join(missing)}", "name the right file, or get it again")
-            return {name: archive[name] for name in names}
+            arrays = {name: archive[name] for name in names}
+            if any(not isinstance(array, np.ndarray) for array in arrays.values()):
+                raise ValueError("a member that is no array")
+            return arrays
     except DataError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise ChecksumError(f"a sound .npz file {path}", f"a damaged one ({error})", remedy) from error
-    except ValueError as error:  # numpy's refusal of pickled objects and of files that are no archive
+    except ValueError as error:  # above all numpy's refusal of pickled objects
         raise DataError(f"an .npz file of plain arrays at {path}", str(error), remedy) from error
