@@ -17,7 +17,8 @@ BLOCK = 1 << 20
 _UMASK = os.umask(0)  # it can only be read by setting it
 os.umask(_UMASK)
 # What the system answers when a file cannot be written; EDQUOT is not there on Windows.
-_REFUSALS = {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO, errno.EFBIG}
+_REFUSALS = {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
+_REFUSALS |= {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
 _REFUSALS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
 
 

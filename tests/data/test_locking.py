@@ -1,0 +1,42 @@
+import subprocess
+import sys
+import threading
+import time
+
+from lrga.data.locking import folder_lock
+
+
+def test_two_threads_do_not_hold_the_lock_at_once(tmp_path):
+    holders, most = 0, 0
+
+    def work():
+        nonlocal holders, most
+        with folder_lock(tmp_path / "set"):
+            holders += 1
+            most = max(most, holders)
+            time.sleep(0.02)
+            holders -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    script = (
+        "import sys, time, pathlib\n"
+        "from lrga.data.locking import folder_lock\n"
+        "with folder_lock(pathlib.Path(sys.argv[1])):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+        process.wait()
+        with folder_lock(tmp_path):
+            assert (tmp_path / ".lock").exists()
