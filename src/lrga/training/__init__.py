@@ -1,1 +1,28 @@
-"""training"""
+"""Training: a configuration in, a result and a run folder out."""
+
+from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
+from lrga.training.evaluate import evaluate
+from lrga.training.events import EpochRecord, Listener, RunFacts
+from lrga.training.result import TrainingResult
+from lrga.training.run import continue_run, load_run, new_folder, train
+from lrga.training.signals import Interrupted
+from lrga.training.trainer import Trainer
+
+__all__ = [
+    "DataConfig",
+    "EpochRecord",
+    "Interrupted",
+    "Listener",
+    "ModelConfig",
+    "OptimizerConfig",
+    "RunConfig",
+    "RunFacts",
+    "Trainer",
+    "TrainingConfig",
+    "TrainingResult",
+    "continue_run",
+    "evaluate",
+    "load_run",
+    "new_folder",
+    "train",
+]

@@ -1,0 +1,142 @@
+"""What is predicted, what is minimised, and how it is scored."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from torch import Tensor
+
+from lrga.data.batch import PackedBatch
+from lrga.errors import DataError, OptionError, ShapeError
+from lrga.kernels.checks import check_choice, check_count
+from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
+from lrga.tasks.metrics import accuracy, f1_positive, mae, weighted_accuracy
+
+LEVELS = ("node", "graph", "edge")
+KINDS = ("classification", "regression")
+AVERAGES = ("batches", "samples")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric by name: what computes it from scores and targets, and how it reads.
+
+    Attributes:
+        name: As in tables: ``"accuracy (%)"``.
+        function: ``(scores, targets) → number``.
+        kind: Of the tasks it scores.
+        higher_is_better: Direction.
+        scale: What the function's result is multiplied by to be reported (accuracies are reported in percent).
+        decimals: Digits worth printing.
+    """
+
+    name: str
+    function: Callable[[Tensor, Tensor], Tensor]
+    kind: str
+    higher_is_better: bool
+    scale: float = 1.0
+    decimals: int = 2
+
+
+METRICS: dict[str, Metric] = {
+    "weighted_accuracy": Metric(
+        "weighted accuracy (%)", lambda s, y: weighted_accuracy(s, y, s.size(1)), "classification", True
+    ),
+    "accuracy": Metric("accuracy (%)", accuracy, "classification", True, scale=100.0),
+    "f1_positive": Metric("F1 of class 1", f1_positive, "classification", True, decimals=3),
+    "mae": Metric("MAE", mae, "regression", False, decimals=3),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A supervised task on graphs.
+
+    Make one with :func:`~lrga.tasks.node.node_classification`, :func:`~lrga.tasks.graph.graph_regression` and the like,
+    or take a data set's own with :func:`~lrga.tasks.named.task_of`.
+
+    Attributes:
+        level: ``"node"``, ``"graph"`` or ``"edge"``: what one prediction belongs to.
+        kind: ``"classification"`` or ``"regression"``.
+        out_channels: Classes, or numbers to predict: the width of a model's output.
+        loss: Name of a loss.
+        metric: Name of a metric of :data:`METRICS`.
+        average: Whether the metric is averaged over ``"batches"`` (each counts alike) or ``"samples"``.
+        classes: Names of the classes, where they have any.
+    """
+
+    level: str
+    kind: str
+    out_channels: int
+    loss: str
+    metric: str
+    average: str = "samples"
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("level", self.level, LEVELS)
+        check_choice("kind", self.kind, KINDS)
+        check_choice("average", self.average, AVERAGES)
+        check_count("out_channels", self.out_channels, minimum=2 if self.kind == "classification" else 1)
+        check_choice("loss", self.loss, tuple(self._losses))
+        check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if m.kind == self.kind))
+        if self.metric == "f1_positive" and self.out_channels != 2:
+            raise OptionError("two classes for the metric f1_positive", str(self.out_channels), "take accuracy")
+        if self.classes is not None and len(self.classes) != self.out_channels:
+            got = f"{len(self.classes)} names"
+            raise OptionError(f"a name for each of {self.out_channels} classes", got, "name every class once")
+
+    @property
+    def _losses(self) -> Mapping[str, Callable[[Tensor, Tensor], Tensor]]:
+        return CLASSIFICATION_LOSSES if self.kind == "classification" else REGRESSION_LOSSES
+
+    @property
+    def metric_facts(self) -> Metric:
+        """Name, direction and digits of the metric."""
+        return METRICS[self.metric]
+
+    def is_better(self, value: float, than: float | None) -> bool:
+        """Whether a value of the metric is strictly better than another."""
+        if than is None or than != than:
+            return value == value
+        return value > than if self.metric_facts.higher_is_better else value < than
+
+    def select(self, output: Tensor, batch: PackedBatch, *, masked: bool = False) -> tuple[Tensor, Tensor]:
+        """Scores and targets of a batch, ``[M, out_channels]`` and ``[M]`` (or as wide).
+
+        With ``masked``, only those where the attribute ``mask`` of the batch is true.
+        """
+        if batch.y is None:
+            raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
+        targets = batch.y.view(output.size(0), -1) if self.kind == "regression" else batch.y.flatten()
+        rows = {"node": batch.num_nodes, "graph": batch.num_graphs, "edge": batch.num_edges}[self.level]
+        if output.shape != (rows, self.out_channels) or targets.size(0) != rows:
+            got = f"an output of shape {list(output.shape)} and targets of shape {list(batch.y.shape)}"
+            raise ShapeError(
+                f"{rows} rows, one for each {self.level}", got, f"train a model of {self.level}s on this set"
+            )
+        if masked:
+            mask = batch.attribute("mask")
+            return output[mask], targets[mask]
+        return output, targets
+
+    def loss_of(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """What training minimises; 0 (with a gradient of 0) where a batch has no target."""
+        return scores.sum() * 0.0 if scores.size(0) == 0 else self._losses[self.loss](scores, targets)
+
+    def score(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """The metric as it is reported."""
+        return self.metric_facts.function(scores.detach(), targets) * self.metric_facts.scale
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        return asdict(self) | {"classes": None if self.classes is None else list(self.classes)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Task":
+        """The task that :meth:`to_json` wrote."""
+        known = {field.name for field in fields(cls)}
+        if set(values) - known or not {"level", "kind", "out_channels", "loss", "metric"} <= set(values):
+            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
+        classes = values.get("classes")
+        return cls(**{**values, "classes": None if classes is None else tuple(classes)})

@@ -1,0 +1,269 @@
+"""Everything that decides a training run, as plain data that can be written down and read back."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from lrga.errors import OptionError
+from lrga.kernels.checks import check_choice, check_count, check_fraction
+from lrga.models.zoo import RANK, budget_of, model_name
+from lrga.nn.layer import PRESETS
+from lrga.nn.lrga_layer import reading_of
+
+PRECISIONS = ("float32", "bf16", "fp16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which graphs.
+
+    Attributes:
+        name: A data set of the catalogue (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
+            or ``module:factory``. Graphs passed to :func:`~lrga.training.run.train` directly may have any name.
+        root: Data root; by default ``LRGA_DATA`` or the platform's cache folder.
+        source: Folder of raw or prepared files to build a named set from.
+        options: Options of the data set: ``sizes`` and ``seed``; of own data ``task``, ``level``, ``split``, ``seed``.
+    """
+
+    name: str
+    root: str | None = None
+    source: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise OptionError("the name of a data set", repr(self.name), "pass for example 'ZINC'")
+        if not isinstance(self.options, Mapping) or not all(isinstance(key, str) for key in self.options):
+            raise OptionError("options of the data set by name", repr(self.options), "pass for example {'seed': 41}")
+        plain = {
+            key: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for key, v in self.options.items()
+        }
+        object.__setattr__(self, "options", plain)  # as JSON reads them back
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Which network; the names are those of :func:`lrga.build_model`.
+
+    Attributes:
+        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
+        budget: ``"100K"``, ``"500K"`` or a number of parameters: decides width and depth where they are not given.
+        lrga: Whether every layer has low-rank global attention.
+        hidden: Width of the layers.
+        layers: Number of layers.
+        heads: Heads of GAT.
+        rank: The paper's κ.
+        attention_heads: Heads of the low-rank attention.
+        edge_features: ``False`` lets GatedGCN read ones instead of the set's edge features.
+        preset: The benchmark's generation of layers, ``"2022"`` or ``"2020"``.
+        reading: Of the augmented layer, ``"A"`` to ``"D"``.
+        dropout: In the layers and on the attention's output.
+        residual: Whether layers have residual connections.
+        batch_norm: Whether layers are normalised.
+        readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the model's own.
+        random_features: Whether fresh noise replaces the node features at every pass.
+        backend: Of the attention.
+    """
+
+    model: str = "gcn"
+    budget: str | int = "100K"
+    lrga: bool = True
+    hidden: int | None = None
+    layers: int | None = None
+    heads: int | None = None
+    rank: int = RANK
+    attention_heads: int = 1
+    edge_features: bool = True
+    preset: str = "2022"
+    reading: str = "B"
+    dropout: float = 0.0
+    residual: bool = True
+    batch_norm: bool = True
+    readout: str | None = None
+    random_features: bool = False
+    backend: str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", model_name(self.model))
+        budget, label = budget_of(self.budget)
+        object.__setattr__(self, "budget", label or budget)
+        for name in ("hidden", "layers", "heads"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), minimum=1)
+        check_count("rank", self.rank)
+        check_count("attention_heads", self.attention_heads, minimum=1)
+        check_choice("preset", self.preset, PRESETS)
+        reading_of(self.reading)
+        check_fraction("dropout", self.dropout)
+        _check_bools(self, "lrga", "edge_features", "residual", "batch_norm", "random_features")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """How it is trained: Adam, the learning rate multiplied by ``lr_factor`` on a plateau of the validation loss.
+
+    Attributes:
+        lr: Initial learning rate.
+        lr_factor: What the rate is multiplied by on a plateau.
+        patience: Epochs without improvement that are borne before that.
+        min_lr: Training ends when the rate falls below this.
+        max_epochs: Training ends after so many epochs at the latest.
+        batch_size: Graphs in a batch.
+        eval_batch_size: Graphs in a batch of evaluation (metrics averaged over batches depend on it); as in training
+            by default.
+        weight_decay: Of Adam.
+        clip_gradient: Greatest norm of the gradient, or ``None``.
+        precision: ``"float32"``, or ``"bf16"`` or ``"fp16"`` for mixed precision.
+        recalibrate_norm: The statistics of BatchNorm are averaged afresh over so many training batches before each
+            evaluation; 0 keeps the running ones.
+    """
+
+    lr: float = 1e-3
+    lr_factor: float = 0.5
+    patience: int = 10
+    min_lr: float = 1e-5
+    max_epochs: int = 1000
+    batch_size: int = 128
+    eval_batch_size: int | None = None
+    weight_decay: float = 0.0
+    clip_gradient: float | None = None
+    precision: str = "float32"
+    recalibrate_norm: int = 0
+
+    def __post_init__(self) -> None:
+        _check_number("lr", self.lr, above=0.0)
+        _check_number("lr_factor", self.lr_factor, above=0.0, below=1.0)
+        _check_number("min_lr", self.min_lr, at_least=0.0)
+        _check_number("weight_decay", self.weight_decay, at_least=0.0)
+        if self.clip_gradient is not None:
+            _check_number("clip_gradient", self.clip_gradient, above=0.0)
+        check_count("patience", self.patience)
+        check_count("max_epochs", self.max_epochs, minimum=1)
+        check_count("batch_size", self.batch_size, minimum=1)
+        if self.eval_batch_size is not None:
+            check_count("eval_batch_size", self.eval_batch_size, minimum=1)
+        check_count("recalibrate_norm", self.recalibrate_norm)
+        check_choice("precision", self.precision, PRECISIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One run of it.
+
+    Attributes:
+        seed: Of the weights, the order of the graphs and dropout.
+        device: ``"auto"`` (a GPU where there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        loss: Another loss than the task's own, by name.
+        metric: Another metric than the task's own, by name.
+        checkpoint_minutes: A checkpoint is written after every epoch, and within one whenever so many minutes have
+            passed since the last.
+        tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
+    """
+
+    seed: int = 41
+    device: str = "auto"
+    loss: str | None = None
+    metric: str | None = None
+    checkpoint_minutes: float = 10.0
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("seed", self.seed)
+        _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
+        _check_bools(self, "tensorboard")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """A full training run.
+
+    Example:
+        >>> config = TrainingConfig(data=DataConfig(name="ZINC"), model=ModelConfig(model="gatedgcn"))
+        >>> TrainingConfig.from_json(config.to_json()) == config
+        True
+        >>> config.changed(seed=95, batch_size=64).optimizer.batch_size
+        64
+    """
+
+    data: DataConfig
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The configuration that :meth:`to_json` wrote; unknown and missing keys are refused by name."""
+        _check_keys("configuration", values, cls)
+        made: dict[str, Any] = {}
+        for name, section in _SECTIONS.items():
+            if name not in values:
+                continue
+            _check_keys(f"section {name!r} of the configuration", values[name], section)
+            made[name] = section(**values[name])
+        return cls(**made)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads a JSON file."""
+        try:
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except FileNotFoundError as error:
+            raise OptionError(f"the configuration file {path}", "no such file", "name an existing file") from error
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise OptionError(f"JSON in {path}", str(error), "correct the file") from error
+
+    def changed(self, **options: Any) -> Self:
+        """A copy with other values of any options, each found by its name in whichever section has it.
+
+        ``name``, ``root``, ``source`` and ``options`` are the data's.
+        """
+        sections: dict[str, dict[str, Any]] = {"data": {}, "model": {}, "optimizer": {}, "run": {}}
+        for key, value in options.items():
+            section = SECTION_OF.get(key)
+            if section is None:
+                raise OptionError(
+                    f"one of the options {', '.join(sorted(SECTION_OF))}", repr(key), "choose one of these"
+                )
+            sections[section][key] = value
+        return replace(self, **{name: replace(getattr(self, name), **new) for name, new in sections.items() if new})
+
+
+# Every option has one name in all sections together, so that a sweep or the command line can say it without a section.
+_SECTIONS = {"data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig}
+SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.items() for option in fields(section)}
+
+
+def _check_keys(what: str, values: Any, cls: type) -> None:
+    known = {f.name: f for f in fields(cls)}
+    if not isinstance(values, Mapping):
+        raise OptionError(f"{what} as an object with {', '.join(known)}", repr(values)[:80], "write a JSON object")
+    if unknown := [key for key in values if key not in known]:
+        raise OptionError(
+            f"{what} with keys among {', '.join(known)}", f"the key {unknown[0]!r}", "correct or remove it"
+        )
+    needed = [name for name in ("data", "name") if name in known and name not in values]
+    if needed:
+        raise OptionError(f"{what} with the key {needed[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
+
+
+def _check_bools(config: Any, *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(config, name), bool):
+            raise OptionError(f"{name} to be true or false", repr(getattr(config, name)), "pass a bool")
+
+
+def _check_number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, below: float | None = None
+) -> None:
+    bounds = ((above, "above", lambda b: value > b), (at_least, "of at least", lambda b: value >= b))
+    wanted = [f"{word} {bound:g}" for bound, word, _ in (*bounds, (below, "below", None)) if bound is not None]
+    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    good = good and all(test(bound) for bound, _, test in bounds if bound is not None)
+    if not good or (below is not None and not value < below):
+        raise OptionError(f"{name}, a number {' and '.join(wanted)}", repr(value), f"pass another {name}")

@@ -1,0 +1,110 @@
+"""A model on a set of graphs: its loss and metric, its predictions, and fresh statistics for its BatchNorm layers."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from lrga.data.batch import PackedBatch
+from lrga.data.packed import PackedGraphs
+from lrga.tasks.running import Running
+from lrga.tasks.task import Task
+
+
+def run_model(model: nn.Module, batch: PackedBatch) -> Tensor:
+    """The model's output on a batch."""
+    return model(batch.x, batch.edges, batch.edge_attr, batch.batch, batch.num_graphs)
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """The context of mixed precision, of no effect for ``"float32"``."""
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    return torch.autocast(
+        device.type, dtype=torch.bfloat16 if precision == "float32" else dtype, enabled=precision != "float32"
+    )
+
+
+class Scores:
+    """Mean loss over batches and the task's metric, added up on the device."""
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        self.task = task
+        self.loss, self.metric = Running(device), Running(device)
+
+    def add(self, loss: Tensor, scores: Tensor, targets: Tensor) -> None:
+        """Adds a batch; one without targets counts for nothing."""
+        if scores.size(0) == 0:
+            return
+        self.loss.add(loss)
+        weight = 1.0 if self.task.average == "batches" else float(scores.size(0))
+        self.metric.add(self.task.score(scores, targets), weight)
+
+    def means(self) -> tuple[float, float]:
+        """Loss and metric."""
+        return self.loss.mean(), self.metric.mean()
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, graphs: PackedGraphs, task: Task, *, batch_size: int = 128, precision: str = "float32"
+) -> tuple[float, float]:
+    """Loss (mean over batches) and metric of a model, in evaluation mode, graphs in their order.
+
+    Example:
+        >>> import lrga
+        >>> from torch_geometric.data import Data
+        >>> from lrga.tasks import graph_regression
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> data = [Data(x=torch.ones(2, 3), edge_index=path, y=torch.tensor([0.5])) for _ in range(4)]
+        >>> graphs = PackedGraphs.from_data_list(data, y_level="graph")
+        >>> loss, mae = evaluate(lrga.GNN(3, 8, 1, 1, task="graph"), graphs, graph_regression())
+        >>> abs(loss - mae) < 1e-6
+        True
+    """
+    sums, masked = Scores(task, graphs.device), "mask" in graphs.columns
+    with in_mode(model, training=False), autocast(graphs.device, precision):
+        for batch in graphs.batches(batch_size):
+            scores, targets = task.select(run_model(model, batch), batch, masked=masked)
+            sums.add(task.loss_of(scores, targets), scores, targets)
+    return sums.means()
+
+
+@torch.no_grad()
+def recalibrate_norm(
+    model: nn.Module, graphs: PackedGraphs, *, batches: int, batch_size: int, generator: torch.Generator | None = None
+) -> None:
+    """Replaces the running statistics of every BatchNorm by their plain average over ``batches`` training batches.
+
+    Running statistics lag behind the weights; where the signal is small beside its mean (CLUSTER), evaluation by them
+    is close to chance in the middle of training. Dropout is off while the statistics are taken.
+    """
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    if not norms or batches < 1:
+        return
+    momenta = [norm.momentum for norm in norms]
+    with in_mode(model, training=False):
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a plain average
+            norm.train()
+        try:
+            for batch in itertools.islice(graphs.batches(batch_size, shuffle=True, generator=generator), batches):
+                run_model(model, batch)
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
+
+
+@contextmanager
+def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
+    """Training or evaluation mode for a while; every module's own mode comes back."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

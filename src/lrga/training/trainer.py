@@ -1,0 +1,195 @@
+"""The training loop."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from lrga.data.batch import PackedBatch
+from lrga.data.packed import PackedGraphs
+from lrga.tasks.task import Task
+from lrga.training.config import OptimizerConfig
+from lrga.training.determinism import norm_generator, order_generator
+from lrga.training.evaluate import Scores, autocast, evaluate, recalibrate_norm, run_model
+from lrga.training.events import EpochRecord, Listener
+from lrga.training.guard import Guard
+
+
+@dataclass(frozen=True)
+class Best:
+    """The epoch with the best metric in validation, and its weights."""
+
+    record: EpochRecord
+    weights: dict[str, Tensor]
+
+
+class Keeper:
+    """Keeps a run; this one keeps nothing and never pauses."""
+
+    def pause(self, trainer: "Trainer") -> str | None:
+        """Asked before every batch whether to stop for now, and why."""
+        return None
+
+    def record(self, record: EpochRecord) -> None:
+        """Is given every epoch's numbers, before :meth:`save`."""
+
+    def save(self, trainer: "Trainer") -> None:
+        """Called after every epoch and when pausing (:func:`lrga.training.state.capture`)."""
+
+
+class Trainer:
+    """Trains a model on the splits of a data set.
+
+    One epoch: every training graph once, in an order that follows from seed and epoch; evaluation of ``val`` and
+    ``test``; the learning rate is lowered on a plateau of the validation loss. Training ends when it falls below
+    ``min_lr`` or after ``max_epochs``.
+
+    Args:
+        model: Any module called as :class:`lrga.GNN` is, on the device of the graphs.
+        task: What is predicted and how it is scored.
+        splits: ``train``, ``val`` and ``test``, on one device.
+        options: Learning rate, schedule, batches, precision.
+        seed: Of the order of the graphs. (Weights and dropout follow PyTorch's own random state.)
+        listener: Is told what happens.
+        keeper: Writes down what happens, and says when to pause.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        splits: Mapping[str, PackedGraphs],
+        options: OptimizerConfig,
+        *,
+        seed: int = 41,
+        listener: Listener | None = None,
+        keeper: "Keeper | None" = None,
+    ) -> None:
+        self.model, self.task, self.splits, self.options, self.seed = model, task, splits, options, seed
+        self.listener, self.keeper = listener or Listener(), keeper or Keeper()
+        self.device, self.masked = splits["train"].device, "mask" in splits["train"].columns
+        on_gpu = self.device.type == "cuda"
+        self.optimizer = torch.optim.Adam(
+            model.parameters(), lr=options.lr, weight_decay=options.weight_decay, fused=on_gpu
+        )
+        self.schedule = ReduceLROnPlateau(self.optimizer, factor=options.lr_factor, patience=options.patience)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
+        self.batches = math.ceil(len(splits["train"]) / options.batch_size)
+        self.guard = Guard(self)
+        self.epoch, self.batch, self.seconds = 0, 0, 0.0  # epochs done, batches of the next done, seconds of both
+        self.epoch_seconds = 0.0
+        self.sums = Scores(task, self.device)
+        self.last: EpochRecord | None = None
+        self.best: Best | None = None
+
+    @property
+    def lr(self) -> float:
+        """The learning rate now."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def finished(self) -> str | None:
+        """Why training is over: ``"min_lr"`` or ``"max_epochs"``; ``None`` while it is not."""
+        if self.epoch > 0 and self.lr < self.options.min_lr:
+            return "min_lr"
+        return "max_epochs" if self.epoch >= self.options.max_epochs else None
+
+    def fit(self) -> str:
+        """Trains on from where it stands; returns why it ended or paused."""
+        while self.finished is None:
+            paused = self._train_epoch()
+            if paused is not None:
+                self.keeper.save(self)
+                return paused
+            self._end_epoch()
+        return self.finished
+
+    def _train_epoch(self) -> str | None:
+        self.guard.begin()
+        self.model.train()
+        for batch in self.rest_of_epoch():
+            if (why := self.keeper.pause(self)) is not None:
+                return why
+            start = time.perf_counter()
+            self.step(batch)
+            self._clock(start)
+            self.listener.batch_done(self.epoch + 1, self.batch, self.batches)
+        return None
+
+    def rest_of_epoch(self) -> Iterator[PackedBatch]:
+        """The batches of this epoch that are not done."""
+        generator = order_generator(self.seed, self.epoch)
+        batches = self.splits["train"].batches(self.options.batch_size, shuffle=True, generator=generator)
+        return itertools.islice(batches, self.batch, None)
+
+    def step(self, batch: PackedBatch) -> None:
+        """One step of the optimiser."""
+        self.guard.before(batch)
+        with autocast(self.device, self.options.precision):
+            scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
+            loss = self.task.loss_of(scores, targets)
+        self.guard.check(loss)
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()
+        if self.options.clip_gradient is not None:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_gradient)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.sums.add(loss, scores, targets)
+        self.batch += 1
+
+    def _end_epoch(self) -> None:
+        start = time.perf_counter()
+        self.listener.evaluating(self.epoch + 1)
+        options = self.options
+        if options.recalibrate_norm:
+            with autocast(self.device, options.precision):
+                recalibrate_norm(
+                    self.model,
+                    self.splits["train"],
+                    batches=options.recalibrate_norm,
+                    batch_size=options.batch_size,
+                    generator=norm_generator(self.seed, self.epoch),
+                )
+        train_loss, train_metric = self.sums.means()
+        val_loss, val_metric = self._evaluate("val")
+        test_loss, test_metric = self._evaluate("test")
+        lr = self.lr
+        self.schedule.step(val_loss)
+        self._clock(start)
+        self.last = EpochRecord(
+            epoch=self.epoch + 1,
+            lr=lr,
+            train_loss=train_loss,
+            train_metric=train_metric,
+            val_loss=val_loss,
+            val_metric=val_metric,
+            test_loss=test_loss,
+            test_metric=test_metric,
+            seconds=round(self.epoch_seconds, 3),
+            elapsed=round(self.seconds, 3),
+        )
+        if self.best is None or self.task.is_better(val_metric, self.best.record.val_metric):
+            self.best = Best(self.last, {name: value.clone() for name, value in self.model.state_dict().items()})
+        self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
+        self.sums = Scores(self.task, self.device)
+        self.keeper.record(self.last)
+        self.keeper.save(self)
+        self.listener.epoch_done(self.last)
+
+    def _evaluate(self, split: str) -> tuple[float, float]:
+        size, precision = self.options.eval_batch_size or self.options.batch_size, self.options.precision
+        loss, metric = evaluate(self.model, self.splits[split], self.task, batch_size=size, precision=precision)
+        self.guard.check_evaluation(loss, split, size)
+        return loss, metric
+
+    def _clock(self, start: float) -> None:
+        passed = time.perf_counter() - start
+        self.seconds += passed
+        self.epoch_seconds += passed
