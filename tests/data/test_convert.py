@@ -1,0 +1,255 @@
+import warnings
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData
+
+from lrga.data import PackedGraphs
+from lrga.errors import DataError, DTypeError, OptionError, UnsupportedError
+
+
+def random_graph(n, e, generator, **further):
+    return Data(
+        x=torch.randint(0, 28, (n, 1), generator=generator),
+        edge_index=torch.randint(0, max(n, 1), (2, e), generator=generator),
+        edge_attr=torch.rand(e, 2, generator=generator),
+        y=torch.rand(1, generator=generator),
+        **further,
+    )
+
+
+def some_graphs():
+    generator = torch.Generator().manual_seed(0)
+    return [random_graph(n, e, generator) for n, e in ((5, 9), (1, 0), (0, 0), (7, 20), (3, 4))]
+
+
+def assert_same(ours, theirs):
+    assert set(ours.keys()) == set(theirs.keys())
+    for key, value in theirs.to_dict().items():
+        if isinstance(value, torch.Tensor):
+            assert ours[key].dtype == value.dtype, key
+            assert ours[key].shape == value.shape, key
+            assert torch.equal(ours[key], value), key
+        else:
+            assert type(ours[key]) is type(value), key
+            assert ours[key] == value, key
+
+
+def round_trip(graphs, **options):
+    back = PackedGraphs.from_data_list(graphs, **options).to_data_list()
+    assert len(back) == len(graphs)
+    for ours, theirs in zip(back, graphs, strict=True):
+        assert_same(ours, theirs)
+
+
+def test_graphs_come_back_as_they_were_edges_in_their_order():
+    round_trip(some_graphs())
+
+
+def test_the_graphs_of_the_way_back_are_independent_of_the_set():
+    packed = PackedGraphs.from_data_list(some_graphs())
+    packed[0].x.zero_()
+    packed.to_data_list()[0].edge_attr.zero_()
+    assert_same(packed[0], some_graphs()[0])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+    + [torch.float16, torch.bfloat16, torch.float32, torch.float64],
+)
+def test_every_type_comes_back(dtype):
+    x = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to(dtype)
+    round_trip([Data(x=x, edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1.0]).to(dtype)) for _ in range(3)])
+
+
+def test_large_integers_come_back():
+    round_trip([Data(x=torch.tensor([-(2**62), 2**62]), y=torch.tensor([g - 2**40])) for g in range(3)])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 4), (2, 2)])
+def test_targets_of_graphs_come_back_in_every_shape(shape):
+    graphs = [Data(x=torch.rand(4 + g, 2), y=torch.rand(shape)) for g in range(3)]
+    round_trip(graphs)
+    packed = PackedGraphs.from_data_list(graphs)
+    assert packed.y_level == "graph"
+    assert torch.equal(packed.batch([2, 0]).y, Batch.from_data_list([graphs[2], graphs[0]]).y)
+
+
+def test_further_attributes_of_every_kind_come_back():
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        random_graph(
+            n,
+            e,
+            generator,
+            pos=torch.rand(n, 3),
+            train_mask=torch.rand(n) > 0.5,
+            edge_weight=torch.rand(e),
+            edge_label_index=torch.randint(0, n, (2, n - 2)),
+            face=torch.randint(0, n, (3, n)),
+            tokens=torch.arange(n * n),
+            energy=torch.rand(1, 6),
+            charge=n,
+            mass=0.1 * n,
+            chiral=n % 2 == 0,
+            name=f"molecule {n}",
+            path=[1, 2, n],
+            facts={"rings": n},
+        )
+        for n, e in ((3, 5), (4, 0), (6, 6))
+    ]
+    round_trip(graphs)
+    packed = PackedGraphs.from_data_list(graphs)
+    levels = {name: column.level for name, column in packed.columns.items()}
+    assert levels["train_mask"] == levels["pos"] == "node"
+    assert levels["edge_weight"] == "edge"
+    assert levels["energy"] == levels["charge"] == "graph"
+    assert levels["tokens"] == levels["edge_label_index"] == "list"
+    assert sorted(packed.objects) == ["facts", "name", "path"]
+
+
+def test_a_sparse_matrix_comes_back():
+    matrix = torch.eye(3).to_sparse()
+    packed = PackedGraphs.from_data_list([Data(x=torch.rand(3, 1), laplacian=matrix)])
+    assert torch.equal(packed[0].laplacian.to_dense(), torch.eye(3))
+
+
+def test_graphs_without_edge_index_come_back_without():
+    round_trip([Data(pos=torch.rand(n, 3), y=torch.tensor([n])) for n in (2, 5)])
+
+
+def test_graphs_with_a_number_of_nodes_but_no_features_come_back():
+    graphs = [Data(num_nodes=n, edge_index=torch.tensor([[0], [1]])) for n in (2, 5)]
+    round_trip(graphs)
+    assert PackedGraphs.from_data_list(graphs).num_nodes == 7
+
+
+def test_narrow_edge_indices_come_back_narrow():
+    round_trip([Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]], dtype=torch.int32))])
+
+
+def test_parallel_edges_and_loops_come_back():
+    edge_index = torch.tensor([[0, 0, 1, 1, 0], [1, 1, 1, 0, 1]])
+    round_trip([Data(x=torch.rand(2, 1), edge_index=edge_index, edge_attr=torch.arange(5))])
+
+
+def test_python_numbers_as_targets_are_tensors_in_a_batch():
+    graphs = [Data(x=torch.rand(2, 1), y=0.5 + g) for g in range(3)]
+    round_trip(graphs)
+    batch = PackedGraphs.from_data_list(graphs).batch([2, 1])
+    assert torch.equal(batch.y, Batch.from_data_list([graphs[2], graphs[1]]).y)
+
+
+def test_the_level_of_the_target_is_found_or_given():
+    nodes = [Data(x=torch.rand(n, 1), edge_index=torch.zeros(2, 4, dtype=torch.int64), y=torch.rand(n)) for n in (2, 3)]
+    assert PackedGraphs.from_data_list(nodes).y_level == "node"
+    edges = [Data(x=torch.rand(2, 1), edge_index=torch.zeros(2, e, dtype=torch.int64), y=torch.rand(e)) for e in (3, 5)]
+    assert PackedGraphs.from_data_list(edges).y_level == "edge"
+    # Two nodes and two numbers in every graph: only the user knows.
+    both = [Data(x=torch.rand(2, 1), y=torch.rand(2)) for _ in range(3)]
+    assert PackedGraphs.from_data_list(both).y_level == "node"
+    assert PackedGraphs.from_data_list(both, y_level="graph").y_level == "graph"
+    round_trip(both, y_level="graph")
+
+
+def test_graphs_of_one_node_have_targets_of_graphs():
+    graphs = [Data(x=torch.rand(1, 2), y=torch.rand(1)) for _ in range(3)]
+    assert PackedGraphs.from_data_list(graphs).y_level == "graph"
+    assert PackedGraphs.from_data_list(graphs, y_level="node").y_level == "node"
+
+
+def test_nothing_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        round_trip(some_graphs())
+
+
+def test_what_is_no_data_object_is_named():
+    with pytest.raises(DTypeError, match="HeteroData as graph 1"):
+        PackedGraphs.from_data_list([some_graphs()[0], HeteroData()])
+    with pytest.raises(DTypeError, match="dict as graph 0"):
+        PackedGraphs.from_data_list([{"x": 1}])
+
+
+def test_a_batch_or_a_single_graph_is_refused_with_a_remedy():
+    with pytest.raises(DTypeError, match=r"batch\.to_data_list\(\)"):
+        PackedGraphs.from_data_list(Batch.from_data_list(some_graphs()))
+    with pytest.raises(DTypeError, match=r"pass \[data\]"):
+        PackedGraphs.from_data_list(some_graphs()[0])
+
+
+def test_no_graphs_are_refused():
+    with pytest.raises(DataError, match="at least one graph"):
+        PackedGraphs.from_data_list([])
+
+
+def test_an_unknown_level_is_refused():
+    with pytest.raises(OptionError, match="node, edge, graph"):
+        PackedGraphs.from_data_list(some_graphs(), y_level="molecule")
+
+
+def test_a_class_that_batches_in_its_own_way_is_refused():
+    class Pair(Data):
+        def __inc__(self, key, value, *args, **kwargs):
+            return 7
+
+    with pytest.raises(UnsupportedError, match="graph 0 of class"):
+        PackedGraphs.from_data_list([Pair(x=torch.rand(2, 1))])
+
+
+def with_change(graph, **change):
+    changed = graph.clone()
+    for key, value in change.items():
+        changed[key] = value
+    return changed
+
+
+def without(graph, key):
+    changed = graph.clone()
+    del changed[key]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda graph: without(graph, "edge_attr"), "graph 3 without edge_attr"),
+        (lambda graph: with_change(graph, pos=torch.rand(7, 3)), "graph 3 with pos"),
+        (lambda graph: with_change(graph, x=torch.rand(7, 1)), "float32 of shape .* in graph 3"),
+        (lambda graph: with_change(graph, y=torch.rand(1, 1)), r"shape \[1, 1\] on cpu in graph 3"),
+        (lambda graph: with_change(graph, y=torch.rand(2)), "in graph 3"),
+        (lambda graph: with_change(graph, y=0.5), "float in graph 3"),
+        (lambda graph: with_change(graph, edge_attr=torch.rand(19, 2)), "graph 3 with one row for each of its 20 edges"),
+        (lambda graph: with_change(graph, num_nodes=8), "graph 3 with num_nodes"),
+        (lambda graph: with_change(graph, edge_index=graph.edge_index + 1), "graph 3 between its nodes 0 to 6"),
+        (lambda graph: with_change(graph, edge_index=graph.edge_index - 1), "graph 3 between its nodes"),
+        (lambda graph: with_change(graph, edge_index=graph.edge_index.t()), "graph 3"),
+        (lambda graph: with_change(graph, edge_index=graph.edge_index.float()), "graph 3"),
+    ],
+)
+def test_a_graph_that_does_not_fit_is_named(change, message):
+    graphs = some_graphs()
+    graphs[3] = change(graphs[3])
+    with pytest.raises((DataError, DTypeError), match=message):
+        PackedGraphs.from_data_list(graphs)
+
+
+def test_a_number_of_nodes_that_contradicts_the_features_is_named():
+    with pytest.raises(DataError, match="one number of nodes in graph 0"):
+        PackedGraphs.from_data_list([Data(x=torch.rand(3, 1), num_nodes=4)])
+
+
+def test_an_unknown_number_of_nodes_is_named():
+    with pytest.raises(DataError, match="number of nodes of graph 0"):
+        PackedGraphs.from_data_list([Data(edge_index=torch.tensor([[0], [1]]))])
+
+
+def test_an_adjacency_matrix_in_place_of_edges_is_refused():
+    with pytest.raises(UnsupportedError, match="edge_index"):
+        PackedGraphs.from_data_list([Data(x=torch.rand(3, 1), adj_t=torch.eye(3).to_sparse_csr())])
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(DTypeError, match="complex"):
+        PackedGraphs.from_data_list([Data(x=torch.zeros(2, 1, dtype=torch.complex64))])

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+import torch
+
+from lrga.data.segments import add_repeated, cut, narrow, numbers_repeated, pointer, repeat, row_count, take, widen
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 255], torch.uint8),
+        ([-1, 127], torch.int8),
+        ([0, 256], torch.int16),
+        ([-129, 0], torch.int16),
+        ([0, 1 << 15], torch.int32),
+        ([0, 1 << 31], torch.int64),
+    ],
+)
+def test_integers_are_kept_in_the_smallest_type_that_holds_them(values, expected):
+    tensor = torch.tensor(values)
+    small = narrow(tensor)
+    assert small.dtype == expected
+    assert torch.equal(small.long(), tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint8, torch.bfloat16])
+def test_what_is_no_wide_integer_stays(dtype):
+    tensor = torch.ones(3).to(dtype)
+    assert narrow(tensor) is tensor
+
+
+def test_an_empty_tensor_stays():
+    assert narrow(torch.empty(0, dtype=torch.int64)).dtype == torch.int64
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bool, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(6,), (6, 2)])
+def test_rows_are_taken_in_any_type(dtype, shape):
+    values = torch.arange(np.prod(shape)).reshape(shape).to(dtype)
+    rows = torch.tensor([4, 0, 4])
+    assert torch.equal(take(values, rows), values[rows])
+    assert torch.equal(take(values, slice(1, 3)), values[1:3])
+
+
+def test_widening_gives_the_asked_type():
+    assert torch.equal(widen(torch.tensor([1, 2], dtype=torch.uint8), torch.int64), torch.tensor([1, 2]))
+    assert widen(torch.tensor([1.0]), torch.bfloat16).dtype == torch.bfloat16
+
+
+def test_repeating_equals_torch():
+    values, counts = torch.tensor([5, 7, 9]), torch.tensor([2, 0, 3])
+    assert torch.equal(repeat(values, counts, 5), torch.repeat_interleave(values, counts))
+    assert torch.equal(numbers_repeated(counts, 5), torch.tensor([0, 0, 2, 2, 2]))
+    small = torch.arange(5, dtype=torch.uint8)
+    assert torch.equal(add_repeated(small, values, counts), torch.tensor([5, 6, 11, 12, 13]))
+
+
+def test_a_pointer_begins_with_zero_and_ends_with_the_sum():
+    assert pointer(torch.tensor([2, 0, 3], dtype=torch.uint8)).tolist() == [0, 2, 2, 5]
+    assert pointer(torch.empty(0, dtype=torch.int64)).tolist() == [0]
+
+
+def test_many_small_counts_do_not_overflow():
+    assert int(pointer(torch.full((1000,), 255, dtype=torch.uint8))[-1]) == 255_000
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_cutting_gives_the_rows_of_each_chosen_segment(host):
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.randint(0, 5, (20,), generator=generator)
+    ptr = pointer(counts)
+    chosen = torch.randint(0, 20, (50,), generator=generator)
+    rows, lengths, new = cut(ptr, chosen, *((ptr, chosen) if host else ()))
+    expected = torch.cat([torch.arange(int(ptr[g]), int(ptr[g + 1])) for g in chosen])
+    assert torch.equal(rows, expected)
+    assert torch.equal(lengths, counts[chosen])
+    assert torch.equal(new, pointer(counts[chosen]))
+    assert row_count(rows) == len(expected)
+
+
+def test_cutting_a_slice_gives_a_slice():
+    ptr = torch.tensor([0, 2, 5, 5, 6])
+    rows, lengths, new = cut(ptr, slice(1, 3))
+    assert (rows, lengths.tolist(), new.tolist()) == (slice(2, 5), [3, 0], [0, 3, 3])
+    rows, lengths, new = cut(ptr, slice(4, 4))
+    assert (rows, lengths.tolist(), new.tolist()) == (slice(6, 6), [], [0])
+    assert row_count(rows) == 0
