@@ -1,0 +1,176 @@
+"""A trained model on new graphs."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor, nn
+
+from lrga.data.batch import PackedBatch
+from lrga.data.custom import load_inputs
+from lrga.data.loading import load
+from lrga.data.packed import PackedGraphs
+from lrga.data.place import SPLITS
+from lrga.errors import DataError, NonFiniteError, OptionError
+from lrga.tasks.task import Task
+from lrga.training.architecture import Architecture
+from lrga.training.determinism import choose_device, seed_torch
+from lrga.training.evaluate import run_model
+from lrga.training.graphs import catalogue_name
+from lrga.training.run import load_run
+from lrga.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A saved model with what is needed to read its answers.
+
+    Example:
+        >>> # predictor = Predictor.of("runs/my-run")
+        >>> # for row in predictor.rows(predictor.read("new_graphs/")): ...
+    """
+
+    model: nn.Module
+    task: Task
+    architecture: Architecture
+    folder: Path
+    device: torch.device
+
+    @classmethod
+    def of(cls, folder: str | Path, *, which: str = "last", device: str = "auto") -> "Predictor":
+        """The model of a run folder; ``which`` as in :func:`~lrga.training.run.load_run`."""
+        home, place = RunFolder(folder), choose_device(device)
+        model, _ = load_run(folder, which=which, device=str(place))
+        architecture, task, _ = home.model_facts()
+        return cls(model, task, architecture, Path(folder), place)
+
+    def read(self, source: str | Path, *, root: str | Path | None = None) -> PackedGraphs:
+        """Graphs from ``source``: anything :func:`~lrga.data.custom.load_inputs` reads, or a split of a named data set
+        as ``ZINC/test``; checked against the model."""
+        name, _, split = str(source).partition("/")
+        dataset = catalogue_name(name)
+        if dataset is None:
+            graphs = load_inputs(source)
+        else:
+            split = split or "test"
+            if split not in SPLITS:
+                raise OptionError(f"a split of {dataset}: {', '.join(SPLITS)}", repr(split), f"write {dataset}/test")
+            config = RunFolder(self.folder).config().data
+            same = catalogue_name(config.name) == dataset
+            options = config.options if same else {}
+            graphs = load(dataset, root or config.root, source=config.source if same else None, **options)[split]
+        check_fit(graphs, self.architecture, str(source))
+        return graphs
+
+    def header(self) -> list[str]:
+        """Names of the columns of :meth:`rows`."""
+        ids = {"graph": ["graph"], "node": ["graph", "node"], "edge": ["graph", "source", "target"]}[self.task.level]
+        if self.task.kind == "classification":
+            return [*ids, "prediction", *(f"score_{name}" for name in self._classes())]
+        several = self.task.out_channels > 1
+        return [*ids, *([f"prediction_{i}" for i in range(self.task.out_channels)] if several else ["prediction"])]
+
+    @torch.no_grad()
+    def rows(self, graphs: PackedGraphs, *, batch_size: int = 128) -> Iterator[list[Any]]:
+        """A row for each graph, node or edge, in the order in which they came: ids, prediction, scores.
+
+        Scores are probabilities (softmax). With random features the noise follows from the run's seed.
+        """
+        graphs = graphs.to(self.device)
+        with torch.random.fork_rng([] if self.device.type == "cpu" else [self.device.index or 0]):
+            seed_torch(RunFolder(self.folder).config().run.seed)
+            for number, batch in enumerate(graphs.batches(batch_size)):
+                output = run_model(self.model, with_features(batch, self.architecture))
+                if not bool(output.isfinite().all()):
+                    got = f"NaN or infinity in batch {number + 1} of {batch_size} graphs"
+                    raise NonFiniteError("finite predictions", got, "look at the features of these graphs")
+                if self.task.level == "edge":
+                    output = batch.in_original_order(output)
+                yield from self._rows_of(graphs, batch, number * batch_size, output.float().cpu())
+
+    def _rows_of(self, graphs: PackedGraphs, batch: PackedBatch, first: int, output: Tensor) -> Iterator[list[Any]]:
+        values: list[list[Any]]
+        if self.task.kind == "classification":
+            names, shares = self._classes(), output.softmax(dim=1)
+            best = shares.argmax(dim=1).tolist()
+            values = [[names[i], *(f"{s:.6g}" for s in row)] for i, row in zip(best, shares.tolist(), strict=True)]
+        else:
+            values = [[f"{value:.7g}" for value in row] for row in output.tolist()]
+        for ids, row in zip(_ids(graphs, batch, first, self.task.level), values, strict=True):
+            yield [*ids, *row]
+
+    def _classes(self) -> list[str]:
+        return list(self.task.classes or (str(i) for i in range(self.task.out_channels)))
+
+
+def write_csv(predictor: Predictor, graphs: PackedGraphs, file: IO[str], *, batch_size: int = 128) -> int:
+    """Writes all predictions as CSV; returns their number."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(predictor.header())
+    count = 0
+    for row in predictor.rows(graphs, batch_size=batch_size):
+        writer.writerow(row)
+        count += 1
+    return count
+
+
+def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
+    """Refuses graphs whose features are not those that the model was trained on."""
+    if len(graphs) == 0:
+        raise DataError(f"graphs in {source}", "none", "bring at least one graph")
+    if not model.random_features:
+        _check_features("x", "node", graphs.x, model.encoder, model.in_channels, source)
+    if model.conv == "gatedgcn" and model.edge_encoder != "ones":
+        _check_features("edge_attr", "edge", graphs.edge_attr, model.edge_encoder, model.edge_channels, source)
+
+
+def _check_features(
+    name: str, level: str, values: Tensor | None, encoder: str, channels: int, source: str
+) -> None:  # fmt: skip
+    remedy = "bring graphs with the features that the model was trained on, in the same columns"
+    wanted = f"{level} types 0 to {channels - 1}" if encoder == "embedding" else f"{channels} numbers for each {level}"
+    wanted += f" ({name}) in {source}"
+    if values is None:
+        raise DataError(wanted, "none", remedy)
+    columns = values.shape[1:].numel()
+    if encoder == "embedding":
+        if values.is_floating_point() or columns != 1:
+            raise DataError(wanted, f"{columns} real numbers each", remedy)
+        if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < channels:
+            got = f"type {int(values.max()) if int(values.min()) >= 0 else int(values.min())}"
+            raise DataError(wanted, got, "leave out graphs with types that the model never saw, or train anew")
+    elif columns != channels:
+        raise DataError(wanted, f"{columns} each", remedy)
+
+
+def with_features(batch: PackedBatch, model: Architecture) -> PackedBatch:
+    """The batch with features of the type that the model reads: whole numbers stand for real ones where it wants those."""
+    if model.encoder == "linear" and batch.x is not None and not batch.x.is_floating_point():
+        batch.x = batch.x.float().view(batch.num_nodes, -1)
+    if model.edge_encoder == "linear" and batch.edge_attr is not None and not batch.edge_attr.is_floating_point():
+        batch.edge_attr = batch.edge_attr.float().view(batch.num_edges, -1)
+    return batch
+
+
+def _ids(graphs: PackedGraphs, batch: PackedBatch, first: int, level: str) -> Iterator[list[Any]]:
+    names = graphs.objects.get("graph_id") or list(range(len(graphs)))
+    chosen = range(first, first + batch.num_graphs)
+    if level == "graph":
+        yield from ([names[g]] for g in chosen)
+        return
+    own: list[list[Any]] | None = graphs.objects.get("node_id")
+    ptr = batch.ptr.tolist()
+    if level == "node":
+        for k, g in enumerate(chosen):
+            nodes = own[g] if own is not None else range(ptr[k + 1] - ptr[k])
+            yield from ([names[g], node] for node in nodes)
+        return
+    ends = batch.in_original_order(batch.edge_index.t().contiguous()).cpu()
+    graph_of = batch.batch.cpu()[ends[:, 0]].tolist()
+    for k, (source, target) in zip(graph_of, ends.tolist(), strict=True):
+        g, begin = first + k, ptr[k]
+        pair = (source - begin, target - begin)
+        yield [names[g], *(pair if own is None else (own[g][pair[0]], own[g][pair[1]]))]

@@ -1,0 +1,136 @@
+"""Live progress on stderr: one line that moves on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+from lrga.training.events import EpochRecord, Listener, RunFacts
+
+LINE_SECONDS = 2.0  # between two plain lines of epochs
+BATCH_LINE_SECONDS = 30.0  # between two plain lines within an epoch
+
+
+def progress_display(label: str = "") -> Listener:
+    """A display that fits where stderr goes.
+
+    Args:
+        label: Put before every line, to tell several runs apart.
+    """
+    return LiveProgress(label) if sys.stderr.isatty() else PlainProgress(label)
+
+
+def time_left(done: int, total: int, seconds: float) -> str:
+    """What is left of ``total`` epochs at most, given the ``seconds`` that ``done`` took; the schedule may end sooner.
+
+    Example:
+        >>> time_left(10, 1000, 20.0)
+        'at most 0:33:00 left'
+    """
+    if done == 0:
+        return ""
+    return f"at most {timedelta(seconds=round(seconds / done * (total - done)))} left"
+
+
+def epoch_line(record: EpochRecord, facts: RunFacts, left: str) -> str:
+    """One epoch in words."""
+    metric = facts.task.metric_facts
+    value = f"val {record.val_metric:.{metric.decimals}f}, test {record.test_metric:.{metric.decimals}f}"
+    return (
+        f"epoch {record.epoch}/{facts.config.optimizer.max_epochs}  loss {record.train_loss:.4f}, "
+        f"val {record.val_loss:.4f}  {metric.name}: {value}  lr {record.lr:.1e}  {record.seconds:.1f} s"
+        + (f"  {left}" if left else "")
+    )
+
+
+class PlainProgress(Listener):
+    """A line for an epoch, at most every two seconds; for the first and the last always."""
+
+    def __init__(self, label: str = "") -> None:
+        self._label = f"{label}: " if label else ""
+        self._facts: RunFacts | None = None
+        self._last_line, self._last_batch_line = 0.0, time.monotonic()
+        self._unprinted: EpochRecord | None = None
+
+    def started(self, facts: RunFacts) -> None:
+        self._facts = facts
+        graphs = "/".join(f"{count:,}" for count in facts.graphs.values())
+        begin = f"continues after epoch {facts.epoch}, " if facts.epoch or facts.batch else ""
+        self._print(f"{begin}{facts.parameters:,} parameters, {graphs} graphs, on {facts.device}, in {facts.folder}")
+
+    def batch_done(self, epoch: int, batch: int, batches: int) -> None:
+        now = time.monotonic()
+        if now - self._last_batch_line >= BATCH_LINE_SECONDS and batch < batches:
+            self._last_batch_line = now
+            self._print(f"epoch {epoch}: batch {batch} of {batches}")
+
+    def epoch_done(self, record: EpochRecord) -> None:
+        self._last_batch_line = now = time.monotonic()
+        self._unprinted = record
+        if now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._print_epoch()
+
+    def stopped(self, reason: str) -> None:
+        self._print_epoch()
+
+    def _print_epoch(self) -> None:
+        record, facts = self._unprinted, self._facts
+        if record is not None and facts is not None:
+            left = time_left(record.epoch, facts.config.optimizer.max_epochs, record.elapsed)
+            self._print(epoch_line(record, facts, left))
+            self._unprinted = None
+
+    def _print(self, text: str) -> None:
+        print(self._label + text, file=sys.stderr, flush=True)
+
+
+class LiveProgress(Listener):
+    """A bar over the batches of the epoch, with the numbers of the last epoch and the time left beside it."""
+
+    def __init__(self, label: str = "") -> None:
+        self._label = label
+        self._facts: RunFacts | None = None
+        self._bars: Any = None
+        self._task: Any = None
+        self._numbers = ""
+
+    def started(self, facts: RunFacts) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+        self._facts = facts
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(),
+                   TextColumn("{task.fields[numbers]}"))  # fmt: skip
+        self._bars = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bars.start()
+        self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, numbers="")
+        self._bars.update(self._task, completed=facts.batch)
+
+    def batch_done(self, epoch: int, batch: int, batches: int) -> None:
+        if self._bars is not None:
+            self._bars.update(self._task, completed=batch, description=self._title(epoch), numbers=self._numbers)
+
+    def evaluating(self, epoch: int) -> None:
+        if self._bars is not None:
+            self._bars.update(self._task, description=f"{self._title(epoch)}, evaluating")
+
+    def epoch_done(self, record: EpochRecord) -> None:
+        if self._facts is None:
+            return
+        total, metric = self._facts.config.optimizer.max_epochs, self._facts.task.metric_facts
+        self._numbers = (
+            f"loss {record.train_loss:.4f}  {metric.name} val {record.val_metric:.{metric.decimals}f} "
+            f"test {record.test_metric:.{metric.decimals}f}  lr {record.lr:.1e}  "
+            + time_left(record.epoch, total, record.elapsed)
+        )
+        self._bars.update(self._task, numbers=self._numbers)
+
+    def closed(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def _title(self, epoch: int) -> str:
+        total = 0 if self._facts is None else self._facts.config.optimizer.max_epochs
+        return f"{self._label + ': ' if self._label else ''}epoch {epoch}/{total}"
