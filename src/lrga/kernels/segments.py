@@ -76,7 +76,7 @@ class Segments:
             where = (torch.div(self.slot, self.chunk, rounding_mode="floor"), self.slot % self.chunk)
             packed = rows.new_zeros(shape).index_put(where, rows)
         else:
-            packed = rows.new_zeros(shape[0] * shape[1], *shape[2:]).index_copy(0, self.slot, rows).view(shape)
+            packed = rows.new_zeros(shape[0] * shape[1], *shape[2:]).index_copy_(0, self.slot, rows).view(shape)
         return packed.permute(2, 0, 1, 3)
 
     def unpack(self, packed: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class Segments:
         if self.graph_of_chunk is None:
             return per_chunk
         zeros = per_chunk.new_zeros(per_chunk.size(0), self.num_graphs, *per_chunk.shape[2:])
-        return zeros.index_add(1, self.graph_of_chunk, per_chunk)
+        return zeros.index_add_(1, self.graph_of_chunk, per_chunk)
 
     def to_chunks(self, per_graph: Tensor) -> Tensor:
         """``[H, G, …]`` repeated for each chunk, ``[H, M, …]``."""

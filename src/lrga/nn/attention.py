@@ -149,7 +149,7 @@ class LowRankGlobalAttention(nn.Module):
 
     def _project(self, x: Tensor) -> Tensor:
         assert self.project is not None
-        return F.relu(self.project(x)).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
+        return F.relu(self.project(x), inplace=True).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
 
     def _heads(self) -> Iterator[list[nn.Module]]:
         """The custom maps of each head."""

@@ -1,0 +1,310 @@
+"""Time and memory of low-rank attention beside what else a user could pick, in one run.
+
+    python benchmarks/attention.py [--device cuda] [--json] [--repeats 9]
+
+Three cases: a uniform batch (128 graphs of 40 to 190 nodes), a skewed one (one of 10,000 nodes and 200 of 20), and one
+graph of 200,000 nodes; width 128, rank 32. First our values are checked against the O(n²) definition, graph by graph;
+then each peer's result in the batch is compared with its own result for the graph alone; then everything is timed,
+forward and forward + backward, median of the repeats. On a CPU every measurement runs in a process of its own, and its
+memory is the growth of that process's peak; on a GPU it is what PyTorch's allocator peaked at.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torch_geometric.nn.attention import PerformerAttention, SGFormerAttention
+from torch_geometric.utils import to_dense_batch
+
+import lrga
+
+WIDTH, RANK = 128, 32
+CASES: dict[str, list[int]] = {
+    "uniform": torch.randint(40, 191, (128,), generator=torch.Generator().manual_seed(0)).tolist(),
+    "skewed": [10_000] + [20] * 200,
+    "large": [200_000],
+}
+DESCRIPTIONS = {
+    "uniform": "128 graphs of 40 to 190 nodes",
+    "skewed": "one graph of 10,000 nodes and 200 of 20",
+    "large": "one graph of 200,000 nodes",
+}
+
+
+class Padded(nn.Module):
+    """The same attention with every graph padded to the largest, as one writes it with to_dense_batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(WIDTH, 4 * RANK)
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        dense, mask = to_dense_batch(torch.relu(self.project(x)), batch)
+        u, v, z, m4 = dense.split(RANK, dim=-1)
+        eta = (u.sum(1) * v.sum(1)).sum(-1) / mask.sum(1) + 1e-6
+        attended = u @ (v.transpose(1, 2) @ z) / eta[:, None, None]
+        return torch.cat([attended, m4], dim=-1)[mask]
+
+
+class Authors(nn.Module):
+    """The arithmetic of the authors' release, which knows one graph only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(WIDTH, 4 * RANK)
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        del batch
+        u, v, z, m4 = torch.relu(self.project(x)).split(RANK, dim=-1)
+        ones = torch.ones(len(x), 1, device=x.device)
+        eta = (u @ (v.t() @ ones)).sum() / len(x) + 1e-6
+        return torch.cat([(u @ (v.t() @ z)) * (1 / eta), m4], dim=-1)
+
+
+class PyG(nn.Module):
+    """A linear attention of PyG, fed as GPSConv feeds it: padded, with a mask."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        dense, mask = to_dense_batch(x, batch)
+        return self.attention(dense, mask)[mask]
+
+
+class Softmax(nn.Module):
+    """nn.MultiheadAttention, padded with a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, 4, batch_first=True)
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        dense, mask = to_dense_batch(x, batch)
+        return self.attention(dense, dense, dense, key_padding_mask=~mask, need_weights=False)[0][mask]
+
+
+METHODS: dict[str, Callable[[], nn.Module]] = {
+    "lrga": lambda: lrga.LowRankGlobalAttention(WIDTH, RANK),
+    "padded LRGA": Padded,
+    "authors' arithmetic": Authors,
+    "PyG Performer": lambda: PyG(PerformerAttention(WIDTH, 4, head_channels=32)),
+    "PyG SGFormer": lambda: PyG(SGFormerAttention(WIDTH, head_channels=128)),
+    "MultiheadAttention": Softmax,
+}
+
+
+def skip_reason(case: str, method: str) -> str | None:
+    sizes = CASES[case]
+    if method == "authors' arithmetic" and len(sizes) > 1:
+        return "knows one graph only"
+    scores = len(sizes) * max(sizes) ** 2
+    if method == "MultiheadAttention" and scores > 1e9:
+        return f"{scores:.0e} scores a head"
+    return None
+
+
+def inputs(case: str, device: str) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    sizes = torch.tensor(CASES[case])
+    batch = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+    return torch.randn(len(batch), WIDTH, generator=generator).to(device), batch.to(device)
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    return ((a - b).norm() / b.norm()).item()
+
+
+@torch.no_grad()
+def check_values(device: str) -> dict[str, float]:
+    """Our values against the O(n²) definition in float64, graph by graph; raises unless they agree."""
+    errors = {}
+    for case in ("uniform", "skewed"):
+        x, batch = inputs(case, device)
+        torch.manual_seed(2)
+        ours = METHODS["lrga"]().to(device)
+        exact = lrga.LowRankGlobalAttention(WIDTH, RANK, backend="dense").to(device, torch.float64)
+        exact.load_state_dict(ours.state_dict())
+        together = ours(x, batch, len(CASES[case]))
+        graphs = range(len(CASES[case]))
+        errors[case] = max(relative(together[batch == g].double(), exact(x[batch == g].double())) for g in graphs)
+        if errors[case] > 1e-5:
+            raise SystemExit(f"{case}: wrong by {errors[case]:.1e}; nothing is timed on wrong values")
+    return errors
+
+
+@torch.no_grad()
+def leak(method: str, device: str) -> float:
+    """How far a graph's result in the uniform batch is from its result alone: the worst graph."""
+    x, batch = inputs("uniform", device)
+    torch.manual_seed(2)
+    module = METHODS[method]().to(device).eval()
+    together = module(x, batch)
+    graphs = range(len(CASES["uniform"]))
+    return max(relative(together[batch == g], module(x[batch == g], batch[batch == g] * 0)) for g in graphs)
+
+
+def measure(case: str, method: str, device: str, repeats: int) -> dict[str, float]:
+    x, batch = inputs(case, device)
+    torch.manual_seed(2)
+    module = METHODS[method]().to(device)
+    x.requires_grad_()
+    weights = torch.randn_like(module(x[:4], batch[:4] * 0))[:1]
+
+    def forward() -> None:
+        with torch.no_grad():
+            module(x, batch)
+
+    def both() -> None:
+        x.grad = None
+        (module(x, batch) * weights).sum().backward()
+
+    memory_mb(device)
+    base = memory_mb(device)  # of a peak begun anew: what inputs and parameters take
+    both()
+    memory = memory_mb(device) - base
+    return {
+        "forward_ms": median_ms(forward, device, repeats),
+        "both_ms": median_ms(both, device, repeats),
+        "mb": memory,
+    }
+
+
+def median_ms(run: Callable[[], None], device: str, repeats: int) -> float:
+    run()
+    seconds = []
+    for _ in range(repeats):
+        synchronize(device)
+        start = time.perf_counter()
+        run()
+        synchronize(device)
+        seconds.append(time.perf_counter() - start)
+        if sum(seconds) > 20:
+            break
+    return statistics.median(seconds) * 1e3
+
+
+def synchronize(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def memory_mb(device: str) -> float:
+    """The process's peak so far on a CPU; on a GPU the peak since the last call, which starts a new one."""
+    if device == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    top = torch.cuda.max_memory_allocated() / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    return top
+
+
+def in_own_process(work: Callable[[], Any]) -> Any:
+    """The result of ``work``, run in a forked child, so that its peak memory is its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        with os.fdopen(write, "w") as pipe:
+            json.dump(work(), pipe)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        return None
+    return json.loads(text)
+
+
+def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> dict[str, Any]:
+    # A forked child must find PyTorch's threads not yet started, so the parent computes nothing itself.
+    isolated: Callable[[Callable[[], Any]], Any] = in_own_process if device == "cpu" else lambda work: work()
+    progress("checking our values against the definition")
+    errors = isolated(lambda: check_values(device))
+    if errors is None:
+        raise SystemExit("our values are wrong: nothing is timed")
+    leaks = {}
+    for method in METHODS:
+        if method != "authors' arithmetic":
+            progress(f"batch against single graph: {method}")
+            leaks[method] = isolated(lambda method=method: leak(method, device))
+    rows = []
+    for case in CASES:
+        for method in METHODS:
+            reason = skip_reason(case, method)
+            progress(f"{case}: {method}")
+            result = None if reason else isolated(lambda c=case, m=method: measure(c, m, device, repeats))
+            if result is None and reason is None:
+                reason = "out of memory"
+            rows.append({"case": case, "method": method, "skipped": reason, **(result or {})})
+    for row in rows:
+        ours = next(r for r in rows if r["case"] == row["case"] and r["method"] == "lrga")
+        if row["skipped"] is None:
+            row["ratio"] = row["both_ms"] / ours["both_ms"]
+    name = torch.cuda.get_device_name() if device != "cpu" else f"{platform.processor() or platform.machine()} CPU"
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "width": WIDTH,
+        "rank": RANK,
+        "repeats": repeats,
+        "error_against_definition": errors,
+        "batch_against_single_graph": leaks,
+        "rows": rows,
+    }
+
+
+def show(results: dict[str, Any]) -> None:
+    console = Console(width=max(90, Console().width))
+    worst = max(results["error_against_definition"].values())
+    console.print(f"{results['device']}, {results['threads']} threads, torch {results['torch']}")
+    console.print(f"Our values are within {worst:.0e} of the O(n²) definition in float64.\n")
+    for case, text in DESCRIPTIONS.items():
+        table = Table(title=f"{text}, width {WIDTH}, rank {RANK}", title_justify="left")
+        table.add_column("method")
+        for column in ("forward ms", "fwd + bwd ms", "memory MB", "time / ours", "batch vs. alone"):
+            table.add_column(column, justify="right")
+        for row in (r for r in results["rows"] if r["case"] == case):
+            leaked = results["batch_against_single_graph"].get(row["method"])
+            shown = "" if leaked is None or case != "uniform" else f"{leaked:.1e}"
+            if row["skipped"]:
+                table.add_row(row["method"], "–", f"[dim]{row['skipped']}[/]", "", "", shown)
+            else:
+                numbers = (f"{row[key]:.1f}" for key in ("forward_ms", "both_ms", "mb"))
+                table.add_row(row["method"], *numbers, f"{row['ratio']:.2f}", shown)
+        console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    console = Console(stderr=True)
+    with console.status("…") as status:
+        results = run_all(options.device, options.repeats, status.update)
+    if options.json:
+        json.dump(results, sys.stdout, indent=1)
+        print()
+    else:
+        show(results)
+
+
+if __name__ == "__main__":
+    main()
