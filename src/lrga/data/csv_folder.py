@@ -59,13 +59,13 @@ def read_folder(folder: Path) -> GraphTable:
     order = np.argsort(graph_of_node, kind="stable")
     num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
     _check_no_empty_graph(graphs, graph_ids, num_nodes)
+    x = _features(nodes, order)
     place = _places(nodes, order, num_nodes)
     graph_of_edge, source, target = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
 
     tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
     present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
-    x = _features(nodes, order)
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
     return GraphTable(
         num_nodes=num_nodes,
@@ -171,14 +171,12 @@ def _features(table: Table, order: np.ndarray) -> np.ndarray | None:
         return values.astype(np.int64)[order]
     if not names:
         return None
-    columns = [table.numbers[name] for name in names]
-    with np.errstate(over="ignore"):
-        features = np.stack(columns, axis=1).astype(np.float32)[order]
-    if not np.isfinite(features).all():  # finite as float64, not as float32
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(np.stack(columns, 1).astype(np.float32)))[0])
-        got = f"{columns[column][row]:g} in column {names[column]!r}"
+    columns = np.stack([table.numbers[name] for name in names], axis=1)
+    if len(columns) and np.abs(columns).max() > np.finfo(np.float32).max:
+        row, column = (int(i) for i in np.argwhere(np.abs(columns) > np.finfo(np.float32).max)[0])
+        got = f"{columns[row, column]:g} in column {names[column]!r}"
         raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
-    return features
+    return columns.astype(np.float32)[order]
 
 
 def _target(level: str, table: Table, order: np.ndarray) -> Target | None:

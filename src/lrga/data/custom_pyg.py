@@ -4,6 +4,7 @@ import importlib
 import os
 import pickle
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def load_file(path: Path) -> Any:
         raise DataMissingError(f"the file {path}", "no such file", "name a file written by torch.save(list_of_data, …)")
     classes = [Data, DataEdgeAttr, DataTensorAttr, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage]
     try:
-        with torch.serialization.safe_globals(classes):
+        with torch.serialization.safe_globals(classes), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's remarks on odd files: those are refused, in our words
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError) as error:
         lines = str(error).splitlines()

@@ -8,6 +8,7 @@ pickle: they are loaded with ``weights_only=True``.
 
 import io
 import pickle
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -104,7 +105,9 @@ def _storage(data: Any) -> torch.UntypedStorage | torch.TypedStorage:
     if not isinstance(data, bytes | bytearray):
         raise _Refused(f"a {type(data).__name__} where the bytes of a tensor belong")
     try:
-        storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's remarks on odd bytes: those are refused, in our words
+            storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever torch raises on bytes it does not trust
         raise _Refused(f"a tensor whose bytes torch refuses ({_first_line(error)})") from error
     if not isinstance(storage, torch.UntypedStorage | torch.TypedStorage):

@@ -1,0 +1,131 @@
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lrga.data.csv_table import BLOCK_ROWS, read_table
+from lrga.errors import DataError, DataMissingError
+
+
+def write(folder: Path, content: str | bytes, name: str = "nodes.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(folder: Path, content: str | bytes, **options):
+    return read_table(write(folder, content), **{"texts": ["node", "split"], "labels": ["y"], **options})
+
+
+def test_columns_come_as_text_or_as_numbers(tmp_path):
+    table = read(tmp_path, 'node,x0,x1,y\n"a, b",1,0.5,3\n c ,-2,1e3,4\n')
+    assert table.texts == {"node": ["a, b", "c"]}
+    assert {name: values.tolist() for name, values in table.numbers.items()} == {
+        "x0": [1, -2],
+        "x1": [0.5, 1000],
+        "y": [3, 4],
+    }
+    assert table.integral == {"x0", "y"}
+    assert table.rows == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "node,x\r\na,1\r\nb,2\r\n",  # Windows
+        "\ufeffnode,x\na,1\nb,2",  # a byte order mark, no last line end
+        "\n\nnode,x\n\na,1\n\nb,2\n\n",  # blank lines
+        'node , x\n"a", 1\n"b",2 \n',  # spaces and quotation marks
+    ],
+)
+def test_the_ways_in_which_programs_write_csv_are_read(content, tmp_path):
+    table = read(tmp_path, content)
+    assert table.texts["node"] == ["a", "b"]
+    assert table.numbers["x"].tolist() == [1, 2]
+
+
+def test_names_of_classes_are_kept_as_text(tmp_path):
+    table = read(tmp_path, "node,y\na,cat\nb,dog\n")
+    assert table.texts["y"] == ["cat", "dog"]
+    assert "y" not in table.numbers
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("node,x\na,1\nb,oops\n", 3, "'oops'"),
+        ("node,x\na,1\nb,\n", 3, "nothing"),
+        ("node,x\na,nan\n", 2, "'nan'"),
+        ("node,x\na,1\n\nb,inf\n", 4, "'inf'"),
+        ("node,x\na,1\nb,2,3\n", 3, "2 values (node, x), got 3"),
+        ("node,x\na,1\nb\n", 3, "got 1"),
+        ('node,x\n"a\nb",1\nc,oops\n', 4, "'oops'"),
+        ("node,x\n,1\n", 2, "a value in column 'node'"),
+        ("node,y\na,cat\nb,1\n", 3, "'1'"),
+        ("node,y\na,cat\nb,\n", 3, "nothing"),
+        ("node,y\na,1\nb,dog\n", 3, "'dog'"),
+        ("node,y\na,nan\nb,1\n", 2, "'nan'"),
+        ("node,,x\na,1,2\n", 1, "column 2"),
+        ("node,x,x\na,1,2\n", 1, "'x' twice"),
+        ('node,x\na,"1\n', 2, "well-formed CSV"),
+        ('node,x\na,"1"2\n', 2, "well-formed CSV"),
+        (b"node,x\na,1\nb\xe9,2\n", 3, "UTF-8"),
+        ("node,x\na,1\n".encode("utf-16"), 1, "UTF-8"),
+        ("node,x\na,1,5\n", 2, "got 3"),
+        ("node,x\na,0x10\n", 2, "'0x10'"),
+        ("node;x\na;1\n", 1, "separate the columns by commas"),
+    ],
+)
+def test_every_mistake_is_answered_with_file_line_and_remedy(content, line, words, tmp_path):
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, content, required=["node"])
+    message = str(caught.value)
+    assert str(tmp_path / "nodes.csv") in message
+    assert f"line {line}" in message
+    assert words in message
+    assert caught.value.remedy
+
+
+def test_a_missing_column_is_named_beside_those_that_are_there(tmp_path):
+    with pytest.raises(DataError, match=r"the columns 'source', 'target', got the columns 'node', 'x' in .*line 1"):
+        read(tmp_path, "node,x\na,1\n", required=["source", "target"])
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
+def test_an_empty_file_is_refused(content, tmp_path):
+    with pytest.raises(DataError, match=r"got an empty file"):
+        read(tmp_path, content)
+
+
+def test_a_header_alone_is_refused_unless_it_may_be(tmp_path):
+    with pytest.raises(DataError, match="header alone"):
+        read(tmp_path, "node,x\n")
+    table = read(tmp_path, "node,x\n", may_be_empty=True)
+    assert table.rows == 0
+    assert table.numbers["x"].shape == (0,)
+
+
+def test_a_missing_file_and_a_folder_in_its_place_are_named(tmp_path):
+    with pytest.raises(DataMissingError, match=r"nodes\.csv"):
+        read_table(tmp_path / "nodes.csv", texts=[])
+    (tmp_path / "nodes.csv").mkdir()
+    with pytest.raises(DataMissingError, match=r"nodes\.csv"):
+        read_table(tmp_path / "nodes.csv", texts=[])
+
+
+def test_a_mistake_far_down_a_large_file_is_found_in_its_line(tmp_path):
+    rows = [f"{i},{i / 7:.4f}" for i in range(3 * BLOCK_ROWS)]
+    rows[2 * BLOCK_ROWS + 17] = "x,1.2.3"
+    with pytest.raises(DataError, match=f"line {2 * BLOCK_ROWS + 19}"):
+        read(tmp_path, "node,x\n" + "\n".join(rows))
+
+
+def test_a_large_file_is_read_in_reasonable_time(tmp_path):
+    rows = 200_000
+    values = np.random.default_rng(0).normal(size=(rows, 3)).round(5).tolist()
+    path = write(tmp_path, "node,x0,x1,x2\n" + "".join(f"{i},{a},{b},{c}\n" for i, (a, b, c) in enumerate(values)))
+    start = time.perf_counter()
+    table = read_table(path, texts=["node"])
+    assert time.perf_counter() - start < 10  # about 0.4 s on an idle core
+    np.testing.assert_array_equal(np.stack([table.numbers[f"x{i}"] for i in range(3)], axis=1), values)
