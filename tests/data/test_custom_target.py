@@ -61,6 +61,7 @@ def test_the_task_can_be_said():
         ([np.inf, 0.5], None, "graph 0"),
         ([[0, 1], [1, 0]], None, "one class each"),
         ([1j, 2j], None, "complex"),
+        ([1e39, 1.5], None, "3.4e38"),
     ],
 )
 def test_targets_that_do_not_fit_their_task_are_refused(values, task, match):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import tsp
+from lrga.data import built_sets, load, tsp
 from lrga.data.place import BuildPlace
 from lrga.data.tours import GRID, Tours
 from lrga.errors import DataMissingError, OptionError
@@ -71,10 +71,9 @@ def few_prepared(folder: Path, counts: dict[str, int]) -> Path:
     return folder
 
 
-def test_the_prepared_tours_are_read_and_a_short_split_is_marked_and_told(tmp_path):
+def test_the_prepared_tours_are_read_and_a_short_split_is_marked(tmp_path):
     source = few_prepared(tmp_path / "prepared", {"train": 35, "val": 20, "test": 40})
-    with pytest.warns(UserWarning, match="35 of 100 graphs of train"):
-        graphs = tsp.build(place(tmp_path, source), **tsp.options(sizes=(100, 20, 30)))
+    graphs = tsp.build(place(tmp_path, source), **tsp.options(sizes=(100, 20, 30)))
     assert graphs["train"].meta["incomplete"].startswith("35 of 100")
     assert graphs["train"].meta["missing"] == 65
     assert "incomplete" not in graphs["val"].meta
@@ -84,6 +83,18 @@ def test_the_prepared_tours_are_read_and_a_short_split_is_marked_and_told(tmp_pa
     # Every node has two tour edges, and nearly all of them join near neighbours, seen from both ends.
     assert int(test.y.sum()) == pytest.approx(2 * test.num_nodes, rel=0.002)
     assert 50 <= int(test.nodes_per_graph.min()) <= int(test.nodes_per_graph.max()) <= 500
+
+
+def test_loading_an_incomplete_set_says_so_every_time_and_its_manifest_keeps_it(tmp_path):
+    source = few_prepared(tmp_path / "prepared", {"train": 5, "val": 3, "test": 3})
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="TSP is incomplete: 5 of 7 graphs of train"):
+            graphs = load("TSP", tmp_path, source=source, sizes=(7, 3, 3))
+    assert len(graphs["train"]) == 5
+    (built,) = built_sets("TSP", tmp_path)
+    statistics = built.manifest.notes["statistics"]
+    assert statistics["train"]["incomplete"].startswith("5 of 7")
+    assert "incomplete" not in statistics["val"]
 
 
 def test_what_prepared_tours_lack_can_be_generated(tmp_path):
@@ -122,7 +133,7 @@ def test_the_number_of_workers_does_not_matter(tmp_path, monkeypatch):
 SCRIPT = """
 import sys
 from pathlib import Path
-from lrga.data import tsp
+from lrga.data import built_sets, load, tsp
 from lrga.data.place import BuildPlace
 tsp.PART_INSTANCES = 5
 folder = Path(sys.argv[1])

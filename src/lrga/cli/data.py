@@ -152,6 +152,8 @@ def build(
             f"{split:5}  {statistics['graphs']:>7,} graphs  mean {statistics['mean_nodes']:,.2f} nodes, "
             f"{statistics['mean_edges']:,.2f} edges"
         )
+        if "incomplete" in statistics:
+            console.print(f"       [yellow]incomplete[/]: {statistics['incomplete']}", soft_wrap=True)
     console.print(f"{report['name']}: {_mebibytes(report['bytes'])} in {report['folder']}", soft_wrap=True)
 
 

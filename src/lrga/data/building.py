@@ -2,6 +2,7 @@
 
 import inspect
 import shutil
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -163,6 +164,9 @@ def build_dataset(
 def load_splits(plan: Plan, manifest: Manifest) -> dict[str, PackedGraphs]:
     """Checks every file of a finished variant and reads it."""
     verify_manifest(plan.folder, manifest, remedy=plan.rebuild)
+    for statistics in manifest.notes.get("statistics", {}).values():
+        if "incomplete" in statistics:  # results on it must not pass for results on the whole set
+            warnings.warn(f"{plan.facts.name} is incomplete: {statistics['incomplete']}", stacklevel=3)
     return {split: PackedGraphs.load(plan.folder / f"{split}.safetensors") for split in SPLITS}
 
 
@@ -170,7 +174,8 @@ def _write(plan: Plan, splits: Mapping[str, PackedGraphs], *, notes: dict[str, A
     for split in SPLITS:
         splits[split].meta |= {"dataset": plan.facts.name, "split": split, "recipe": plan.recipe}
         splits[split].save(plan.folder / f"{split}.safetensors")
-    notes |= {"statistics": {split: splits[split].statistics for split in SPLITS}, "note": plan.facts.note}
+    marks = {split: {k: v for k, v in splits[split].meta.items() if k == "incomplete"} for split in SPLITS}
+    notes |= {"statistics": {s: splits[s].statistics | marks[s] for s in SPLITS}, "note": plan.facts.note}
     files = [f"{split}.safetensors" for split in SPLITS]
     return write_manifest(plan.folder, name=plan.facts.name, recipe=plan.recipe, files=files, notes=notes)
 

@@ -75,6 +75,8 @@ def make_labels(target: Target, task: str | None, rows: np.ndarray, table: Graph
             raise DataError(
                 f"numbers in {target.where} for regression", got, "write numbers, or ask for classification"
             )
+        if kind == "f" and np.abs(values[rows]).max(initial=0) > np.finfo(np.float32).max:
+            raise DataError(f"numbers of at most 3.4e38 in {target.where}", "a greater one", "scale the target")
         y = np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), values, 0).astype(np.float32)
         return Labels(chosen, target.level, y, None)
     return _classes(target, rows)

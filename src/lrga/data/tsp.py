@@ -4,7 +4,6 @@ Every point is joined to its 25 nearest ones; node features are the coordinates,
 label of an edge is 1 where the tour uses it, in either direction.
 """
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -76,9 +75,8 @@ def build(
     notes: dict[str, dict[str, Any]] = {split: {"origin": "prepared tours"} for split in prepared}
     if prepared and missing == "accept":
         for split, count in lacking.items():
-            short = f"{have[split]:,} of {wanted[split]:,} graphs of {split}: the prepared tours hold no more"
-            notes[split] |= {"incomplete": short, "missing": count}
-            warnings.warn(f"TSP is incomplete, {short} (missing='generate' makes the rest)", stacklevel=2)
+            short = f"{have[split]:,} of {wanted[split]:,} graphs of {split}, as the prepared tours hold no more"
+            notes[split] |= {"incomplete": f"{short} (missing='generate' makes the rest)", "missing": count}
         generated: dict[str, Tours] = {}
     else:
         generated = _generate(place, {split: (have[split], wanted[split]) for split in lacking}, seed, nodes)
