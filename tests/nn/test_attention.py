@@ -214,6 +214,7 @@ def test_lazy_width_is_taken_from_the_first_call():
     module = lrga.LowRankGlobalAttention(-1, 4, heads=2)
     assert module(torch.randn(3, 7)).shape == (3, 16)
     assert module.project.weight.shape == (32, 7)
+    assert module.in_channels == 7
     with pytest.raises(ShapeError, match=r"\[N, 7\].*\[3, 6\]"):
         module(torch.randn(3, 6))
 
@@ -272,6 +273,7 @@ def test_bad_options_are_refused_in_words(arguments, options, error, words):
     [
         (torch.ones(4, 5), None, ShapeError, r"\[N, 6\].*\[4, 5\]"),
         (torch.ones(4, 6, dtype=torch.int64), None, DTypeError, "floating point.*int64"),
+        (torch.ones(4, 6, dtype=torch.float64), None, DTypeError, "float32, as the parameters.*float64"),
         (torch.ones(4, 6), torch.zeros(5, dtype=torch.int64), BatchError, r"\[4\].*\[5\]"),
         (torch.ones(4, 6), torch.zeros(4), DTypeError, "integer graph ids"),
         (torch.ones(4, 6), -torch.ones(4, dtype=torch.int64), BatchError, "-1"),

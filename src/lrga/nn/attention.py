@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_features, check_fraction, check_same_device
-from lrga.kernels.dispatch import BACKENDS, attend, check_eps
+from lrga.kernels.dispatch import BACKENDS, attend, autocast_is_on, check_eps
 from lrga.kernels.reference import NORMALIZATIONS, attention_factors
 from lrga.kernels.segments import Segments
 
@@ -71,11 +71,16 @@ class LowRankGlobalAttention(nn.Module):
         check_choice("normalize", normalize, NORMALIZATIONS)
         check_choice("backend", backend, BACKENDS)
         check_eps(eps)
-        self.in_channels, self.rank, self.heads = in_channels, rank, heads
+        self._in_channels, self.rank, self.heads = in_channels, rank, heads
         self.dropout, self.normalize, self.eps, self.backend = float(dropout), normalize, eps, backend
         self.maps = None if maps is None else nn.ModuleList(nn.ModuleList(m) for m in _maps_of_heads(maps, heads))
         # One product for all maps of all heads; rows are ordered by head, then m1, m2, m3, m4.
         self.project = Linear(in_channels, heads * 4 * rank) if rank and maps is None else None
+
+    @property
+    def in_channels(self) -> int:
+        """Width of x; ``-1`` until the first call tells."""
+        return self._in_channels if self.project is None else int(self.project.in_channels)
 
     @property
     def out_channels(self) -> int | None:
@@ -139,12 +144,18 @@ class LowRankGlobalAttention(nn.Module):
         return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
 
     def _check(self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Segments:
-        width = self.project.in_channels if self.project is not None else self.in_channels
+        width = self.in_channels
         check_features("x", x, width if width >= 0 else None)
         if isinstance(batch, Segments):  # from a model that computed them once for all its layers
             return batch
         weight = self.project.weight if self.project is not None else None
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None, parameters=weight)
+        if weight is not None and x.dtype != weight.dtype and not autocast_is_on(x.device.type):
+            raise DTypeError(
+                f"x of {weight.dtype}, as the parameters are",
+                str(x.dtype),
+                f"call x.to({weight.dtype}), or the module's",
+            )
         return Segments.from_batch(batch, x.size(0), num_graphs)
 
     def _project(self, x: Tensor) -> Tensor:
