@@ -66,6 +66,7 @@ class PackedGraphs:
         edge_dtype: torch.dtype | None = torch.int64,
         explicit_num_nodes: bool = False,
         meta: Mapping[str, Any] | None = None,
+        host_ptrs: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         self.node_ptr, self.edge_ptr = node_ptr, edge_ptr
         self.source, self.in_degree, self.edge_order = source, in_degree, edge_order
@@ -73,7 +74,7 @@ class PackedGraphs:
         self.y_level, self.meta = y_level, dict(meta or {})
         self.edge_dtype, self.explicit_num_nodes = edge_dtype, explicit_num_nodes
         # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
-        self.host_node_ptr, self.host_edge_ptr = node_ptr.cpu(), edge_ptr.cpu()
+        self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
         self._transposed: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -211,6 +212,7 @@ class PackedGraphs:
             edge_order=None if self.edge_order is None else self.edge_order.to(target),
             columns={name: column.to(target) for name, column in self.columns.items()},
             objects=self.objects,
+            host_ptrs=(self.host_node_ptr, self.host_edge_ptr),
         )
         if self._transposed is not None:
             moved._transposed = (self._transposed[0].to(target), self._transposed[1].to(target))

@@ -1,0 +1,123 @@
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from lrga.cli.data import app
+
+SMALL = ["--sizes", "6,2,3", "--seed", "5"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs ``lrga data …`` on an empty data root; an error of the library is raised."""
+    monkeypatch.setenv("LRGA_DATA", str(tmp_path))
+
+    def call(*arguments, code=0):
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == code, (result.output, result.exception)
+        return result.stdout
+
+    return call
+
+
+def test_the_list_shows_every_set_and_fits_100_columns(run, tmp_path):
+    run("build", "CLUSTER", *SMALL)
+    output = run("ls")
+    for word in ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP", "10,000/2,000/2,000", "118.9", "6,079"):
+        assert word in output
+    for word in ("generated", "downloaded", "built", "MIT", "not built", "MiB*", "Dwivedi"):
+        assert word in output
+    own = [line for line in output.splitlines() if not line.startswith("Data root")]
+    assert max(map(len, own)) <= 100
+    assert "…" not in output
+
+
+def test_the_list_as_json(run):
+    rows = json.loads(run("ls", "--json"))
+    assert [row["name"] for row in rows] == ["PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP"]
+    assert rows[2]["files"][0]["url"].startswith("https://")
+    assert rows[0]["citation"]
+
+
+def test_info_shows_citation_files_and_licence(run):
+    output = run("info", "zinc")
+    for word in ("Irwin", "molecules.zip", "28", "mean absolute error", "lrga data build ZINC"):
+        assert word in output
+    assert json.loads(run("info", "zinc", "--json"))["name"] == "ZINC"
+
+
+def test_build_says_what_it_built(run, tmp_path):
+    output = run("build", "CLUSTER", *SMALL, "--workers", "2")
+    assert "6 graphs" in output
+    assert str(tmp_path / "CLUSTER" / "seed-5_sizes-6-2-3") in output
+    assert (tmp_path / "CLUSTER/seed-5_sizes-6-2-3/manifest.json").is_file()
+    assert str(tmp_path / "CLUSTER") in run("info", "CLUSTER").replace("\n", "").replace(" ", "")
+
+
+def test_build_as_json(run):
+    report = json.loads(run("build", "CLUSTER", *SMALL, "--json"))
+    assert report["built"]
+    assert report["statistics"]["train"]["graphs"] == 6
+    assert set(report["files"]) == {"train.safetensors", "val.safetensors", "test.safetensors"}
+
+
+def test_a_dry_run_builds_nothing(run, tmp_path):
+    assert "would be generated" in run("build", "CLUSTER", *SMALL, "--dry-run")
+    assert not json.loads(run("build", "CLUSTER", *SMALL, "--dry-run", "--json"))["built"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_root_can_be_named(run, tmp_path):
+    run("build", "CLUSTER", *SMALL, "--data-root", str(tmp_path / "other"))
+    assert (tmp_path / "other/CLUSTER").is_dir()
+    assert not (tmp_path / "CLUSTER").exists()
+
+
+def test_verify_ends_with_0_on_sound_files(run):
+    run("build", "CLUSTER", *SMALL)
+    assert run("verify", "CLUSTER").count("ok") == 3
+    assert [check["problem"] for check in json.loads(run("verify", "CLUSTER", "--json"))] == [None, None, None]
+
+
+def test_verify_ends_with_1_and_names_the_bad_file(run, tmp_path):
+    run("build", "CLUSTER", *SMALL)
+    path = tmp_path / "CLUSTER/seed-5_sizes-6-2-3/val.safetensors"
+    path.write_bytes(path.read_bytes()[:-3])
+    output = run("verify", "CLUSTER", code=1)
+    assert "BAD" in output
+    assert str(path) in output
+    problems = {check["file"]: check["problem"] for check in json.loads(run("verify", "CLUSTER", "--json", code=1))}
+    assert "truncated" in problems[str(path)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["data", "verify", "TSP"], "lrga data build TSP"),
+        (["data", "build", "CORA"], "PATTERN"),
+        (["data", "build", "CLUSTER", "--sizes", "a,b"], "1500,250,250"),
+        (["data", "build", "ZINC", "--seed", "3"], "options of ZINC"),
+        (["data", "build", "ZINC", "--source", "nowhere"], "nowhere"),
+        (["data", "build", "ZINC", "--no-download"], "molecules.zip"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line_with_a_remedy(tmp_path, monkeypatch, capsys, arguments, message):
+    from lrga.cli.main import run as run_lrga
+
+    monkeypatch.setenv("LRGA_DATA", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["lrga", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        run_lrga()
+    assert caught.value.code == 1
+    error = capsys.readouterr().err.replace("\n", " ")
+    assert "Error: expected" in error
+    assert "To fix:" in error
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("command", ["ls", "info", "build", "verify"])
+def test_every_command_has_help_with_an_example(run, command):
+    assert f"lrga data {command}" in run(command, "--help")

@@ -1,0 +1,171 @@
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lrga.data import building, cluster
+from lrga.data.building import build_dataset, load_splits, plan_dataset
+from lrga.data.manifest import FILE_NAME
+from lrga.errors import ChecksumError, DataMissingError, OptionError
+
+SMALL = {"sizes": (6, 2, 3)}
+
+
+def files_of(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+FINISHED = sorted([FILE_NAME, "train.safetensors", "val.safetensors", "test.safetensors"])
+
+
+def test_a_plan_names_the_folder_after_the_options_that_differ(tmp_path):
+    assert plan_dataset("PATTERN", tmp_path).folder == tmp_path / "PATTERN" / "default"
+    assert plan_dataset("pattern", tmp_path, seed=41).folder.name == "default"
+    assert plan_dataset("pattern", tmp_path, seed=7).folder.name == "seed-7"
+    assert plan_dataset("pattern", tmp_path, seed=7, sizes=(3, 2, 1)).folder.name == "seed-7_sizes-3-2-1"
+    assert plan_dataset("ZINC", tmp_path).raw == tmp_path / "ZINC" / "raw"
+
+
+def test_planning_touches_nothing(tmp_path):
+    plan_dataset("CLUSTER", tmp_path / "root", **SMALL).report()
+    assert not (tmp_path / "root").exists()
+
+
+def test_an_unknown_option_lists_the_choices(tmp_path):
+    with pytest.raises(OptionError, match="any of seed, sizes, got size"):
+        plan_dataset("CLUSTER", tmp_path, size=3)
+
+
+def test_a_finished_set_has_its_files_and_a_manifest_and_nothing_else(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    assert plan.finished() is None
+    manifest = build_dataset(plan, workers=1)
+    assert files_of(plan.folder) == FINISHED
+    assert plan.finished() == manifest
+    assert manifest.recipe == {"version": cluster.RECIPE_VERSION, "options": {"seed": 41, "sizes": [6, 2, 3]}}
+    assert manifest.notes["statistics"]["val"]["graphs"] == 2
+    assert "fresh draw" in manifest.notes["note"]
+
+
+def test_loading_gives_what_was_built(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    splits = load_splits(plan, build_dataset(plan))
+    assert {name: len(split) for name, split in splits.items()} == {"train": 6, "val": 2, "test": 3}
+    assert splits["val"].meta == {"dataset": "CLUSTER", "split": "val", "recipe": plan.recipe}
+
+
+def test_building_twice_builds_once(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    build_dataset(plan)
+    before = (plan.folder / "train.safetensors").stat().st_mtime_ns
+    build_dataset(plan)
+    assert (plan.folder / "train.safetensors").stat().st_mtime_ns == before
+    build_dataset(plan, force=True)
+    assert (plan.folder / "train.safetensors").stat().st_mtime_ns > before
+
+
+def test_a_set_without_its_manifest_is_not_believed_and_built_again(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    manifest = build_dataset(plan)
+    (plan.folder / FILE_NAME).unlink()
+    (plan.folder / "train.safetensors").write_bytes(b"half a file")
+    (plan.folder / ".val.safetensors.abc.tmp").write_bytes(b"rubbish of a killed build")
+    assert plan.finished() is None
+    assert build_dataset(plan) == manifest
+    assert files_of(plan.folder) == FINISHED
+
+
+def test_a_set_of_an_older_recipe_is_built_again(tmp_path, monkeypatch):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    build_dataset(plan)
+    monkeypatch.setattr(cluster, "RECIPE_VERSION", cluster.RECIPE_VERSION + 1)
+    newer = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    assert newer.finished() is None
+    assert build_dataset(newer).recipe["version"] == cluster.RECIPE_VERSION
+
+
+def test_a_damaged_file_is_named_and_refused_with_the_command_that_mends_it(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    manifest = build_dataset(plan)
+    path = plan.folder / "val.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    for attempt in (lambda: load_splits(plan, manifest), lambda: build_dataset(plan)):
+        with pytest.raises(ChecksumError) as caught:
+            attempt()
+        assert str(path) in str(caught.value)
+        assert "lrga data build CLUSTER --sizes 6,2,3" in str(caught.value)
+    assert len(load_splits(plan, build_dataset(plan, force=True))["val"]) == 2
+
+
+def test_a_build_that_fails_leaves_nothing_believed_and_its_parts_for_the_next(tmp_path, monkeypatch):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+
+    def broken(place, **options):
+        (place.work / "part").write_text("done so far")
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "build", broken)
+        with pytest.raises(RuntimeError, match="power cut"):
+            build_dataset(plan)
+    assert plan.finished() is None
+    assert (plan.work / "part").read_text() == "done so far"
+    build_dataset(plan)
+    assert files_of(plan.folder) == FINISHED
+
+
+def test_a_source_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(DataMissingError, match="nowhere"):
+        build_dataset(plan_dataset("CLUSTER", tmp_path, **SMALL), source=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("workers", [0, -2, 1.5, True])
+def test_workers_are_checked(tmp_path, workers):
+    with pytest.raises(OptionError, match="workers"):
+        build_dataset(plan_dataset("CLUSTER", tmp_path, **SMALL), workers=workers)
+
+
+def test_a_report_says_what_would_be_done_and_what_is_there(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
+    report = plan.report()
+    assert not report["built"]
+    assert "would be generated with seed 41, sizes 6, 2, 3" in report["what"]
+    assert "molecules.zip" in plan_dataset("ZINC", tmp_path).report()["what"]
+    build_dataset(plan)
+    report = plan.report()
+    assert report["built"]
+    assert report["bytes"] > 0
+    assert report["statistics"]["train"]["graphs"] == 6
+
+
+def test_every_builder_offers_what_is_asked_of_it():
+    for name in building.BUILDERS:
+        builder = building._builder(name)
+        defaults = builder.options()
+        assert isinstance(builder.RECIPE_VERSION, int)
+        assert builder.options(**defaults) == defaults
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
+def test_a_killed_build_is_not_believed(tmp_path):
+    plan = plan_dataset("CLUSTER", tmp_path, sizes=(3000, 1000, 1000))
+    script = (
+        "import sys\n"
+        "from lrga.data.building import build_dataset, plan_dataset\n"
+        "plan = plan_dataset('CLUSTER', sys.argv[1], sizes=(3000, 1000, 1000))\n"
+        "print('ready', flush=True)\n"
+        "build_dataset(plan, workers=1)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        while not plan.folder.exists():  # until the build has begun
+            time.sleep(0.001)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    assert plan.finished() is None
+    assert len(load_splits(plan, build_dataset(plan))["train"]) == 3000
+    assert files_of(plan.folder) == FINISHED
