@@ -12,6 +12,10 @@ from rich.markup import escape
 
 from lrga.cli import data
 from lrga.cli.params import params
+from lrga.cli.predict import predict
+from lrga.cli.theory import theory
+from lrga.cli.train import train
+from lrga.cli.wl import wl
 from lrga.errors import LRGAError
 from lrga.version import __version__
 
@@ -41,6 +45,10 @@ def main(
 
 app.add_typer(data.app, name="data")
 app.command("params")(params)
+app.command("train")(train)
+app.command("predict")(predict)
+app.command("wl")(wl)
+app.command("theory")(theory)
 
 
 def run() -> None:

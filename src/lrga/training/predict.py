@@ -1,6 +1,7 @@
 """A trained model on new graphs."""
 
 import csv
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
 from lrga.training.determinism import choose_device, seed_torch
 from lrga.training.evaluate import run_model
+from lrga.training.files import writing
 from lrga.training.graphs import catalogue_name
 from lrga.training.run import load_run
 from lrga.training.run_folder import RunFolder
@@ -26,12 +28,7 @@ from lrga.training.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Predictor:
-    """A saved model with what is needed to read its answers.
-
-    Example:
-        >>> # predictor = Predictor.of("runs/my-run")
-        >>> # for row in predictor.rows(predictor.read("new_graphs/")): ...
-    """
+    """A saved model with what is needed to read its answers: ``Predictor.of("runs/my-run")``."""
 
     model: nn.Module
     task: Task
@@ -117,6 +114,21 @@ def write_csv(predictor: Predictor, graphs: PackedGraphs, file: IO[str], *, batc
     return count
 
 
+def write_csv_file(predictor: Predictor, graphs: PackedGraphs, path: str | Path, *, batch_size: int = 128) -> int:
+    """As :func:`write_csv`, into a file that appears whole or not at all."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "w", encoding="utf-8", newline="") as file:
+                count = write_csv(predictor, graphs, file, batch_size=batch_size)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return count
+
+
 def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
     """Refuses graphs whose features are not those that the model was trained on."""
     if len(graphs) == 0:
@@ -147,7 +159,7 @@ def _check_features(
 
 
 def with_features(batch: PackedBatch, model: Architecture) -> PackedBatch:
-    """The batch with features of the type that the model reads: whole numbers stand for real ones where it wants those."""
+    """The batch with features as the model reads them: whole numbers become real ones where it wants those."""
     if model.encoder == "linear" and batch.x is not None and not batch.x.is_floating_point():
         batch.x = batch.x.float().view(batch.num_nodes, -1)
     if model.edge_encoder == "linear" and batch.edge_attr is not None and not batch.edge_attr.is_floating_point():

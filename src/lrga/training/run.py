@@ -176,9 +176,9 @@ def _run(
         finally:
             listener.closed()
     if reason == "interrupted":
-        raise Interrupted(
-            f"stopped by {request.received} after a checkpoint; continue with: lrga train --resume {home.path}"
-        )
+        name = request.received or "SIGINT"
+        message = f"Stopped by {name} after writing a checkpoint. Continue with: lrga train --resume {home.path}"
+        raise Interrupted(message, name)
     return result
 
 

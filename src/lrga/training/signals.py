@@ -9,7 +9,16 @@ _SIGNALS = ("SIGINT", "SIGTERM")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop, and did, after writing a checkpoint; the message says how to continue."""
+    """Training was asked to stop, and did, after writing a checkpoint; the message says how to continue.
+
+    Args:
+        message: That.
+        name: Of the signal.
+    """
+
+    def __init__(self, message: str, name: str = "SIGINT") -> None:
+        super().__init__(message)
+        self.exit_code = 128 + int(signal.Signals[name])  # as shells report a process ended by it
 
 
 class StopRequest:

@@ -1,0 +1,26 @@
+"""The paper's number beside a run."""
+
+from lrga.bench.paper import Published
+from lrga.bench.protocols import published_cell
+from lrga.models.zoo import RANK
+from lrga.training.config import TrainingConfig
+from lrga.training.graphs import catalogue_name
+
+
+def published_for(config: TrainingConfig) -> Published | None:
+    """The cell of Table 1 (with random features: Table 3) that a run repeats; ``None`` where the paper has none.
+
+    Another width, depth or rank than the cell's makes it another experiment; the size of the data, the schedule and
+    the reading of the layer do not, but are to be told beside the numbers.
+
+    Example:
+        >>> from lrga.training.options import make_config
+        >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k")).mean
+        0.249
+    """
+    model, dataset = config.model, catalogue_name(config.data.name)
+    changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)
+    if dataset is None or changed:
+        return None
+    table = 3 if model.random_features else 1
+    return published_cell(table, dataset, model.model, budget=model.budget, lrga=model.lrga)

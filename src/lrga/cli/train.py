@@ -1,0 +1,252 @@
+"""``lrga train``: one run, from data to a number beside the published one."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lrga.training import TrainingConfig, TrainingResult
+
+_MODEL, _SCHEDULE, _DATA, _RUN = "Model", "Schedule", "Data", "Run"
+
+
+def train(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; or your own: a folder of CSV files, a .pt file or "
+            "module:factory.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="gcn, gat, gatedgcn, graphsage or gin.", rich_help_panel=_MODEL)
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Parameters: 100k, 500k or any number.", rich_help_panel=_MODEL)
+    ] = None,
+    lrga: Annotated[
+        bool | None,
+        typer.Option("--lrga/--no-lrga", help="With or without low-rank global attention.", rich_help_panel=_MODEL),
+    ] = None,
+    hidden: Annotated[int | None, typer.Option(help="Width of the layers.", rich_help_panel=_MODEL)] = None,
+    layers: Annotated[int | None, typer.Option(help="Number of layers.", rich_help_panel=_MODEL)] = None,
+    heads: Annotated[int | None, typer.Option(help="Heads of GAT.", rich_help_panel=_MODEL)] = None,
+    rank: Annotated[int | None, typer.Option(help="The paper's κ, 30 by default.", rich_help_panel=_MODEL)] = None,
+    attention_heads: Annotated[
+        int | None, typer.Option(help="Heads of the low-rank attention.", rich_help_panel=_MODEL)
+    ] = None,
+    random_features: Annotated[
+        bool | None,
+        typer.Option("--random-features", help="Fresh noise in place of node features.", rich_help_panel=_MODEL),
+    ] = None,
+    edge_features: Annotated[
+        bool | None,
+        typer.Option("--edge-features/--no-edge-features", help="Whether GatedGCN reads them.", rich_help_panel=_MODEL),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Generation of the benchmark's layers: 2022 or 2020.", rich_help_panel=_MODEL)
+    ] = None,
+    reading: Annotated[
+        str | None, typer.Option(help="Of the augmented layer: A, B, C or D.", rich_help_panel=_MODEL)
+    ] = None,
+    dropout: Annotated[float | None, typer.Option(help="In every layer.", rich_help_panel=_MODEL)] = None,
+    readout: Annotated[str | None, typer.Option(help="mean or sum over nodes.", rich_help_panel=_MODEL)] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many.", rich_help_panel=_SCHEDULE)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Graphs in a batch.", rich_help_panel=_SCHEDULE)] = None,
+    eval_batch_size: Annotated[int | None, typer.Option(help="In evaluation.", rich_help_panel=_SCHEDULE)] = None,
+    lr: Annotated[float | None, typer.Option(help="Initial learning rate.", rich_help_panel=_SCHEDULE)] = None,
+    lr_factor: Annotated[float | None, typer.Option(help="Times this on a plateau.", rich_help_panel=_SCHEDULE)] = None,
+    patience: Annotated[int | None, typer.Option(help="Epochs until a plateau.", rich_help_panel=_SCHEDULE)] = None,
+    min_lr: Annotated[float | None, typer.Option(help="Ends below this rate.", rich_help_panel=_SCHEDULE)] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Of Adam.", rich_help_panel=_SCHEDULE)] = None,
+    clip_gradient: Annotated[float | None, typer.Option(help="Greatest norm.", rich_help_panel=_SCHEDULE)] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32, or bf16 or fp16 (mixed).", rich_help_panel=_SCHEDULE)
+    ] = None,
+    recalibrate_norm: Annotated[
+        int | None,
+        typer.Option(
+            help="Average BatchNorm statistics afresh over so many batches before each evaluation (20 on CLUSTER).",
+            rich_help_panel=_SCHEDULE,
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="cross_entropy, weighted_cross_entropy, l1 or mse.", rich_help_panel=_SCHEDULE),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="accuracy, weighted_accuracy, f1_positive or mae.", rich_help_panel=_SCHEDULE),
+    ] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Where data live.", rich_help_panel=_DATA)] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Folder of raw or prepared files of a named set.", rich_help_panel=_DATA)
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Graphs of train,val,test: 1500,250,250.", rich_help_panel=_DATA)
+    ] = None,
+    data_seed: Annotated[
+        int | None, typer.Option(help="Of a generated set, or of the split of your own data.", rich_help_panel=_DATA)
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(help="Own data: predict for each node, edge or graph.", rich_help_panel=_DATA)
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Own data: classification or regression.", rich_help_panel=_DATA)
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=_DATA)] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel=_RUN)] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = None,
+    output: Annotated[
+        Path, typer.Option(help="Folder below which the run gets one of its own.", rich_help_panel=_RUN)
+    ] = Path("runs"),
+    run_name: Annotated[str | None, typer.Option(help="Name of that folder.", rich_help_panel=_RUN)] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue the run in this folder.", metavar="RUN", rich_help_panel=_RUN)
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Pause cleanly after so many minutes.", metavar="MINUTES", rich_help_panel=_RUN),
+    ] = None,
+    checkpoint_minutes: Annotated[
+        float | None, typer.Option(help="Checkpoints within long epochs.", rich_help_panel=_RUN)
+    ] = None,
+    tensorboard: Annotated[
+        bool | None, typer.Option("--tensorboard", help="Log for TensorBoard too.", rich_help_panel=_RUN)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be trained.", rich_help_panel=_RUN)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.", rich_help_panel=_RUN)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_RUN)] = False,
+) -> None:
+    """Train a model under the benchmark's protocol; the test result is printed beside the paper's.
+
+    A run can be killed at any moment and continued with [bold]--resume[/]; Ctrl-C writes a checkpoint first.
+
+    Examples:
+
+    [bold]lrga train ZINC --model gatedgcn --budget 100k[/]
+
+    [bold]lrga train CLUSTER --no-lrga --sizes 1500,250,250 --epochs 12 --recalibrate-norm 20[/]
+
+    [bold]lrga train my_graphs/ --model gin --hidden 64 --layers 4[/]
+
+    [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
+    """
+    from lrga.data.place import parse_sizes
+    from lrga.training import Interrupted, continue_run, new_folder
+    from lrga.training import train as train_run
+    from lrga.training.options import configure, parse_fractions
+    from lrga.training.plan import plan_run
+    from lrga.training.progress import progress_display
+
+    options = {
+        "model": model, "budget": budget, "lrga": lrga, "hidden": hidden, "layers": layers, "heads": heads,
+        "rank": rank, "attention_heads": attention_heads, "random_features": random_features,
+        "edge_features": edge_features, "preset": preset, "reading": reading, "dropout": dropout, "readout": readout,
+        "batch_size": batch_size, "eval_batch_size": eval_batch_size, "lr": lr, "lr_factor": lr_factor,
+        "patience": patience, "min_lr": min_lr, "weight_decay": weight_decay, "clip_gradient": clip_gradient,
+        "precision": precision, "recalibrate_norm": recalibrate_norm, "loss": loss, "metric": metric,
+        "root": None if data_root is None else str(data_root), "source": None if source is None else str(source),
+        "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard,
+    }  # fmt: skip
+    data_options = {
+        "sizes": None if sizes is None else parse_sizes(sizes),
+        "seed": data_seed,
+        "level": level,
+        "task": task,
+        "split": None if split is None else parse_fractions(split),
+    }
+    listeners = [] if quiet else [progress_display()]
+    try:
+        if resume is not None:
+            _refuse_others(name=name, config=config, **options, **{f"data {k}": v for k, v in data_options.items()})
+            if dry_run:
+                _print_plan(plan_run(_config_of(resume)), as_json=as_json)
+                return
+            result = continue_run(resume, listeners=listeners, time_limit=time_limit, max_epochs=epochs, device=device)
+            settled = _config_of(resume)
+        else:
+            settled = configure(name, config, data_options=data_options, **options, max_epochs=epochs, device=device)
+            if dry_run:
+                _print_plan(plan_run(settled), as_json=as_json)
+                return
+            folder = new_folder(settled, output) if run_name is None else output / run_name
+            result = train_run(settled, folder, listeners=listeners, time_limit=time_limit)
+    except Interrupted as stop:
+        print(f"\n{stop}", file=sys.stderr)
+        raise typer.Exit(stop.exit_code) from None
+    _print_result(result, settled, as_json=as_json)
+
+
+def _config_of(folder: Path) -> "TrainingConfig":
+    from lrga.training.run_folder import RunFolder
+
+    return RunFolder(folder).config()
+
+
+def _refuse_others(**given: Any) -> None:
+    from lrga.errors import OptionError
+
+    extra = [key for key, value in given.items() if value is not None]
+    if extra:
+        remedy = "leave it out: a run continues as it began (only --epochs, --device and --time-limit may change)"
+        raise OptionError("--resume alone", f"{extra[0].replace('_', '-')} beside it", remedy)
+
+
+def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
+    from lrga.cli.tables import facts_table, stdout
+
+    if as_json:
+        print(json.dumps(plan, indent=2, ensure_ascii=False))
+        return
+    graphs = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
+    network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
+    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
+    rows = {
+        "data": f"{plan['data']['name']}: {graphs} graphs" + ("" if plan["data"]["built"] else " (to be built first)"),
+        "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']} over {task['average']}",
+        "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers",
+        "parameters": f"{plan['parameters']:,}",
+        "schedule": f"Adam, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
+        f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs",
+        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']} graphs in an epoch",
+        "precision": schedule["precision"],
+        "BatchNorm": f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
+        if schedule["recalibrate_norm"]
+        else "running statistics",
+        "seed, device": f"{plan['seed']}, {plan['device']}",
+    }
+    stdout().print(facts_table(rows))
+
+
+def _print_result(result: "TrainingResult", config: "TrainingConfig", *, as_json: bool) -> None:
+    from lrga.bench.beside import published_for
+    from lrga.cli.tables import facts_table, stdout
+    from lrga.tasks import METRICS
+
+    cell = published_for(config)
+    if as_json:
+        paper = None if cell is None else {"mean": cell.mean, "std": cell.std}
+        print(json.dumps(result.to_json() | {"folder": str(result.folder), "published": paper}, indent=2))
+        return
+    rows = {}
+    if result.last is not None and result.best is not None:
+        name = METRICS[result.metric].name
+        rows[f"test {name}"] = f"{result.format_metric(result.last.test_metric)} (last epoch, {result.epochs})"
+        rows["at best validation"] = f"{result.format_metric(result.best.test_metric)} (epoch {result.best.epoch})"
+    if cell is not None:
+        rows["paper"] = f"{cell.mean:g} ± {cell.std:g} (Table {cell.table}, full data, four seeds)"
+    rows["parameters"] = f"{result.parameters:,}"
+    rows["time"] = f"{result.seconds:,.1f} s, {result.epochs} epochs, stopped by {result.stopped_by}"
+    rows["run folder"] = str(result.folder)
+    if not result.finished:
+        rows["continue"] = f"lrga train --resume {result.folder}"
+    stdout().print(facts_table(rows))

@@ -1,0 +1,89 @@
+"""A configuration from the few options that somebody names; the rest as the benchmark, or good sense, has it."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import OptionError
+from lrga.models.zoo import BUDGETS
+from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig
+from lrga.training.graphs import catalogue_name
+from lrga.training.schedules import benchmark_schedule
+
+OWN_BATCH_SIZE = 32  # of data whose size nobody knows beforehand
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
+
+
+def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **options: Any) -> TrainingConfig:
+    """The configuration of a run on the data called ``name``.
+
+    Args:
+        name: A data set of the catalogue, or the user's own data (:class:`~lrga.training.config.DataConfig`).
+        data_options: Options of the data set; those that are ``None`` are left out.
+        **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
+            their defaults, which on a named data set are the benchmark's schedule.
+
+    Example:
+        >>> config = make_config("CLUSTER", model="gatedgcn", budget="500k", seed=95)
+        >>> config.optimizer.batch_size, config.optimizer.patience, config.run.seed
+        (32, 5, 95)
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    if isinstance(given.get("budget"), str):
+        given["budget"] = parse_budget(given["budget"])
+    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
+    config = TrainingConfig(data=DataConfig(name=name, options=chosen)).changed(**given)
+    dataset = catalogue_name(name)
+    if dataset is None:
+        schedule = OptimizerConfig(batch_size=OWN_BATCH_SIZE)
+    else:
+        model: ModelConfig = config.model
+        schedule = benchmark_schedule(dataset, model.model, budget=model.budget, preset=model.preset)
+    return TrainingConfig(data=config.data, model=config.model, optimizer=schedule, run=config.run).changed(**given)
+
+
+def configure(
+    name: str | None, path: str | Path | None = None, *, data_options: Mapping[str, Any] | None = None, **options: Any
+) -> TrainingConfig:
+    """As :func:`make_config`, but begun from a configuration file where ``path`` names one; what is given wins."""
+    if path is None:
+        if name is None:
+            raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
+        return make_config(name, data_options=data_options, **options)
+    config = TrainingConfig.load(path)
+    given = {key: value for key, value in options.items() if value is not None}
+    if isinstance(given.get("budget"), str):
+        given["budget"] = parse_budget(given["budget"])
+    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
+    if name is not None:
+        given["name"] = name
+    return config.changed(**given, options={**config.data.options, **chosen})
+
+
+def parse_budget(text: str) -> str | int:
+    """A number of parameters as people write it: ``"100k"`` and ``"500K"`` are the paper's, ``"250k"`` a number.
+
+    Example:
+        >>> parse_budget("500k"), parse_budget("1.5M"), parse_budget("42000")
+        ('500K', 1500000, 42000)
+    """
+    if text.upper() in BUDGETS:
+        return text.upper()
+    match = _BUDGET.fullmatch(text.strip().replace(",", ""))
+    if match is None:
+        raise OptionError("a number of parameters such as 100k, 500k or 250000", repr(text), "write one of these")
+    return round(float(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()])
+
+
+def parse_fractions(text: str) -> tuple[float, ...]:
+    """Fractions as typed on the command line.
+
+    Example:
+        >>> parse_fractions("0.8,0.1,0.1")
+        (0.8, 0.1, 0.1)
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise OptionError("fractions as train,val,test", repr(text), "write for example 0.8,0.1,0.1") from error

@@ -1,0 +1,51 @@
+"""What a run would be, without running it."""
+
+from typing import Any
+
+from lrga.data.building import plan_dataset
+from lrga.data.catalog import dataset_facts
+from lrga.data.place import SPLITS
+from lrga.models.budget import count_of
+from lrga.models.zoo import INPUTS
+from lrga.tasks.named import task_of, with_choices
+from lrga.training.architecture import resolve
+from lrga.training.config import TrainingConfig
+from lrga.training.determinism import choose_device
+from lrga.training.graphs import catalogue_name, load_training_data
+
+
+def plan_run(config: TrainingConfig) -> dict[str, Any]:
+    """Data, network, exact parameters and schedule of a run as JSON values.
+
+    The user's own data are read; a named data set is not built.
+
+    Example:
+        >>> from lrga.training.options import make_config
+        >>> plan_run(make_config("PATTERN", model="gcn", budget="500k"))["parameters"]
+        396437
+    """
+    dataset = catalogue_name(config.data.name)
+    if dataset is None:
+        found = load_training_data(config.data, config.run)
+        inputs, task = found.inputs, found.task
+        graphs = {split: len(found.splits[split]) for split in SPLITS}
+        ready = True
+    else:
+        inputs = INPUTS[dataset]
+        task = with_choices(task_of(dataset), loss=config.run.loss, metric=config.run.metric)
+        planned = plan_dataset(dataset, config.data.root, **config.data.options)
+        ready = planned.finished() is not None
+        sizes = planned.recipe["options"].get("sizes") or [dataset_facts(dataset).splits[split] for split in SPLITS]
+        graphs = dict(zip(SPLITS, sizes, strict=True))
+    architecture = resolve(config.model, inputs, dataset=dataset)
+    size = config.optimizer.batch_size
+    return {
+        "data": {"name": dataset or config.data.name, "graphs": graphs, "built": ready},
+        "task": task.to_json(),
+        "model": architecture.to_json(),
+        "parameters": count_of(architecture.build),
+        "optimizer": config.to_json()["optimizer"],
+        "batches_per_epoch": -(-graphs["train"] // size),
+        "seed": config.run.seed,
+        "device": str(choose_device(config.run.device)),
+    }
