@@ -108,13 +108,14 @@ class Task:
         """
         if batch.y is None:
             raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
-        targets = batch.y.view(output.size(0), -1) if self.kind == "regression" else batch.y.flatten()
         rows = {"node": batch.num_nodes, "graph": batch.num_graphs, "edge": batch.num_edges}[self.level]
-        if output.shape != (rows, self.out_channels) or targets.size(0) != rows:
+        width = self.out_channels if self.kind == "regression" else 1
+        if output.shape != (rows, self.out_channels) or batch.y.numel() != rows * width:
             got = f"an output of shape {list(output.shape)} and targets of shape {list(batch.y.shape)}"
             raise ShapeError(
                 f"{rows} rows, one for each {self.level}", got, f"train a model of {self.level}s on this set"
             )
+        targets = batch.y.view(rows, width) if self.kind == "regression" else batch.y.view(rows)
         if masked:
             mask = batch.attribute("mask")
             return output[mask], targets[mask]

@@ -1,0 +1,116 @@
+"""Tasks: which rows are scored, by what, and what is refused."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from lrga.data.packed import PackedGraphs
+from lrga.errors import DataError, OptionError, ShapeError
+from lrga.tasks import Task, edge_classification, graph_regression, node_classification
+from lrga.tasks.task import METRICS
+
+PATH = torch.tensor([[0, 1, 1], [1, 0, 2]])
+
+
+def batch_of(level, y, count=2, **more):
+    data = [Data(x=torch.ones(3, 2), edge_index=PATH, y=y, **more) for _ in range(count)]
+    return PackedGraphs.from_data_list(data, y_level=level).batch(slice(None))
+
+
+def test_a_task_reads_the_targets_of_its_level():
+    nodes = batch_of("node", torch.tensor([0, 1, 2]))
+    scores, targets = node_classification(3).select(torch.zeros(6, 3), nodes)
+    assert scores.shape == (6, 3)
+    assert targets.tolist() == [0, 1, 2, 0, 1, 2]
+    edges = batch_of("edge", torch.tensor([1, 0, 1]))
+    _, targets = edge_classification(2).select(torch.zeros(6, 2), edges)
+    assert targets.tolist() == edges.y.tolist()
+
+
+def test_several_targets_of_a_graph_stay_side_by_side():
+    graphs = batch_of("graph", torch.tensor([[1.0, 2.0]]))
+    scores, targets = graph_regression(2).select(torch.zeros(2, 2), graphs)
+    assert targets.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    assert float(graph_regression(2).loss_of(scores, targets)) == 1.5
+    assert float(graph_regression(2).score(scores, targets)) == 1.5
+
+
+def test_only_rows_under_the_mask_are_scored():
+    nodes = batch_of("node", torch.tensor([0, 1, 1]), mask=torch.tensor([True, False, True]))
+    scores, targets = node_classification(2).select(torch.randn(6, 2), nodes, masked=True)
+    assert targets.tolist() == [0, 1, 0, 1]
+    assert scores.shape == (4, 2)
+
+
+def test_a_batch_without_targets_has_loss_0_and_a_gradient():
+    scores = torch.zeros(0, 2, requires_grad=True)
+    loss = node_classification(2).loss_of(scores, torch.zeros(0, dtype=torch.long))
+    loss.backward()
+    assert float(loss.detach()) == 0.0
+
+
+def test_an_output_of_another_level_is_refused():
+    nodes = batch_of("node", torch.tensor([0, 1, 2]))
+    with pytest.raises(ShapeError):
+        node_classification(3).select(torch.zeros(2, 3), nodes)
+    with pytest.raises(ShapeError):
+        node_classification(3).select(torch.zeros(6, 2), nodes)
+    with pytest.raises(ShapeError, match="targets of shape"):
+        graph_regression().select(torch.zeros(2, 1), nodes)
+
+
+def test_graphs_without_targets_are_refused():
+    packed = PackedGraphs.from_data_list([Data(x=torch.ones(3, 2), edge_index=PATH)])
+    with pytest.raises(DataError, match="y"):
+        node_classification(2).select(torch.zeros(3, 2), packed.batch(slice(None)))
+
+
+def test_accuracy_is_reported_in_percent():
+    task = node_classification(2)
+    assert float(task.score(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))) == 50.0
+
+
+def test_better_means_higher_or_lower_after_the_metric():
+    assert node_classification(2).is_better(2.0, than=1.0)
+    assert not node_classification(2).is_better(1.0, than=1.0)
+    assert graph_regression().is_better(1.0, than=2.0)
+    assert graph_regression().is_better(1.0, than=None)
+    assert graph_regression().is_better(1.0, than=float("nan"))
+
+
+def test_a_task_survives_json():
+    task = node_classification(2, classes=("no", "yes"))
+    assert Task.from_json(task.to_json()) == task
+    with pytest.raises(OptionError, match="colour"):
+        Task.from_json(task.to_json() | {"colour": 1})
+    with pytest.raises(OptionError):
+        Task.from_json({"level": "node"})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"level": "atom"},
+        {"kind": "ranking"},
+        {"out_channels": 1},
+        {"loss": "l1"},
+        {"metric": "mae"},
+        {"average": "days"},
+        {"classes": ("a",)},
+        {"metric": "f1_positive", "out_channels": 3},
+    ],
+)
+def test_a_task_that_cannot_be_is_refused(wrong):
+    right = {
+        "level": "node",
+        "kind": "classification",
+        "out_channels": 2,
+        "loss": "cross_entropy",
+        "metric": "accuracy",
+    }
+    with pytest.raises(OptionError):
+        Task(**(right | wrong))
+
+
+def test_every_metric_knows_its_kind():
+    assert {metric.kind for metric in METRICS.values()} == {"classification", "regression"}
