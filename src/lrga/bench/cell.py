@@ -1,0 +1,105 @@
+"""One cell of a table: a training configuration, the seeds it is run with, and the number to compare it with."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lrga.bench.paper import Published
+from lrga.errors import OptionError
+from lrga.kernels.checks import check_count
+from lrga.models.zoo import MODELS
+from lrga.training.config import TrainingConfig
+
+# Options that decide where and how conveniently a run is made, not what it computes.
+PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
+    "data": ("root", "source"),
+    "run": ("device", "checkpoint_minutes", "tensorboard"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A configuration run with several seeds: one row of a printed table.
+
+    Attributes:
+        labels: What tells this row from the others, in the order of the table's first columns.
+        config: The configuration; its seed is replaced by each of ``seeds``.
+        seeds: One run each.
+        published: The paper's number for it, where there is one.
+        paper: The configuration of the paper's protocol, where ``config`` is meant to follow it.
+    """
+
+    labels: Mapping[str, Any]
+    config: TrainingConfig
+    seeds: tuple[int, ...]
+    published: Published | None = None
+    paper: TrainingConfig | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seeds", check_seeds(self.seeds))
+
+    def runs(self) -> list[TrainingConfig]:
+        """The configuration of every run."""
+        return [self.config.changed(seed=seed) for seed in self.seeds]
+
+    def deviations(self) -> dict[str, tuple[Any, Any]]:
+        """Options that differ from the paper's protocol: name → (here, in the protocol)."""
+        if self.paper is None:
+            return {}
+        here, there = essence(self.config), essence(self.paper)
+        pairs = {
+            key: (value, there[section][key])
+            for section, values in here.items()
+            for key, value in values.items()
+            if (section, key) != ("run", "seed")
+        }
+        return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def model_label(config: TrainingConfig) -> str:
+    """The network as the paper writes it.
+
+    Example:
+        >>> from lrga.training import DataConfig, ModelConfig
+        >>> model_label(TrainingConfig(data=DataConfig(name="ZINC"), model=ModelConfig(model="gatedgcn")))
+        'LRGA + GatedGCN'
+    """
+    return ("LRGA + " if config.model.lrga else "") + MODELS[config.model.model]
+
+
+def essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
+    """All options that decide what a run computes, by section."""
+    return {
+        section: {key: value for key, value in values.items() if key not in PLACE_OPTIONS.get(section, ())}
+        for section, values in config.to_json().items()
+    }
+
+
+def run_name(config: TrainingConfig) -> str:
+    """The name of a run: readable, and different for every configuration that computes something else.
+
+    Example:
+        >>> from lrga.training import DataConfig
+        >>> config = TrainingConfig(data=DataConfig(name="ZINC"))
+        >>> run_name(config).rsplit("-", 1)[0]
+        'zinc-lrga-gcn-100k-seed41'
+        >>> run_name(config) == run_name(config.changed(device="cpu")) != run_name(config.changed(lr=0.1))
+        True
+    """
+    model, data = config.model, Path(config.data.name.replace(":", "-")).stem
+    digest = hashlib.sha256(json.dumps(essence(config), sort_keys=True).encode()).hexdigest()[:10]
+    parts = [data, "lrga" if model.lrga else "plain", model.model, str(model.budget), f"seed{config.run.seed}", digest]
+    return "-".join(part.lower() for part in parts)
+
+
+def check_seeds(seeds: Any) -> tuple[int, ...]:
+    """``seeds`` as different integers, at least one."""
+    found = (seeds,) if isinstance(seeds, int) else tuple(seeds)
+    for seed in found:
+        check_count("seed", seed)
+    if not found or len(set(found)) < len(found):
+        raise OptionError("one or more different seeds", repr(list(found)), "pass for example seeds=(41, 95, 12, 35)")
+    return found

@@ -1,0 +1,93 @@
+"""The lines below a table: how its numbers were made, and what keeps them from being comparable."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lrga.bench.cell import Cell
+from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
+from lrga.bench.runner import BUSY, PENDING, Outcome, run_title
+from lrga.data.catalog import CATALOG
+from lrga.training.graphs import catalogue_name
+
+
+def notes_of(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
+    """All notes that apply, the general ones first."""
+    return [
+        _how(cells),
+        *_changes(cells),
+        *_fresh_draws(cells),
+        *_mixed_data(outcomes),
+        *_unfinished(outcomes),
+    ]
+
+
+def _how(cells: Sequence[Cell]) -> str:
+    """Which of the readings that the paper leaves open was run."""
+    presets = _distinct(cell.config.model.preset for cell in cells)
+    readings = _distinct(cell.config.model.reading for cell in cells if cell.config.model.lrga)
+    recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
+    parts = [f"layers of preset {presets}"]
+    if readings:
+        parts.append(f"LRGA in reading {readings}")
+    if recalibrated != "0":
+        parts.append(f"BatchNorm statistics averaged afresh over {recalibrated} batches before each evaluation")
+    return "Last epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+
+
+def _changes(cells: Sequence[Cell]) -> list[str]:
+    """Every option that differs from the paper's protocol."""
+    changed: dict[str, list[str]] = {}
+    for cell in cells:
+        for key, (here, there) in cell.deviations().items():
+            text = f"{key} {_text(here)} (paper {_text(there)})" if key != "options" else f"data {_text(here)}"
+            if text not in changed.setdefault(key, []):
+                changed[key].append(text)
+    listed = [text for texts in changed.values() for text in texts]
+    return [f"Not the paper's protocol: {'; '.join(listed)}."] if listed else []
+
+
+def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
+    names = dict.fromkeys(catalogue_name(cell.config.data.name) for cell in cells)
+    return [f"{name}: {CATALOG[name].note}" for name in names if name is not None and CATALOG[name].note]
+
+
+def _mixed_data(outcomes: Sequence[Outcome]) -> list[str]:
+    """Runs on different graphs under one name, e.g. files of another origin."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for outcome in outcomes:
+        if outcome.record is not None and outcome.record.data.get("sha256"):
+            key = (outcome.config.data.name, str(outcome.config.data.options))
+            seen.setdefault(key, set()).add(outcome.record.data["sha256"])
+    return [f"Runs on {name} were made with {len(sums)} different sets of graphs; see the records."
+            for (name, _), sums in seen.items() if len(sums) > 1]  # fmt: skip
+
+
+def _unfinished(outcomes: Sequence[Outcome]) -> list[str]:
+    """What became of runs that have no number."""
+    lines = []
+    for outcome in outcomes:
+        record, title = outcome.record, run_title(outcome.config)
+        if outcome.status in (FAILED, DIVERGED) and record is not None:
+            lines.append(f"{title} {outcome.status}: {record.reason.splitlines()[0]}")
+        elif outcome.status == TIME_LIMITED and record is not None:
+            number = "" if record.test is None else f" (test {record.test:.4g})"
+            lines.append(f"{title}: paused after {record.epochs} epochs{number}; the same command continues it.")
+        elif outcome.status == BUSY:
+            lines.append(f"{title}: another process trains it.")
+    pending = sum(outcome.status == PENDING for outcome in outcomes)
+    if pending and any(outcome.status != PENDING for outcome in outcomes):
+        done = sum(outcome.status == FINISHED for outcome in outcomes)
+        lines.append(f"{done} of {len(outcomes)} runs are done, {pending} not begun; the same command continues.")
+    return lines
+
+
+def _distinct(values: Any) -> str:
+    return ", ".join(dict.fromkeys(str(value) for value in values))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return "/".join(f"{entry:,}" if isinstance(entry, int) else str(entry) for entry in value)
+    return "by the protocol" if value is None else str(value)

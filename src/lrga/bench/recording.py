@@ -1,0 +1,127 @@
+"""From a run folder to its record."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from lrga.bench.cell import PLACE_OPTIONS, essence
+from lrga.bench.learning_curve import compact
+from lrga.bench.paper import Published
+from lrga.bench.records import RunRecord
+from lrga.data.building import plan_dataset
+from lrga.data.place import SPLITS
+from lrga.models.budget import count_of
+from lrga.tasks.task import Task
+from lrga.training.config import TrainingConfig
+from lrga.training.events import EpochRecord, Listener, RunFacts
+from lrga.training.graphs import catalogue_name
+from lrga.training.run_folder import RunFolder
+
+
+class Witness(Listener):
+    """Remembers what a run says of itself when it begins."""
+
+    def __init__(self) -> None:
+        self.facts: RunFacts | None = None
+
+    def started(self, facts: RunFacts) -> None:
+        self.facts = facts
+
+
+def make_record(
+    config: TrainingConfig,
+    folder: Path,
+    *,
+    status: str,
+    reason: str,
+    published: Published | None = None,
+    facts: RunFacts | None = None,
+    given: bool = False,
+    seconds: float | None = None,
+) -> RunRecord:
+    """The record of a run as its folder has it.
+
+    Args:
+        config: The run's configuration.
+        folder: Its run folder, which need not hold anything where the run failed early.
+        status: How it ended.
+        reason: Why.
+        published: The paper's number beside it.
+        facts: What the run said when it began.
+        given: Whether the graphs were passed in, so that the name of the data says nothing of where they come from.
+        seconds: Spent on it; by default what its epochs took.
+    """
+    home = RunFolder(folder)
+    history = home.history()
+    network, task, checksum = home.model_facts() if home.holds_a_run else (None, None, None)
+    model: dict[str, Any] = {
+        key: getattr(config.model, key) for key in ("model", "budget", "lrga", "preset", "reading")
+    }
+    if network is not None:
+        model |= {"parameters": count_of(network.build), "architecture": network.to_json()}
+    spent = history[-1].elapsed if history else 0.0
+    best = None if task is None else best_epoch(history, task)
+    return RunRecord(
+        run=folder.name,
+        status=status,
+        reason=reason,
+        data=_data_facts(config, given=given) | {"graphs": _graphs(config, facts, given=given), "sha256": checksum},
+        model=model,
+        config=_without_places(config),
+        seed=config.run.seed,
+        metric=None if task is None else task.metric,
+        epochs=len(history),
+        seconds=spent if seconds is None else seconds,
+        last=history[-1].to_json() if history else None,
+        best=None if best is None else best.to_json(),
+        curve=compact(history),
+        environment=home.environments() if (folder / "environment.json").is_file() else [],
+        published=None
+        if published is None
+        else {"mean": published.mean, "std": published.std, "table": published.table},
+        time=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    )
+
+
+def best_epoch(history: tuple[EpochRecord, ...], task: Task) -> EpochRecord | None:
+    """The first epoch with the best metric in validation."""
+    best: EpochRecord | None = None
+    for record in history:
+        if task.is_better(record.val_metric, None if best is None else best.val_metric):
+            best = record
+    return best
+
+
+def _without_places(config: TrainingConfig) -> dict[str, Any]:
+    """All options; folders of this machine say nothing to others, so they take their defaults."""
+    values = essence(config)
+    values["run"] |= {key: getattr(config.run, key) for key in PLACE_OPTIONS["run"]}
+    return values
+
+
+def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
+    """Name and options, and for a named set by which recipe it was made, with the checksum of every file."""
+    data, dataset = config.data, None if given else catalogue_name(config.data.name)
+    facts: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
+    if dataset is None:
+        return facts | {"origin": "graphs passed in" if given else "the user's own"}
+    plan = plan_dataset(dataset, data.root, **data.options)
+    facts |= {"origin": plan.facts.origin, "recipe": plan.recipe, "note": plan.facts.note}
+    manifest = plan.finished()
+    if manifest is not None:
+        source = manifest.notes.get("source")
+        facts |= {
+            "built_by": manifest.lrga,
+            "built_from": None if source is None else Path(source).name,
+            "files": {name: file.sha256 for name, file in manifest.files.items()},
+        }
+    return facts
+
+
+def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
+    if facts is not None:
+        return facts.graphs
+    if given or (dataset := catalogue_name(config.data.name)) is None:
+        return None
+    manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
+    return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}

@@ -1,0 +1,200 @@
+"""One small JSON file for each finished run: how it was made and what it gave.
+
+A campaign's folder holds them in ``records``. ``RUN.json`` is the record of a run that reached its end; it is written
+once and never replaced. Attempts that ended otherwise stand beside it as ``RUN.attempt-1.json`` and so on.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import DataError
+from lrga.tasks.task import METRICS
+from lrga.training.config import TrainingConfig
+from lrga.training.events import EpochRecord
+from lrga.training.files import to_json_bytes, write_file, writing
+
+FORMAT = 1
+FINISHED, TIME_LIMITED, FAILED, DIVERGED = "finished", "time-limited", "failed", "diverged"
+STATUSES = (FINISHED, TIME_LIMITED, FAILED, DIVERGED)
+FOLDER = "records"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run, told so that somebody else could repeat it.
+
+    Attributes:
+        run: Its name (:func:`lrga.bench.cell.run_name`), that of its run folder too.
+        status: ``"finished"``, ``"time-limited"`` (can be continued), ``"failed"`` or ``"diverged"`` (the loss was no
+            longer finite).
+        reason: What ended it: the stopping rule, the time limit or the error.
+        data: Name, options, how it was made, number of graphs, checksum of the graphs.
+        model: The network to the last number: name, preset, reading, widths, exact number of parameters.
+        config: All options, but for folders of the machine.
+        seed: Of weights and order.
+        metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
+        epochs: Epochs trained.
+        seconds: Spent on them, evaluation included.
+        last: All numbers of the last epoch; its ``test_metric`` is what the paper reports.
+        best: All numbers of the epoch that was best in validation.
+        curve: The course of training, at most :data:`~lrga.bench.learning_curve.POINTS` epochs of it.
+        environment: Hardware, versions and commit of every start.
+        published: The paper's mean and standard deviation for the cell, where there is one.
+        time: When it ended.
+    """
+
+    run: str
+    status: str
+    reason: str
+    data: dict[str, Any]
+    model: dict[str, Any]
+    config: dict[str, Any]
+    seed: int
+    metric: str | None
+    epochs: int
+    seconds: float
+    last: dict[str, Any] | None
+    best: dict[str, Any] | None
+    curve: dict[str, list[float]]
+    environment: list[dict[str, Any]]
+    published: dict[str, Any] | None
+    time: str
+
+    @property
+    def test(self) -> float | None:
+        """The reported number: the last epoch's model on ``test``."""
+        return None if self.last is None else float(self.last["test_metric"])
+
+    @property
+    def parameters(self) -> int | None:
+        """Exact number of parameters, ``None`` where the run failed before it had a network."""
+        return self.model.get("parameters")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, values: Any, *, where: str = "a record") -> "RunRecord":
+        """What :meth:`to_json` wrote; anything missing, unknown or impossible is refused by name."""
+        remedy = "restore the file, or delete it: the run is then made again"
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, Mapping):
+            raise DataError(f"a JSON object in {where}", type(values).__name__, remedy)
+        if values.get("format") != FORMAT:
+            got = f"format {values.get('format')!r}"
+            raise DataError(f"{where} in format {FORMAT}", got, "read it with the version of lrga that wrote it")
+        given = {key: value for key, value in values.items() if key != "format"}
+        if odd := sorted(set(given) ^ known):
+            raise DataError(f"the fields of a record in {where}", f"unknown or missing: {', '.join(odd)}", remedy)
+        if problem := _problem(given):
+            raise DataError(f"a sound record in {where}", problem, remedy)
+        return cls(**given)
+
+
+def _problem(values: Mapping[str, Any]) -> str | None:
+    """What cannot be true of a record."""
+    types: dict[str, type | tuple[type, ...]] = {
+        "run": str, "reason": str, "time": str, "data": dict, "model": dict, "config": dict, "curve": dict,
+        "environment": list, "seed": int, "epochs": int, "seconds": (int, float), "last": (dict, type(None)),
+        "best": (dict, type(None)), "published": (dict, type(None)), "metric": (str, type(None)),
+    }  # fmt: skip
+    for key, kind in types.items():
+        if not isinstance(values[key], kind) or isinstance(values[key], bool):
+            return f"{key} = {values[key]!r}"[:200]
+    if values["status"] not in STATUSES:
+        return f"status {values['status']!r}, none of {', '.join(STATUSES)}"
+    if values["metric"] is not None and values["metric"] not in METRICS:
+        return f"metric {values['metric']!r}, none of {', '.join(METRICS)}"
+    if values["epochs"] < 0 or not values["seconds"] >= 0:
+        return f"{values['epochs']} epochs in {values['seconds']} seconds"
+    numbers = {f.name for f in fields(EpochRecord)}
+    for key in ("last", "best"):
+        epoch = values[key]
+        if epoch is None:
+            continue
+        if set(epoch) != numbers:
+            return f"{key} with {', '.join(sorted(epoch))}"
+        for name, value in epoch.items():
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                return f"{name} of {key} = {value!r}"
+    if values["status"] == FINISHED and (values["last"] is None or values["metric"] is None):
+        return "a finished run without numbers"
+    try:
+        TrainingConfig.from_json(values["config"])
+    except ValueError as error:
+        return f"a configuration that is none: {error}"
+    return None
+
+
+def write_record(record: RunRecord, folder: str | Path) -> Path:
+    """Writes a record into ``folder/records``, atomically, and never over another one.
+
+    A finished run that has a record already keeps it; an attempt gets the next number.
+    """
+    place = Path(folder) / FOLDER
+    content = to_json_bytes(record.to_json())
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+        temporary = place / f".{record.run}.{os.getpid()}.tmp"
+        try:
+            write_file(temporary, content)
+            return _link(temporary, place, record)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _link(temporary: Path, place: Path, record: RunRecord) -> Path:
+    """Gives the written file its name; linking, unlike renaming, fails where the name is taken."""
+    number = 1
+    while True:
+        ending = "" if record.status == FINISHED else f".attempt-{number}"
+        target = place / f"{record.run}{ending}.json"
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            if record.status == FINISHED:
+                return target
+            number += 1
+        else:
+            return target
+
+
+def read_record(path: str | Path) -> RunRecord:
+    """Reads and checks one record."""
+    path = Path(path)
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError(f"a record at {path}", "no such file", "name a file of a campaign's records") from error
+    except (OSError, ValueError) as error:
+        remedy = "restore the file, or delete it: the run is then made again"
+        raise DataError(f"JSON in {path}", str(error), remedy) from error
+    return RunRecord.from_json(values, where=str(path))
+
+
+def find_record(folder: str | Path, run: str) -> RunRecord | None:
+    """The record of a run: of its end, else of its latest attempt, ``None`` without any."""
+    place = Path(folder) / FOLDER
+    if (place / f"{run}.json").is_file():
+        return read_record(place / f"{run}.json")
+    attempts = {
+        int(match[1]): path
+        for path in place.glob(f"{run}.attempt-*.json")
+        if (match := re.search(r"\.attempt-(\d+)\.json$", path.name))
+    }
+    return read_record(attempts[max(attempts)]) if attempts else None
+
+
+def read_records(folder: str | Path) -> list[RunRecord]:
+    """One record for each run of a campaign's folder, by name."""
+    place = Path(folder) / FOLDER
+    names = {re.sub(r"(\.attempt-\d+)?\.json$", "", path.name) for path in place.glob("*.json")}
+    found = (find_record(folder, name) for name in sorted(names))
+    return [record for record in found if record is not None]

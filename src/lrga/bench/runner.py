@@ -1,0 +1,187 @@
+"""A campaign: many runs, one after the other, each trained once, whatever interrupts it.
+
+Everything lies in one folder: ``RUN/`` is the run folder of each run, ``records/RUN.json`` its record. Called again, a
+campaign skips runs that have a record, continues those that were interrupted, and makes those that are missing.
+"""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lrga.bench.cell import Cell, model_label, run_name
+from lrga.bench.recording import Witness, make_record
+from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
+from lrga.data.packed import PackedGraphs
+from lrga.errors import CheckpointError, NonFiniteError, OptionError
+from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.events import Listener
+from lrga.training.graphs import Given, catalogue_name, load_training_data
+from lrga.training.run import train
+from lrga.training.run_folder import RunFolder
+from lrga.training.signals import Interrupted
+
+PENDING, BUSY = "pending", "busy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A run of a campaign as it stands.
+
+    Attributes:
+        name: Of the run.
+        config: Of the run.
+        status: As in its record; ``"pending"`` where it has none; ``"busy"`` where another process trains it.
+        record: Its record, where there is one.
+        fresh: Whether this campaign made or continued it, rather than found it done.
+    """
+
+    name: str
+    config: TrainingConfig
+    status: str
+    record: RunRecord | None = None
+    fresh: bool = False
+
+
+class Campaign:
+    """Runs cells one after the other.
+
+    Args:
+        cells: What to run.
+        folder: Where run folders and records live.
+        data: The graphs themselves, in place of those that the configurations name.
+        time_limit: Minutes for all runs together.
+        retry: Whether runs that diverged are made again; those that failed always are.
+        listeners: Makes the listeners of a run, given its title.
+        say: Is told in a line what happens to every run.
+
+    Example:
+        >>> import tempfile
+        >>> from lrga.bench.protocols import table1
+        >>> options = {"max_epochs": 1, "hidden": 8, "layers": 1, "batch_size": 4, "device": "cpu"}
+        >>> root = tempfile.mkdtemp()
+        >>> cell = table1("CLUSTER", seeds=[41], root=root, data_options={"sizes": (8, 4, 4)}, **options)
+        >>> [outcome.status for outcome in Campaign([cell], root + "/runs").run()]
+        ['finished']
+        >>> [outcome.fresh for outcome in Campaign([cell], root + "/runs").run()]
+        [False]
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        folder: str | Path = "runs",
+        *,
+        data: Given = None,
+        time_limit: float | None = None,
+        retry: bool = False,
+        listeners: Callable[[str], Sequence[Listener]] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        if time_limit is not None and not time_limit > 0:
+            raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
+        self.cells, self.folder, self.data = list(cells), Path(folder), data
+        self.time_limit, self.retry, self.listeners, self._say = time_limit, retry, listeners, say
+        self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
+        self._made: dict[str, Outcome] = {}
+        self._loaded: tuple[DataConfig, dict[str, PackedGraphs]] | None = None
+
+    def outcomes(self) -> list[Outcome]:
+        """Every run as it stands, in the order of the cells and their seeds; nothing is trained."""
+        return [self._made.get(run_name(config)) or self._found(config) for _, config in self._runs]
+
+    def run(self) -> list[Outcome]:
+        """Makes what is missing. On Ctrl-C the run that trains writes a checkpoint, and ``Interrupted`` is raised."""
+        begin = time.monotonic()
+        for number, (cell, config) in enumerate(self._runs, start=1):
+            title = f"[{number}/{len(self._runs)}] {run_title(config)}"
+            found = self._found(config)
+            if found.name in self._made:  # two cells may share a run
+                continue
+            if found.status == FINISHED or (found.status == DIVERGED and not self.retry):
+                self.say(f"{title}: {found.status} before, skipped")
+                continue
+            left = None if self.time_limit is None else self.time_limit - (time.monotonic() - begin) / 60
+            if left is not None and left <= 0:
+                self.say("The time limit is reached; the same command continues.")
+                break
+            if self._in_use(found.name):
+                self._made[found.name] = Outcome(name=found.name, config=config, status=BUSY, record=found.record)
+                self.say(f"{title}: another process trains it, skipped")
+                continue
+            self._made[found.name] = self._train(cell, config, title, left)
+        return self.outcomes()
+
+    def say(self, line: str) -> None:
+        """Tells whoever listens."""
+        if self._say is not None:
+            self._say(line)
+
+    def _found(self, config: TrainingConfig) -> Outcome:
+        name = run_name(config)
+        record = find_record(self.folder, name)
+        return Outcome(name=name, config=config, status=PENDING if record is None else record.status, record=record)
+
+    def _train(self, cell: Cell, config: TrainingConfig, title: str, minutes: float | None) -> Outcome:
+        name = run_name(config)
+        folder, witness, begin = self.folder / name, Witness(), time.monotonic()
+        seconds = None
+        self.say(f"{title}: {'continues' if RunFolder(folder).holds_a_run else 'trains'} in {folder}")
+        try:
+            listeners = [witness, *(self.listeners(title) if self.listeners is not None else ())]
+            result = train(config, folder, data=self._graphs(config), listeners=listeners, time_limit=minutes)
+            status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
+        except Interrupted:
+            self.say(f"{title}: stopped after a checkpoint; the same command continues")
+            raise
+        except NonFiniteError as error:
+            status, reason = DIVERGED, str(error)
+        except Exception as error:  # whatever it is: one run that fails must not cost the others
+            status, reason = FAILED, f"{type(error).__name__}: {error}"
+            if not isinstance(error, ValueError | RuntimeError | OSError | ImportError):
+                reason += "\n" + traceback.format_exc()
+        record = make_record(
+            config, folder, status=status, reason=reason, published=cell.published, facts=witness.facts,
+            given=self.data is not None, seconds=seconds,
+        )  # fmt: skip
+        write_record(record, self.folder)
+        self.say(f"{title}: {_ending(record, time.monotonic() - begin)}")
+        return Outcome(name=name, config=config, status=status, record=record, fresh=True)
+
+    def _graphs(self, config: TrainingConfig) -> Given:
+        """The graphs of a named set, read once for runs that follow each other; others are read by each run."""
+        if self.data is not None or catalogue_name(config.data.name) is None:
+            return self.data
+        if self._loaded is None or self._loaded[0] != config.data:
+            self._loaded = None  # lets go of the last set before the next is read
+            self._loaded = config.data, load_training_data(config.data).splits
+        return self._loaded[1]
+
+    def _in_use(self, name: str) -> bool:
+        home = RunFolder(self.folder / name)
+        if not home.holds_a_run:
+            return False
+        try:
+            with home.lock():
+                return False
+        except CheckpointError:
+            return True
+
+
+def run_title(config: TrainingConfig) -> str:
+    """A run in a few words."""
+    return f"{model_label(config)} ({config.model.budget}) on {config.data.name}, seed {config.run.seed}"
+
+
+def say_on_stderr(line: str) -> None:
+    """Prints a line where it does not disturb what is printed as a result."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _ending(record: RunRecord, seconds: float) -> str:
+    if record.status in (FAILED, DIVERGED):
+        return f"{record.status}: {record.reason}"
+    number = "" if record.test is None else f", test {record.metric} {record.test:.4g}"
+    return f"{record.status} ({record.reason}) after {record.epochs} epochs{number}, {seconds:.0f} s"
