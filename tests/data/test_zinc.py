@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import zinc
+from lrga.data import load, zinc
 from lrga.data.catalog import dataset_facts
 from lrga.data.place import BuildPlace
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
@@ -217,3 +217,18 @@ def test_smiles_and_graphs_of_the_real_files_belong_together():
     with gzip.open(SHARED / "zinc/smiles_val.txt.gz", "rt") as file:
         count = len(file.read().split())
     assert count == len(zinc.read_prepared(SHARED / "zinc/zinc12k.npz", "val"))
+
+
+def test_it_is_loaded_by_its_name_and_kept(tmp_path):
+    if not (SHARED / "zinc").is_dir():
+        pytest.skip("ZINC is not beside this checkout")
+    built = load("zinc", tmp_path, source=SHARED / "zinc", sizes=(40, 10, 10))
+    again = load("ZINC", tmp_path, download=False, sizes=(40, 10, 10))
+    for split in SPLITS:
+        assert torch.equal(built[split].x, again[split].x)
+        assert torch.equal(built[split].y, again[split].y)
+    assert again["train"].batch([3]).y.shape == (1,)
+    damaged = next(tmp_path.rglob("train.safetensors"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(ChecksumError, match=r"train\.safetensors"):
+        load("ZINC", tmp_path, download=False, sizes=(40, 10, 10))
