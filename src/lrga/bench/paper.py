@@ -96,7 +96,6 @@ _NOTES: dict[tuple[int, str, str, bool], str] = {
     (1, "CLUSTER", "GCN", True): "the 500K row is printed as a round 400K",
     (2, "ogbl-ppa", "Node2Vec", False): "misprint for 73.8M: the table of vectors alone has 576,289 x 128",
     (2, "ogbl-ppa", "DeepWalk", False): "counts its trainer's work buffers too",
-    (2, "ogbl-collab", "DeepWalk", False): "counts its trainer's work buffers too",
     (2, "ogbl-ddi", "DeepWalk", False): "misprint for 1.5M, which counts its trainer's work buffers too",
 }
 

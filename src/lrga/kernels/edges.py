@@ -29,7 +29,7 @@ class EdgeLayout:
         target: Where each edge ends, ``[E]`` int64, non-decreasing.
         num_nodes: N.
         in_ptr: The edges that end in node i are ``in_ptr[i] … in_ptr[i + 1] - 1``; ``[N + 1]``.
-        out_order: Stable permutation that sorts these edges by source, ``[E]``.
+        out_order: Permutation that sorts these edges by source, ``[E]``; stable but in a transposed layout.
         out_ptr: The edges that begin in node i are ``out_order[out_ptr[i] : out_ptr[i + 1]]``; ``[N + 1]``.
 
     Example:

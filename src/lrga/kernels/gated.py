@@ -124,5 +124,6 @@ def gated_edges_reference(
 
 def _plainly(*tensors: Tensor, norm: Normalization, **options: Any) -> tuple[Tensor, Tensor]:
     """The plain form as a function of eight tensors, which leaves the running statistics alone."""
-    still = replace(norm, weight=tensors[6], bias=tensors[7], momentum=0.0)
+    mean, variance = norm.running_mean.clone(), norm.running_var.clone()
+    still = replace(norm, weight=tensors[6], bias=tensors[7], running_mean=mean, running_var=variance)
     return gated_edges_reference(*tensors[:6], norm=still, **options)

@@ -111,7 +111,8 @@ class Node2Vec(MatrixFactorization):
 class DeepWalk(Node2Vec):
     """:class:`Node2Vec` with a second table for the nodes met on a walk, c ≠ v, and uniform walks.
 
-    The published counts (150M, 61M, and 11M for what its authors give as 1.5M) include their trainer's work buffers.
+    The published counts (150M on ppa, 61M on collab, and 11M for what its authors give as 1.5M on ddi) include their
+    trainer's work buffers.
     """
 
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:

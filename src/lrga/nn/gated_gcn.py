@@ -107,7 +107,9 @@ class GatedGCNLayer(BenchmarkLayer):
         assert norm.running_mean is not None
         assert norm.running_var is not None
         assert norm.num_batches_tracked is not None
-        training, momentum = norm.training and rows > 1, norm.momentum
+        training, momentum = norm.training, norm.momentum
+        if rows < 2:  # one row has no variance
+            training = False
         if training:
             norm.num_batches_tracked.add_(1)
         if momentum is None:  # the plain average of all batches

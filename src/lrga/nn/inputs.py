@@ -44,9 +44,10 @@ def as_segments(batch: Tensor | Segments | None, num_nodes: int, num_graphs: int
 
 def graph_norm(h: Tensor, segments: Segments) -> Tensor:
     r"""Node features times :math:`1 / \sqrt{n}`, n the nodes of their graph (the benchmark of 2020)."""
-    if segments.counts is None:
+    if segments.counts is None or segments.batch is None:
         return h * torch.sym_max(segments.num_nodes, 1) ** -0.5
-    return h * segments.to_nodes(segments.counts.clamp(min=1).to(h.dtype).rsqrt().unsqueeze(-1))
+    factors = segments.counts.clamp(min=1).to(h.dtype).rsqrt()
+    return h * factors.index_select(0, segments.batch).unsqueeze(-1)
 
 
 def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Tensor:

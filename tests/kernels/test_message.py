@@ -1,0 +1,121 @@
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from lrga.errors import ShapeError
+from lrga.kernels import message
+from lrga.kernels.edges import EdgeLayout
+
+N, E, D = 8, 30, 3
+
+
+@pytest.fixture
+def edge_index():
+    """Repeated edges and self-loops among them; the last two nodes have no edge."""
+    return torch.randint(0, N - 2, (2, E))
+
+
+def in_neighbours(edge_index, node):
+    return [j for j, i in zip(*edge_index.tolist(), strict=True) if i == node]
+
+
+def by_loops(x, edge_index, combine):
+    rows = [[x[j] for j in in_neighbours(edge_index, i)] for i in range(N)]
+    return torch.stack([combine(torch.stack(row)) if row else torch.zeros_like(x[0]) for row in rows])
+
+
+OPERATIONS = {
+    "sum": (message.sum_sources, lambda rows: rows.sum(0)),
+    "mean": (message.mean_sources, lambda rows: rows.mean(0)),
+    "max": (message.max_sources, lambda rows: rows.max(0).values),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("layout", [False, True])
+def test_neighbours_are_combined_as_loops_over_nodes_do(edge_index, name, layout):
+    operation, combine = OPERATIONS[name]
+    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
+    x = torch.randn(N, D, dtype=torch.float64)
+    torch.testing.assert_close(operation(x, edges), by_loops(x, edge_index, combine), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("layout", [False, True])
+def test_gradients_of_combined_neighbours_are_right(edge_index, name, layout):
+    operation, _ = OPERATIONS[name]
+    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
+    x = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x: operation(x, edges), (x,))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_layout_and_plain_edges_give_equal_gradients_even_among_ties(edge_index, name):
+    operation, _ = OPERATIONS[name]
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    x = torch.randint(-1, 2, (N, D)).double().requires_grad_()
+    weights = torch.randn(N, D, dtype=torch.float64)
+    plain, sorted_ = (torch.autograd.grad((operation(x, e) * weights).sum(), x)[0] for e in (edge_index, layout))
+    torch.testing.assert_close(plain, sorted_, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("layout", [False, True])
+def test_weighted_sum_over_heads_equals_loops_and_has_right_gradients(edge_index, layout):
+    heads = 2
+    edges, order = EdgeLayout.from_edge_index(edge_index, N) if layout else (edge_index, torch.arange(E))
+    x = torch.randn(N, heads, D, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(E, heads, dtype=torch.float64, requires_grad=True)
+    expected = torch.zeros(N, heads, D, dtype=torch.float64)
+    for e, (source, target) in enumerate(edge_index.t().tolist()):
+        for h in range(heads):
+            expected[target, h] += weight[e, h].detach() * x[source, h].detach()
+    torch.testing.assert_close(message.sum_sources(x, edges, weight[order]), expected, rtol=1e-13, atol=1e-13)
+    assert gradcheck(lambda x, w: message.sum_sources(x, edges, w), (x, weight))
+
+
+@pytest.mark.parametrize("layout", [False, True])
+def test_softmax_of_the_edges_into_a_node_sums_to_one_and_equals_its_definition(edge_index, layout):
+    edges, order = EdgeLayout.from_edge_index(edge_index, N) if layout else (edge_index, torch.arange(E))
+    scores = torch.randn(E, 2, dtype=torch.float64) * 400  # exp of the scores themselves overflows
+    result = torch.empty_like(scores)
+    result[order] = message.softmax_edges(scores[order], edges, N)
+    for e, target in enumerate(edge_index[1].tolist()):
+        rivals = [f for f in range(E) if edge_index[1, f] == target]
+        for h in range(2):
+            total = sum(math.exp(float(scores[f, h] - scores[rivals, h].max())) for f in rivals)
+            expected = math.exp(float(scores[e, h] - scores[rivals, h].max())) / total
+            assert float(result[e, h]) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("layout", [False, True])
+def test_gradients_of_sums_and_softmax_over_edges_are_right(edge_index, layout):
+    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
+    values = torch.randn(E, 2, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda v: message.sum_edges(v, edges, N), (values,))
+    assert gradcheck(lambda v: message.softmax_edges(v, edges, N), (values,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("layout", [False, True])
+def test_half_precision_is_summed_in_single_precision(dtype, layout):
+    count = 4096  # adding ones in float16 sticks at 2048, in bfloat16 at 256
+    edge_index = torch.stack([torch.arange(1, count + 1), torch.zeros(count, dtype=torch.int64)])
+    edges = EdgeLayout.from_edge_index(edge_index, count + 1)[0] if layout else edge_index
+    out = message.sum_sources(torch.ones(count + 1, 2, dtype=dtype), edges)
+    assert out.dtype == dtype
+    assert out[0].tolist() == [count, count]
+
+
+def test_degrees_count_edges_in_and_out(edge_index):
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    for edges in (edge_index, layout):
+        into, out_of = message.degrees(edges, N)
+        assert into.tolist() == [edge_index[1].tolist().count(i) for i in range(N)]
+        assert out_of.tolist() == [edge_index[0].tolist().count(i) for i in range(N)]
+
+
+def test_weights_for_other_edges_are_refused(edge_index):
+    with pytest.raises(ShapeError, match=r"\[30\].*\[29\]"):
+        message.sum_sources(torch.randn(N, D), edge_index, torch.randn(29))

@@ -1,0 +1,76 @@
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+
+from lrga.errors import OptionError, ShapeError
+from lrga.models.budget import count_of
+from lrga.models.embeddings import DeepWalk, MatrixFactorization, Node2Vec, build_embedding
+
+NODES = {"ogbl-ppa": (576_289, 58), "ogbl-collab": (235_868, 128), "ogbl-ddi": (4_267, 0)}
+
+
+def test_node2vec_on_ddi_has_exactly_the_published_count():
+    assert count_of(lambda: build_embedding("ogbl-ddi", "node2vec")) == 645_249
+
+
+@pytest.mark.parametrize("dataset", NODES)
+def test_counts_are_tables_and_predictor(dataset):
+    nodes, features = NODES[dataset]
+    predictor = lambda width: width * 256 + 256 + 256 * 257 + 257  # noqa: E731
+    assert count_of(lambda: build_embedding(dataset, "node2vec")) == nodes * 128 + predictor(128 + features)
+    assert count_of(lambda: build_embedding(dataset, "deepwalk")) == 2 * nodes * 128 + predictor(128 + features)
+    assert count_of(lambda: build_embedding(dataset, "mf")) == nodes * 256 + predictor(256)
+
+
+@pytest.mark.parametrize("kind", [Node2Vec, DeepWalk])
+def test_walk_loss_is_the_skip_gram_loss_with_negatives(kind):
+    model = kind(6, 4)
+    walks, negatives = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.tensor([[0, 5, 5], [3, 0, 1]])
+    table = model.embedding.weight
+    context = model.context.weight if kind is DeepWalk else table
+    near = [logsigmoid(table[w[0]] @ context[j]) for w in walks.tolist() for j in w[1:]]
+    far = [logsigmoid(-table[w[0]] @ context[j]) for w in negatives.tolist() for j in w[1:]]
+    torch.testing.assert_close(model.walk_loss(walks, negatives), -torch.stack(near).mean() - torch.stack(far).mean())
+
+
+def test_walks_train_the_vectors_and_pairs_only_the_predictor():
+    model = Node2Vec(6, 4, hidden_channels=8)
+    model(torch.tensor([[0, 1], [2, 3]])).sum().backward()
+    assert model.embedding.weight.grad is None
+    assert model.predictor.lins[0].weight.grad is not None
+    model.walk_loss(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 4, 5]])).backward()
+    assert model.embedding.weight.grad.abs().sum() > 0
+
+
+def test_factorisation_trains_both_at_once():
+    model = MatrixFactorization(6, 4, hidden_channels=8)
+    model(torch.tensor([[0, 1], [2, 3]])).sum().backward()
+    assert model.embedding.weight.grad.abs().sum() > 0
+    assert model.predictor.lins[0].weight.grad is not None
+
+
+def test_node_features_are_joined_to_the_vectors():
+    model = Node2Vec(6, 4, hidden_channels=8, num_features=3).eval()
+    x, pairs = torch.randn(6, 3), torch.tensor([[0, 1], [2, 3]])
+    joined = torch.cat([x, model.embedding.weight], dim=1)
+    torch.testing.assert_close(model(pairs, x), model.predictor(joined[pairs[0]], joined[pairs[1]]))
+    with pytest.raises(ShapeError, match=r"\[6, 3\]"):
+        model(pairs)
+
+
+@pytest.mark.parametrize("kind", [Node2Vec, DeepWalk, MatrixFactorization])
+def test_reset_draws_anew(kind):
+    model = kind(6, 4)
+    before = [p.clone() for p in model.parameters() if p.dim() > 1]
+    model.reset_parameters()
+    after = [p for p in model.parameters() if p.dim() > 1]
+    assert all(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_wrong_input_is_refused():
+    with pytest.raises(ShapeError, match="transpose"):
+        MatrixFactorization(6, 4)(torch.zeros(5, 2, dtype=torch.int64))
+    with pytest.raises(ShapeError, match="walk"):
+        Node2Vec(6, 4).walk_loss(torch.tensor([[0]]), torch.tensor([[0]]))
+    with pytest.raises(OptionError, match="node2vec, deepwalk, mf"):
+        build_embedding("ogbl-ddi", "line")

@@ -1,0 +1,106 @@
+import pytest
+import torch
+
+from lrga.errors import ShapeError
+from lrga.kernels.edges import EdgeLayout
+from lrga.nn.gated_gcn import GatedGCNLayer
+
+N, D = 7, 4
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 0, 4, 5, 5], [1, 0, 0, 1, 0, 2, 5, 4, 4]])
+BATCH = torch.tensor([0, 0, 0, 0, 1, 1, 1])
+
+
+def normalised(h, norm, training):
+    mean, var = (h.mean(0), h.var(0, correction=0)) if training else (norm.running_mean, norm.running_var)
+    return (h - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+def by_loops(layer, x, edge_attr):
+    """The layer of the benchmark, edge by edge and node by node."""
+    of = lambda lin, v: lin.weight @ v + lin.bias  # noqa: E731
+    edges = EDGES.t().tolist()
+    e = torch.stack(
+        [
+            of(layer.lin_c, edge_attr[k]) + of(layer.lin_d, x[j]) + of(layer.lin_e, x[i])
+            for k, (j, i) in enumerate(edges)
+        ]
+    )
+    rows = []
+    for node in range(N):
+        above, below = torch.zeros(2, D, dtype=x.dtype)
+        for k, (j, i) in enumerate(edges):
+            if i == node:
+                sigma = 1 / (1 + (-e[k]).exp())
+                above = above + sigma * of(layer.lin_b, x[j])
+                below = below + sigma
+        rows.append(of(layer.lin_a, x[node]) + above / (below + 1e-6))
+    h = torch.stack(rows)
+    if layer.preset == "2020":
+        h = h / torch.tensor([4.0] * 4 + [3.0] * 3, dtype=x.dtype).sqrt()[:, None]
+        e = e / torch.tensor([6.0] * 6 + [3.0] * 3, dtype=x.dtype).sqrt()[:, None]
+    h = normalised(h, layer.norm, layer.training)
+    e = normalised(e, layer.edge_norm, layer.training)
+    return x + h.clamp(min=0), edge_attr + e.clamp(min=0)
+
+
+@pytest.mark.parametrize("preset", ["2022", "2020"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("form", ["plain", "layout"])
+def test_layer_equals_the_benchmark_edge_by_edge(preset, training, form):
+    layer = GatedGCNLayer(D, D, preset=preset).double().train(training)
+    for norm in (layer.norm, layer.edge_norm):
+        torch.nn.init.normal_(norm.weight)
+        norm.running_mean.normal_()
+    x, edge_attr = torch.randn(N, D, dtype=torch.float64), torch.randn(9, D, dtype=torch.float64)
+    with torch.no_grad():
+        expected_h, expected_e = by_loops(layer, x, edge_attr)
+        if form == "plain":
+            h, e = layer(x, EDGES, edge_attr, BATCH)
+        else:
+            layout, order = EdgeLayout.from_edge_index(EDGES, N)
+            h, in_order = layer(x, layout, edge_attr[order], BATCH)
+            e = torch.empty_like(in_order).index_copy(0, order, in_order)
+    torch.testing.assert_close(h, expected_h, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(e, expected_e, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_running_statistics_are_those_of_torchs_batch_norm(momentum):
+    layer = GatedGCNLayer(D, D)
+    layer.edge_norm.momentum = momentum
+    peer = torch.nn.BatchNorm1d(D, momentum=momentum)
+    layout, _ = EdgeLayout.from_edge_index(EDGES, N)
+    for _ in range(3):
+        x, edge_attr = torch.randn(N, D), torch.randn(9, D)
+        with torch.no_grad():
+            peer(layer.lin_c(edge_attr) + layer.lin_d(x)[layout.source] + layer.lin_e(x)[layout.target])
+            layer(x, layout, edge_attr)
+    torch.testing.assert_close(layer.edge_norm.running_mean, peer.running_mean)
+    torch.testing.assert_close(layer.edge_norm.running_var, peer.running_var)
+    assert layer.edge_norm.num_batches_tracked == 3
+
+
+def test_another_normalisation_may_stand_in_for_that_of_the_edges():
+    layer = GatedGCNLayer(D, D).eval()
+    layer.edge_norm = torch.nn.Identity()
+    x, edge_attr = torch.randn(N, D), torch.randn(9, D)
+    layout, _ = EdgeLayout.from_edge_index(EDGES, N)
+    _, e = layer(x, layout, edge_attr)
+    gate = layer.lin_c(edge_attr) + layer.lin_d(x)[layout.source] + layer.lin_e(x)[layout.target]
+    torch.testing.assert_close(e, edge_attr + gate.relu())
+
+
+@pytest.mark.parametrize("edges", [0, 1])
+def test_training_on_a_graph_of_one_edge_or_none_is_finite(edges):
+    layer = GatedGCNLayer(D, D).train()
+    x = torch.randn(N, D, requires_grad=True)
+    h, e = layer(x, EDGES[:, :edges], torch.randn(edges, D))
+    (h.sum() + e.sum()).backward()
+    assert h.isfinite().all()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("edge_attr", [None, torch.randn(8, D), torch.randn(9, D + 1)])
+def test_edge_features_that_do_not_fit_are_refused(edge_attr):
+    with pytest.raises(ShapeError, match=r"\[9, 4\]"):
+        GatedGCNLayer(D, D)(torch.randn(N, D), EDGES, edge_attr)
