@@ -39,8 +39,8 @@ def test_mean_nodes_and_edges_are_those_of_the_recipe(full):
 
 def test_blocks_have_5_to_34_nodes_equally_often(full):
     split = full["train"]
-    batch = split.batch(slice(None))
-    sizes = torch.bincount(batch.batch * BLOCKS + batch.y, minlength=BLOCKS * len(split))
+    graph = torch.repeat_interleave(split.nodes_per_graph)
+    sizes = torch.bincount(graph * BLOCKS + split.y, minlength=BLOCKS * len(split))
     assert (int(sizes.min()), int(sizes.max())) == (5, 34)
     counts = torch.bincount(sizes)[5:].double()
     # Chi-square with 29 degrees of freedom: mean 29, standard deviation 7.6.
@@ -63,10 +63,10 @@ def test_densities_inside_and_between_blocks_are_the_recipes(full):
 
 
 def test_one_node_of_each_block_carries_its_number(full):
-    batch = full["train"].batch(slice(None))
-    marked = batch.x.nonzero().flatten()
-    assert torch.equal(batch.x[marked], batch.y[marked] + 1)
-    counts = torch.bincount(batch.batch[marked] * BLOCKS + batch.y[marked], minlength=BLOCKS * 10_000)
+    x, y, graph = full["train"].x, full["train"].y, torch.repeat_interleave(full["train"].nodes_per_graph)
+    marked = x.nonzero().flatten()
+    assert torch.equal(x[marked], y[marked] + 1)
+    counts = torch.bincount(graph[marked] * BLOCKS + y[marked], minlength=BLOCKS * 10_000)
     assert counts.unique().tolist() == [1]
 
 

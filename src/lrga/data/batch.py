@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.segments import Rows, add_repeated, cut, numbers_repeated, pointer, repeat, row_count, take
+from lrga.data.segments import Rows, add_repeated, cut, edge_ends, numbers_repeated, pointer, repeat, row_count, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 
@@ -23,7 +23,8 @@ class PackedBatch:
 
     Attributes:
         x: [N, …] node features, or ``None``.
-        edge_attr: [E, …] edge features in the order of :attr:`edge_index`, or ``None``.
+        edge_index: [2, E] int64, row 0 source, row 1 target, sorted by target.
+        edge_attr: [E, …] edge features in that order, or ``None``.
         y: Targets, one row for each node, edge or graph, or ``None``.
         batch: [N] int64, the graph of each node.
         ptr: [G + 1] int64, the nodes of each graph.
@@ -33,6 +34,7 @@ class PackedBatch:
     """
 
     x: Tensor | None
+    edge_index: Tensor
     edge_attr: Tensor | None
     y: Tensor | None
     batch: Tensor
@@ -40,13 +42,10 @@ class PackedBatch:
     num_graphs: int
     num_nodes: int
     num_edges: int
-    _source: Tensor
-    _target: Tensor
     _in_ptr: Tensor
     _edge_shift: tuple[Tensor, Tensor]  # for each graph its first edge in the batch, and the number of its edges
     _packed: "PackedGraphs"
     _rows: dict[str, Rows]  # the rows of these nodes, edges and graphs in the set
-    _edge_index: Tensor | None = None
     _layout: EdgeLayout | None = None
 
     @classmethod
@@ -60,6 +59,7 @@ class PackedBatch:
         rows: dict[str, Rows] = {"node": node_rows, "edge": edge_rows, "graph": graphs}
         return cls(
             x=_column(packed, "x", rows),
+            edge_index=edge_ends(take(packed.source, edge_rows), ptr[:-1], edge_counts, in_degree),
             edge_attr=_column(packed, "edge_attr", rows),
             y=_column(packed, "y", rows),
             batch=numbers_repeated(node_counts, num_nodes),
@@ -67,8 +67,6 @@ class PackedBatch:
             num_graphs=node_counts.numel(),
             num_nodes=num_nodes,
             num_edges=num_edges,
-            _source=add_repeated(take(packed.source, edge_rows), ptr[:-1], edge_counts),
-            _target=numbers_repeated(in_degree, num_edges),
             _in_ptr=pointer(in_degree),
             _edge_shift=(edge_ptr[:-1], edge_counts),
             _packed=packed,
@@ -87,20 +85,13 @@ class PackedBatch:
         return self.ptr.device
 
     @property
-    def edge_index(self) -> Tensor:
-        """[2, E] int64, row 0 source, row 1 target, sorted by target."""
-        if self._edge_index is None:
-            self._edge_index = torch.stack((self._source, self._target))
-        return self._edge_index
-
-    @property
     def edges(self) -> EdgeLayout:
         """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
         if self._layout is None:
             order, degree = self._packed.transposed
             self._layout = EdgeLayout(
-                source=self._source,
-                target=self._target,
+                source=self.edge_index[0],
+                target=self.edge_index[1],
                 num_nodes=self.num_nodes,
                 in_ptr=self._in_ptr,
                 out_order=self._in_batch(order),

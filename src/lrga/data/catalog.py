@@ -224,5 +224,9 @@ def dataset_facts(name: str) -> DatasetFacts:
     """
     found = CATALOG.get(str(name).upper())
     if found is None:
-        raise OptionError(f"one of the data sets {', '.join(CATALOG)}", repr(name), "choose one of these names; your own graphs are read by lrga.data.load_custom")
+        raise OptionError(
+            f"one of the data sets {', '.join(CATALOG)}",
+            repr(name),
+            "choose one of these names; your own graphs are read by lrga.data.load_custom",
+        )
     return found

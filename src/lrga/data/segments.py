@@ -27,10 +27,11 @@ DTYPES: dict[str, torch.dtype] = {
 }
 _NUMPY = {dtype: np.dtype(name) for name, dtype in DTYPES.items() if dtype != torch.bfloat16}
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
+_MANY = 1 << 15  # rows from which on torch takes them faster than numpy
 _WIDE = (torch.int16, torch.int32, torch.int64)
 
 Rows = slice | Tensor
-"""Which rows to take: a slice where they are consecutive, else their indices [R] int64."""
+"""Which rows to take: a slice where they are consecutive, else their indices [R]."""
 
 
 def narrow(values: Tensor) -> Tensor:
@@ -69,7 +70,10 @@ def take(values: Tensor, rows: Rows) -> Tensor:
         return values[rows]
     if values.is_cuda or values.dtype not in _NUMPY:
         return values.index_select(0, rows)
-    return torch.from_numpy(values.numpy().take(rows.numpy(), axis=0))
+    if rows.numel() < _MANY:
+        return torch.from_numpy(values.numpy().take(rows.numpy(), axis=0))
+    out = torch.from_numpy(np.empty((rows.numel(), *values.shape[1:]), _NUMPY[values.dtype]))
+    return torch.index_select(values, 0, rows, out=out)
 
 
 def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
@@ -93,6 +97,30 @@ def numbers_repeated(counts: Tensor, total: int) -> Tensor:
     if counts.is_cuda:
         return torch.repeat_interleave(counts.long(), output_size=total)
     return torch.from_numpy(np.arange(counts.numel()).repeat(counts.numpy()))
+
+
+def edge_ends(source: Tensor, first_node: Tensor, edges_of_graph: Tensor, edges_of_node: Tensor) -> Tensor:
+    """``edge_index`` [2, E] int64 of graphs side by side.
+
+    Args:
+        source: [E] sources, counted inside each graph, edges sorted by target.
+        first_node: [G] number of each graph's first node.
+        edges_of_graph: [G] number of each graph's edges.
+        edges_of_node: [N] number of edges that end at each node.
+
+    Example:
+        >>> edge_ends(torch.tensor([1, 0]), torch.tensor([5]), torch.tensor([2]), torch.tensor([1, 1]))
+        tensor([[6, 5],
+                [0, 1]])
+    """
+    count = source.numel()
+    if source.is_cuda:
+        sources = torch.repeat_interleave(first_node, edges_of_graph, output_size=count).add_(source)
+        return torch.stack((sources, torch.repeat_interleave(edges_of_node.long(), output_size=count)))
+    result = np.empty((2, count), dtype=np.int64)
+    np.add(first_node.numpy().repeat(edges_of_graph.numpy()), source.numpy(), out=result[0])
+    result[1] = np.arange(edges_of_node.numel(), dtype=np.int32).repeat(edges_of_node.numpy())
+    return torch.from_numpy(result)
 
 
 def pointer(counts: Tensor) -> Tensor:
@@ -147,6 +175,8 @@ def cut(
     begins = where.take(segments)
     lengths = where.take(segments + 1) - begins
     places = _pointer(lengths)
-    numbers = (begins - places[:-1]).repeat(lengths)
-    numbers += np.arange(numbers.shape[0])
+    # Rows are numbered in 32 bits where these suffice: the arithmetic is bound by memory.
+    integer = np.int32 if where[-1] < 1 << 31 else np.int64
+    numbers = (begins - places[:-1]).astype(integer).repeat(lengths)
+    numbers += np.arange(numbers.shape[0], dtype=integer)
     return torch.from_numpy(numbers), torch.from_numpy(lengths), torch.from_numpy(places)
