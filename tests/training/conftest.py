@@ -1,0 +1,63 @@
+"""Small graphs and short runs for the tests of training."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from lrga.data.packed import PackedGraphs
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
+
+
+def graph(generator, level, nodes=6):
+    """A random graph whose targets follow from its features, so that there is something to learn."""
+    x = torch.rand(nodes, 3, generator=generator)
+    source = torch.arange(nodes).repeat(2)
+    target = torch.cat([source[:nodes].roll(1), torch.randint(0, nodes, (nodes,), generator=generator)])
+    edge_index = torch.stack([source, target])
+    y = {
+        "node": (x[:, 0] > 0.5).long(),
+        "graph": x.sum().view(1),
+        "edge": (x[source, 0] > x[target, 1]).long(),
+    }[level]
+    return Data(x=x, edge_index=edge_index, edge_attr=torch.rand(2 * nodes, 2, generator=generator), y=y)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Graphs this small are done sooner by one thread than by two that wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def make_splits():
+    """``make_splits(level, sizes)``: train, val and test of random graphs."""
+
+    def make(level="node", sizes=(24, 8, 8), seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        return {
+            split: PackedGraphs.from_data_list(
+                [graph(generator, level, nodes=4 + i % 5) for i in range(size)], y_level=level
+            )
+            for split, size in zip(("train", "val", "test"), sizes, strict=True)
+        }
+
+    return make
+
+
+@pytest.fixture
+def make_config():
+    """``make_config(**options)``: a run of a second or less."""
+
+    def make(**options):
+        base = TrainingConfig(
+            data=DataConfig(name="own graphs"),
+            model=ModelConfig(hidden=8, layers=2, rank=3),
+            optimizer=OptimizerConfig(max_epochs=3, batch_size=8),
+            run=RunConfig(seed=7, device="cpu"),
+        )
+        return base.changed(**options)
+
+    return make

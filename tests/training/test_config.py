@@ -1,0 +1,116 @@
+"""Configurations: complete, checked, and the same after JSON."""
+
+import json
+
+import pytest
+
+from lrga.errors import DTypeError, OptionError
+from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
+
+
+def test_a_configuration_survives_json():
+    config = TrainingConfig(
+        data=DataConfig(name="CLUSTER", options={"sizes": (8, 4, 4)}),
+        model=ModelConfig(model="SAGE", budget="500k", rank=5, readout="sum"),
+        optimizer=OptimizerConfig(lr=0.01, clip_gradient=1.0),
+        run=RunConfig(seed=95),
+    )
+    assert TrainingConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_names_are_brought_to_one_spelling():
+    assert ModelConfig(model="GatedGCN", budget="500k") == ModelConfig(model="gatedgcn", budget="500K")
+
+
+def test_the_options_are_these():
+    """Run folders and records hold them by name: a change needs a thought for those already written."""
+    assert sorted(SECTION_OF) == [
+        "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
+        "device", "dropout", "edge_features", "eval_batch_size", "heads", "hidden", "layers", "loss", "lr", "lr_factor",
+        "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision", "preset",
+        "random_features", "rank", "reading", "readout", "recalibrate_norm", "residual", "root", "seed", "source",
+        "tensorboard", "weight_decay",
+    ]  # fmt: skip
+
+
+def test_no_option_is_in_two_sections():
+    sections = (DataConfig, ModelConfig, OptimizerConfig, RunConfig)
+    assert len(SECTION_OF) == sum(len(section.__dataclass_fields__) for section in sections)
+
+
+def test_options_are_changed_by_name_alone():
+    config = TrainingConfig(data=DataConfig(name="ZINC"))
+    changed = config.changed(lr=0.1, hidden=7, seed=3, name="MNIST")
+    assert (changed.optimizer.lr, changed.model.hidden, changed.run.seed, changed.data.name) == (0.1, 7, 3, "MNIST")
+    assert config.optimizer.lr == 1e-3
+    with pytest.raises(OptionError, match="learning_rate"):
+        config.changed(learning_rate=0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({}, "data"),
+        ({"data": {}}, "name"),
+        ({"data": {"name": "ZINC"}, "colour": 1}, "colour"),
+        ({"data": {"name": "ZINC"}, "optimizer": {"learning_rate": 1}}, "learning_rate"),
+        ({"data": {"name": "ZINC"}, "model": [1]}, "model"),
+        ([], "configuration"),
+    ],
+)
+def test_unknown_and_missing_keys_are_named(values, named):
+    with pytest.raises(OptionError, match=named):
+        TrainingConfig.from_json(values)
+
+
+@pytest.mark.parametrize(
+    ("section", "wrong"),
+    [
+        (OptimizerConfig, {"lr": 0.0}),
+        (OptimizerConfig, {"lr": float("nan")}),
+        (OptimizerConfig, {"lr": "fast"}),
+        (OptimizerConfig, {"lr_factor": 1.0}),
+        (OptimizerConfig, {"min_lr": -1.0}),
+        (OptimizerConfig, {"max_epochs": 0}),
+        (OptimizerConfig, {"batch_size": 0}),
+        (OptimizerConfig, {"eval_batch_size": 0}),
+        (OptimizerConfig, {"patience": -1}),
+        (OptimizerConfig, {"clip_gradient": 0.0}),
+        (OptimizerConfig, {"weight_decay": -1.0}),
+        (OptimizerConfig, {"precision": "int8"}),
+        (OptimizerConfig, {"recalibrate_norm": -1}),
+        (ModelConfig, {"model": "transformer"}),
+        (ModelConfig, {"budget": "huge"}),
+        (ModelConfig, {"rank": -1}),
+        (ModelConfig, {"hidden": 0}),
+        (ModelConfig, {"preset": "2021"}),
+        (ModelConfig, {"reading": "E"}),
+        (ModelConfig, {"dropout": 50}),
+        (ModelConfig, {"lrga": "yes"}),
+        (RunConfig, {"seed": -1}),
+        (RunConfig, {"checkpoint_minutes": -1.0}),
+        (RunConfig, {"tensorboard": 1}),
+        (DataConfig, {"name": ""}),
+        (DataConfig, {"name": "ZINC", "options": ["sizes"]}),
+    ],
+)
+def test_values_out_of_range_are_refused(section, wrong):
+    with pytest.raises(OptionError):
+        section(**wrong)
+
+
+def test_a_count_that_is_no_integer_is_refused():
+    with pytest.raises(DTypeError):
+        OptimizerConfig(batch_size=1.5)
+
+
+def test_a_file_is_read(tmp_path):
+    config = TrainingConfig(data=DataConfig(name="ZINC"))
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config.to_json()))
+    assert TrainingConfig.load(path) == config
+    path.write_text("{")
+    with pytest.raises(OptionError, match="JSON"):
+        TrainingConfig.load(path)
+    with pytest.raises(OptionError, match="no such file"):
+        TrainingConfig.load(tmp_path / "none.json")

@@ -1,0 +1,53 @@
+"""Random states and devices."""
+
+import pytest
+import torch
+
+from lrga.errors import DeviceError
+from lrga.training.determinism import (
+    choose_device,
+    norm_generator,
+    order_generator,
+    random_states,
+    restore_random_states,
+    seed_torch,
+)
+
+CPU = torch.device("cpu")
+
+
+def test_random_numbers_go_on_from_a_restored_state():
+    states = random_states(CPU)
+    first = torch.rand(5)
+    torch.rand(100)
+    restore_random_states(states, CPU)
+    assert torch.equal(torch.rand(5), first)
+
+
+def test_the_order_of_an_epoch_follows_from_seed_and_epoch():
+    def order(seed, epoch):
+        return torch.randperm(50, generator=order_generator(seed, epoch)).tolist()
+
+    assert order(41, 3) == order(41, 3)
+    assert order(41, 3) != order(41, 4)
+    assert order(41, 3) != order(42, 3)
+
+
+def test_orders_do_not_touch_the_other_random_streams():
+    seed_torch(5)
+    first = torch.rand(3)
+    seed_torch(5)
+    torch.randperm(50, generator=order_generator(5, 0))
+    torch.randperm(50, generator=norm_generator(5, 0))
+    assert torch.equal(torch.rand(3), first)
+
+
+def test_a_device_is_found_by_name():
+    assert choose_device("cpu") == CPU
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize("name", ["gpu", "mps", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(name):
+    with pytest.raises(DeviceError):
+        choose_device(name)

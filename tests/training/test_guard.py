@@ -1,0 +1,75 @@
+"""A loss that is not finite stops the run, named by epoch, batch and layer."""
+
+import pytest
+import torch
+
+import lrga
+from lrga.errors import NonFiniteError
+from lrga.tasks import node_classification
+from lrga.training.config import OptimizerConfig
+from lrga.training.events import Listener
+from lrga.training.trainer import Trainer
+
+
+class Poison(Listener):
+    """Ruins a weight after a batch."""
+
+    def __init__(self, epoch, batch, model):
+        self.when, self.model = (epoch, batch), model
+
+    def batch_done(self, epoch, batch, batches):
+        if (epoch, batch) == self.when:
+            with torch.no_grad():
+                self.model.layers[1].base.lin.bias[0] = float("nan")
+
+
+def make_trainer(splits, **model_options):
+    torch.manual_seed(0)
+    model = lrga.GNN(3, 8, 2, 2, conv="gcn", rank=3, **model_options)
+    return Trainer(model, node_classification(2), splits, OptimizerConfig(batch_size=8, max_epochs=3), seed=1)
+
+
+def test_batch_and_layer_are_named(make_splits):
+    trainer = make_trainer(make_splits())
+    trainer.listener = Poison(2, 1, trainer.model)
+    with pytest.raises(NonFiniteError, match=r"epoch 2, batch 2 of 3.*'layers\.1\.base\.lin' \(Linear\), whose bias"):
+        trainer.fit()
+
+
+def test_the_weights_are_not_touched_by_the_bad_batch(make_splits):
+    splits = make_splits()
+    trainer = make_trainer(splits)
+    splits["train"].columns["x"].values[0] = float("inf")
+    with pytest.raises(NonFiniteError, match="in x of the batch"):
+        trainer.fit()
+    assert all(bool(p.isfinite().all()) for p in trainer.model.parameters())
+
+
+def test_the_batch_is_found_again_where_losses_are_looked_at_now_and_then(make_splits):
+    """As on a GPU: the epoch is repeated from its start, looking at every loss."""
+    splits = make_splits()
+    trainer = make_trainer(splits, dropout=0.2)
+    trainer.guard.every = 50
+    order = torch.cat([batch.x[:, 0] for batch in trainer.rest_of_epoch()])
+    worst = next(i for i, batch in enumerate(trainer.rest_of_epoch()) if (batch.x[:, 0] == order[-1]).any())
+    chosen = (splits["train"].columns["x"].values[:, 0] == order[-1]).nonzero()[0]
+    splits["train"].columns["x"].values[chosen] = float("nan")
+    with pytest.raises(NonFiniteError, match=f"epoch 1, batch {worst + 1} of 3.*in x of the batch"):
+        trainer.fit()
+
+
+def test_a_healthy_run_is_the_same_however_often_losses_are_looked_at(make_splits):
+    weights = []
+    for every in (1, 50):
+        trainer = make_trainer(make_splits(), dropout=0.2)
+        trainer.guard.every = every
+        trainer.fit()
+        weights.append(trainer.model.state_dict())
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+def test_an_evaluation_that_is_not_finite_is_named_too(make_splits):
+    splits = make_splits()
+    splits["val"].columns["x"].values[-1] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"evaluating 'val' after epoch 1, batch 1 of 8.*in x of the batch"):
+        make_trainer(splits).fit()
