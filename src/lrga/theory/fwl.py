@@ -32,8 +32,8 @@ from lrga.theory.joint import join
 from lrga.theory.labelled import LabelledGraph
 from lrga.theory.pairs import check_no_self_loops, pair_types
 
-_BYTES_PER_PAIR = 112  # tests/theory/test_fwl.py measures it
-_BLOCK_BYTES = 64 * 1024**2
+_BYTES_PER_PAIR = 224  # tests/theory/test_fwl.py measures it
+_BLOCK_BYTES = 16 * 1024**2
 _BITS = 128
 
 
@@ -54,7 +54,7 @@ def refine_pairs(
     size, count = graphs[0].num_nodes, len(graphs)
     check_fits(
         size,
-        lambda n: _BYTES_PER_PAIR * count * n * n + 4 * _BLOCK_BYTES,
+        lambda n: _BYTES_PER_PAIR * count * n * n + 8 * _BLOCK_BYTES,
         what="2-FWL",
         device=device,
         memory_limit=memory_limit,
@@ -62,7 +62,7 @@ def refine_pairs(
     types, num_colours = pair_types(join(graphs))
     colours = torch.from_numpy(types).to(device)
     apart = until_apart and _histograms_differ(colours, num_colours)
-    done, seed, stable = 0, 0, size == 0
+    done, seed, stable = 0, 0, num_colours == colours.numel()
     while not (apart or stable) and (rounds is None or done < rounds):
         before = num_colours
         colours, num_colours = _round(colours, num_colours, seed)
@@ -70,7 +70,7 @@ def refine_pairs(
             stable = _is_stable(colours, num_colours)
             seed += 1  # only matters after a collision of 128 bits: other weights
             continue
-        done += 1
+        done, stable = done + 1, num_colours == colours.numel()  # all different: nothing left to split
         apart = until_apart and _histograms_differ(colours, num_colours)
     return Refinement(list(colours.cpu().numpy()), done, stable, done if apart else None)
 
@@ -126,18 +126,23 @@ def _numbered(values: Tensor) -> tuple[Tensor, int]:
 
 
 def _is_stable(colours: Tensor, num_colours: int) -> bool:
-    """Whether all pairs of a class see exactly the same multiset of joint colours, by comparing those multisets."""
+    """Whether all pairs of a class see exactly the same multiset of joint colours, by comparing those multisets.
+
+    Rows i of a class must have the same multiset of colours, and columns j too. Where they have, a colour's rank within
+    its row or column says as much as its name, and the joint ranks fit into 32 bits, which sort much faster than 64.
+    """
     size = colours.size(-1)
+    row_rank, row_kind = _ranks_in_rows(colours)
+    column_rank, column_kind = _ranks_in_rows(colours.transpose(1, 2))
     flat = colours.reshape(-1)
     order = torch.argsort(flat, stable=True)
     repeated = torch.bincount(flat, minlength=num_colours)[flat[order]] > 1
     pairs = order[repeated]  # by class; a pair alone in its class has nothing to be compared with
-    kind = torch.int32 if num_colours**2 < 2**31 else torch.int64
-    rows, columns = colours.to(kind), colours.transpose(1, 2).contiguous().to(kind)
     last: tuple[Tensor, Tensor] | None = None
     for block in _blocks(len(pairs), 8 * size):
         graph, i, j = _unravel(pairs[block], size)
-        seen = _sorted_rows(rows[graph, i] * num_colours + columns[graph, j])
+        seen = _sorted_rows(row_rank[graph, i] * size + column_rank[graph, j])
+        seen = torch.cat([row_kind[graph, i, None], column_kind[graph, j, None], seen], dim=1)
         kinds = flat[pairs[block]]
         if last is not None:
             seen, kinds = torch.cat([last[0], seen]), torch.cat([last[1], kinds])
@@ -146,6 +151,18 @@ def _is_stable(colours: Tensor, num_colours: int) -> bool:
             return False
         last = seen[-1:], kinds[-1:]
     return True
+
+
+def _ranks_in_rows(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Rank of each entry among the different ones of its row, ``[G, n, n]``, and a number for each row's multiset."""
+    size = matrices.size(-1)
+    kind = torch.int32 if size * size < 2**31 else torch.int64
+    in_order, order = matrices.sort(dim=2)
+    steps = torch.zeros_like(in_order, dtype=kind)
+    steps[:, :, 1:] = in_order[:, :, 1:] != in_order[:, :, :-1]
+    rank = torch.empty_like(steps).scatter_(2, order, steps.cumsum(dim=2, dtype=kind))
+    number = torch.unique(in_order.reshape(-1, size), dim=0, return_inverse=True)[1]
+    return rank, number.reshape(matrices.shape[:2]).to(kind)
 
 
 def _unravel(index: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:

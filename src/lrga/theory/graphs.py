@@ -102,3 +102,14 @@ def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
         if u != v and ((v in at_u) == (u in at_v)) != twist:
             edges.append((index[u, at_u], index[v, at_v]))
     return undirected(edges, len(nodes))
+
+
+def random_graph(num_nodes: int, density: float, seed: int) -> LabelledGraph:
+    """A random graph in which every edge is there with the same chance.
+
+    Example:
+        >>> random_graph(10, 1.0, seed=0)
+        LabelledGraph(10 nodes, 45 edges)
+    """
+    upper = np.triu(np.random.default_rng(seed).random((num_nodes, num_nodes)) < density, k=1)
+    return from_adjacency(upper | upper.T)

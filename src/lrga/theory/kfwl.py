@@ -17,7 +17,7 @@ from lrga.theory.joint import join
 from lrga.theory.labelled import Array, LabelledGraph
 from lrga.theory.pairs import check_no_self_loops, pair_types
 
-_BYTES_PER_ENTRY = 40  # per entry of the n^{k+1} multisets; tests/theory/test_kfwl.py measures it
+_BYTES_PER_ENTRY = 80  # per entry of the n^{k+1} multisets; tests/theory/test_kfwl.py measures it
 
 
 def refine_tuples(

@@ -74,12 +74,13 @@ def _products(tensor: Array, degree: int) -> Iterator[Array]:
 
 def colours_of(tensor: Array) -> Array:
     """Numbers the different rows of a tensor ``[…, d]``: equal numbers for equal rows."""
-    rows = tensor.reshape(-1, tensor.shape[-1])
-    if rows.dtype == object:
-        numbers: dict[tuple[int, ...], int] = {}
-        return np.array([numbers.setdefault(tuple(r), len(numbers)) for r in rows]).reshape(tensor.shape[:-1])
-    _, number = np.unique(rows, axis=0, return_inverse=True)
-    return number.reshape(tensor.shape[:-1])
+    number = np.zeros(tensor.shape[:-1], dtype=np.int64)
+    for channel in range(tensor.shape[-1]):
+        values, rank = np.unique(tensor[..., channel], return_inverse=True)
+        if len(values) > 1:
+            number = np.unique(number * len(values) + rank.reshape(number.shape), return_inverse=True)[1]
+            number = number.reshape(tensor.shape[:-1])
+    return number
 
 
 def same_partition(first: Array, second: Array) -> bool:

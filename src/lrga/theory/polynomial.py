@@ -65,9 +65,7 @@ class PolynomialFeatures(nn.Module):
         factors = torch.tensor(chosen, dtype=torch.int64).view(len(chosen), degree)
         weights = [math.sqrt(_multinomial(degree, tuple(Counter(c).values()))) for c in chosen]
         # Constants, not parameters: nothing is learned here, and checkpoints need not carry them.
-        self.register_buffer(
-            "factors", torch.tensor(chosen, dtype=torch.int64).view(len(chosen), degree), persistent=False
-        )
+        self.register_buffer("factors", factors, persistent=False)
         self.register_buffer("weights", torch.tensor(weights, dtype=torch.float64), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:

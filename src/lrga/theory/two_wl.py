@@ -18,7 +18,7 @@ from lrga.theory.joint import join
 from lrga.theory.labelled import Array, LabelledGraph
 from lrga.theory.pairs import check_no_self_loops, pair_types
 
-_BYTES_PER_PAIR = 96  # tests/theory/test_two_wl.py measures it
+_BYTES_PER_PAIR = 144  # tests/theory/test_two_wl.py measures it
 
 
 def refine_pairs_obliviously(

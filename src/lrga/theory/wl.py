@@ -24,7 +24,7 @@ from lrga.theory.joint import JointGraphs, join
 from lrga.theory.labelled import Array, LabelledGraph
 from lrga.theory.views import Views, ranges, views_of
 
-_BYTES_PER_NODE, _BYTES_PER_VIEW = 200, 80  # tests/theory/test_wl.py measures them
+_BYTES_PER_NODE, _BYTES_PER_ARC = 200, 140  # tests/theory/test_wl.py measures them
 
 
 def refine_nodes(
@@ -231,7 +231,7 @@ def _check_memory(graphs: Sequence[LabelledGraph], memory_limit: int | None) -> 
     density = arcs / max(nodes, 1)
     check_fits(
         nodes,
-        lambda n: int(n * (_BYTES_PER_NODE + density * _BYTES_PER_VIEW)),
+        lambda n: int(n * (_BYTES_PER_NODE + density * _BYTES_PER_ARC)),
         what="1-WL",
         memory_limit=memory_limit,
     )

@@ -1,0 +1,91 @@
+"""``lrga wl``: which tests tell graphs apart."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def wl(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="graph6 (.g6, one graph per line), GraphML or edge lists.", metavar="FILES"),
+    ],
+    test: Annotated[
+        str, typer.Option(help="1-wl, 2-wl, 2-fwl, 3-fwl (small graphs), or all: the first three.", metavar="TEST")
+    ] = "all",
+    format: Annotated[
+        str, typer.Option(help="graph6, edgelist or graphml; told from the file's ending by default.", metavar="FORMAT")
+    ] = "auto",
+    directed: Annotated[bool, typer.Option("--directed", help="Edges of edge lists have a direction.")] = False,
+    node_label: Annotated[
+        str,
+        typer.Option(help="GraphML attribute with the nodes' integer labels, or none.", metavar="NAME"),
+    ] = "auto",
+    edge_label: Annotated[
+        str,
+        typer.Option(help="GraphML attribute with the edges' integer labels, or none.", metavar="NAME"),
+    ] = "auto",
+    device: Annotated[str, typer.Option(help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Which Weisfeiler–Lehman tests tell graphs apart: a verdict for two, a matrix for more.
+
+    An edge list has a line "a b" or "a b label" per edge, and nodes without edges on lines of their own.
+
+    Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
+    [bold]lrga wl family.g6 --json[/]
+    """
+    from rich.console import Console
+
+    from lrga.theory.comparison import read_named_graphs, tests_named, verdict_report
+
+    tests = tests_named(test)
+    graphs = read_named_graphs(
+        files,
+        format=format,
+        directed=directed,
+        node_attribute=None if node_label == "none" else node_label,
+        edge_attribute=None if edge_label == "none" else edge_label,
+    )
+    errors = Console(stderr=True)
+    with errors.status("reading") as status:  # shows on terminals only
+
+        def say(name: str) -> None:
+            status.update(f"{name} on {len(graphs)} graphs")
+
+        report = verdict_report(graphs, tests, device=device, on_start=say)
+    if as_json:
+        json.dump(report, sys.stdout, indent=2)
+        print()
+        return
+    _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    for number, graph in enumerate(report["graphs"]):
+        kind = "arcs" if graph["directed"] else "edges"
+        console.print(
+            f"{number}  {escape(graph['name'])}: {graph['nodes']} nodes, {graph['edges']} {kind}", highlight=False
+        )
+    if len(report["graphs"]) == 2:
+        table = Table("test", "told apart", "rounds")
+        for test, verdict in report["tests"].items():
+            table.add_row(test, "yes" if verdict["distinguished"] else "no", str(verdict["rounds"]))
+        console.print(table)
+        return
+    for test, verdict in report["tests"].items():
+        count = len(verdict["classes"])
+        console.print(f"\n{test}: {count} class{'es' * (count != 1)} (≠ told apart, = not)")
+        width = len(str(len(report["graphs"]) - 1))
+        console.print(" " * width, *(f"{i:>{width}}" for i in range(len(verdict["matrix"]))), soft_wrap=True)
+        for i, row in enumerate(verdict["matrix"]):
+            cells = (f"{'≠' if apart else '=':>{width}}" for apart in row)
+            console.print(f"{i:>{width}}", *cells, soft_wrap=True)
