@@ -9,21 +9,20 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from lrga.data.batch import PackedBatch
 from lrga.data.columns import Column
 from lrga.data.order import order_by
+from lrga.data.positions import Index, positions
 from lrga.data.segments import Rows, cut, narrow, take
-from lrga.errors import BatchError, DTypeError, OptionError
+from lrga.errors import OptionError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 _GRAPHS_AT_ONCE = 256  # converted together while iterating
-Index = int | slice | range | Sequence[int] | Tensor
 
 
 class PackedGraphs:
@@ -220,7 +219,7 @@ class PackedGraphs:
 
     def batch(self, index: Index) -> PackedBatch:
         """Those graphs side by side, in that order."""
-        host = self._positions(index)
+        host = positions(index, len(self))
         if isinstance(host, slice):
             return PackedBatch.of(self, host, None)
         return PackedBatch.of(self, host, host.to(self.device, non_blocking=True))
@@ -261,7 +260,7 @@ class PackedGraphs:
 
     def subset(self, index: Index) -> "PackedGraphs":
         """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
-        host = self._positions(index)
+        host = positions(index, len(self))
         graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
         nodes, _, node_ptr = cut(self.node_ptr, graphs)
         edges, _, edge_ptr = cut(self.edge_ptr, graphs)
@@ -307,44 +306,3 @@ class PackedGraphs:
             explicit_num_nodes=self.explicit_num_nodes,
             meta=self.meta,
         )
-
-    def _positions(self, index: Index) -> slice | Tensor:
-        """``index`` as a forward slice with step 1, or as non-negative positions on the CPU."""
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                return slice(start, max(start, stop))
-            index = range(start, stop, step)
-        if not isinstance(index, Tensor):
-            try:
-                index = torch.as_tensor(np.asarray(index))
-            except (TypeError, ValueError) as error:
-                raise DTypeError(
-                    "positions of graphs, a list or a vector of integers", repr(index), "pass for example [0, 5, 2]"
-                ) from error
-        positions = index.cpu()
-        if positions.dtype == torch.bool:
-            if positions.shape != (len(self),):
-                raise BatchError(
-                    f"a mask with one entry for each of {len(self):,} graphs",
-                    f"shape {list(positions.shape)}",
-                    "pass such a mask, or the positions of the graphs",
-                )
-            return positions.nonzero().flatten()
-        if positions.numel() == 0:
-            return positions.long().flatten()
-        if positions.is_floating_point() or positions.is_complex() or positions.dim() != 1:
-            raise DTypeError(
-                "positions of graphs, a list or a vector of integers",
-                f"{positions.dtype} of shape {list(positions.shape)}",
-                "pass for example torch.tensor([0, 5, 2])",
-            )
-        positions = positions.long()
-        bad = (positions < -len(self)) | (positions >= len(self))
-        if bad.any():
-            raise BatchError(
-                f"positions of graphs from {-len(self)} to {len(self) - 1}",
-                f"{int(positions[bad][0])}",
-                "leave out what is not there",
-            )
-        return torch.where(positions < 0, positions + len(self), positions)
