@@ -102,7 +102,8 @@ def test_networks_equal_those_of_the_cpu(conv, rank):
     expected.square().sum().backward()
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-8, atol=1e-10)
     for ours, theirs in zip(there.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-6, atol=1e-8)
+        ours, theirs = (torch.zeros_like(p) if p.grad is None else p.grad for p in (ours, theirs))
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-6, atol=1e-8)
 
 
 def test_augmented_models_and_random_features():
@@ -112,7 +113,7 @@ def test_augmented_models_and_random_features():
     random = lrga.RandomFeatures(GCN(D + 4, 16, 2, 3).cuda(), 4, generator=torch.Generator().manual_seed(1))
     assert random(x, edge_index).shape == (43, 3)
     held = lrga.RandomFeatures(GCN(D + 4, 16, 2, 3), 4, resample=False).cuda().eval()
-    assert torch.equal(held(x, edge_index), held(x, edge_index))
+    torch.testing.assert_close(held(x, edge_index), held(x, edge_index))  # sums over edges have no fixed order
 
 
 def test_compiled_without_breaks():

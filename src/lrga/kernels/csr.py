@@ -15,8 +15,9 @@ from torch.autograd import Function
 
 from lrga.kernels.edges import EdgeLayout
 
-with warnings.catch_warnings():  # torch says once per process that such matrices are in beta; nobody can act on it
+with warnings.catch_warnings():  # torch says once per process that such matrices are in beta or unchecked: said here
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
     _none = torch.tensor([], dtype=torch.int64)
     torch.sparse_csr_tensor(torch.tensor([0, 0]), _none, torch.tensor([]), (1, 1), check_invariants=False)
 
