@@ -38,5 +38,9 @@ format: setup  ## apply the style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# Threads that sleep while they wait for each other do no harm on a machine that others use too.
+demo: setup  ## what LRGA adds, seen in a few minutes on a CPU
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/lrga demo
+
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

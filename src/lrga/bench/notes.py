@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lrga.bench.cell import Cell
+from lrga.bench.display import value_text
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
 from lrga.bench.runner import BUSY, PENDING, Outcome, run_title
 from lrga.data.catalog import CATALOG
@@ -39,7 +40,8 @@ def _changes(cells: Sequence[Cell]) -> list[str]:
     changed: dict[str, list[str]] = {}
     for cell in cells:
         for key, (here, there) in cell.deviations().items():
-            text = f"{key} {_text(here)} (paper {_text(there)})" if key != "options" else f"data {_text(here)}"
+            name, beside = ("data", "") if key == "options" else (key, f" (paper {_text(there)})")
+            text = f"{name} {_text(here)}{'' if there is None else beside}"
             if text not in changed.setdefault(key, []):
                 changed[key].append(text)
     listed = [text for texts in changed.values() for text in texts]
@@ -90,4 +92,4 @@ def _text(value: Any) -> str:
         return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items()) or "none"
     if isinstance(value, list | tuple):
         return "/".join(f"{entry:,}" if isinstance(entry, int) else str(entry) for entry in value)
-    return "by the protocol" if value is None else str(value)
+    return value_text(value)

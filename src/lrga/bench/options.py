@@ -5,6 +5,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from lrga.bench.cell import check_seeds
 from lrga.errors import OptionError
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig
 from lrga.training.options import parse_budget
@@ -49,6 +50,41 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
             raise OptionError(f"different values for {key}", text, "name each value once")
         grid[key] = values
     return grid
+
+
+def merge_settings(named: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """Options that have a name of their own on the command line, without those left out, and the settings.
+
+    Example:
+        >>> merge_settings({"device": "cpu", "preset": None}, ["dropout=0.1"])
+        {'device': 'cpu', 'dropout': 0.1}
+    """
+    given = {key: value for key, value in named.items() if value is not None}
+    settings = parse_settings(texts)
+    if twice := sorted(set(given) & set(settings)):
+        raise OptionError(f"{twice[0]} once", "twice", "leave --set out for it")
+    return given | settings
+
+
+def parse_seeds(texts: Sequence[str] | None, more: Sequence[str] = ()) -> tuple[int, ...] | None:
+    """Seeds as typed, ``41,95`` or ``41 95``: of the latter the command line hands over all but the first apart.
+
+    Example:
+        >>> parse_seeds(["41,95"]), parse_seeds(["41"], ["95", "12"]), parse_seeds(None)
+        ((41, 95), (41, 95, 12), None)
+    """
+    if texts is None or not texts:
+        if more:
+            got = f"{' '.join(more)!r} left over"
+            raise OptionError("no further arguments", got, "leave it out; see --help")
+        return None
+    parts = [part for text in (*texts, *more) for part in text.replace(",", " ").split()]
+    try:
+        return check_seeds([int(part) for part in parts])
+    except ValueError as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError("seeds, integers", repr(" ".join(parts)), "write for example --seeds 41 95") from error
 
 
 def parse_value(key: str, text: str) -> Any:

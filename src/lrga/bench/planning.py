@@ -10,7 +10,7 @@ from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.runner import Outcome
 from lrga.models.budget import count_of
-from lrga.models.zoo import INPUTS, MODELS
+from lrga.models.zoo import INPUTS, MODELS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.graphs import Given, catalogue_name, load_training_data
@@ -78,18 +78,19 @@ class CampaignPlan:
         """For a terminal."""
         table = slim_table(f"{self.title}: what would run")
         rows = label_columns(table, [cell.cell.labels for cell in self.cells])
-        for heading in ("d", "L", "κ", "params", "batch", "patience", "epochs ≤"):
+        ranked = any("rank" in cell.cell.labels for cell in self.cells)  # then κ has a column already
+        for heading in ("d", "L", *(() if ranked else ("κ",)), "params", "batch", "patience", "epochs ≤"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("seeds")
         for first, cell in zip(rows, self.cells, strict=True):
             options, network = cell.cell.config.optimizer, cell.network
-            rank = "" if network.rank is None else str(network.rank)
+            rank = [] if ranked else ["" if network.rank is None else str(network.rank)]
             numbers = (options.batch_size, options.patience, options.max_epochs)
             table.add_row(
                 *first,
                 str(network.hidden_channels),
                 str(network.num_layers),
-                rank,
+                *rank,
                 f"{cell.parameters:,}",
                 *(f"{number:,}" for number in numbers),
                 " ".join(_seed(outcome) for outcome in cell.outcomes),
@@ -105,23 +106,24 @@ def _seed(outcome: Outcome) -> str:
 def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *, data: Given = None) -> CampaignPlan:
     """The plan of a campaign whose runs stand as ``outcomes``. A named data set is not built; own data are read."""
     planned, place = [], 0
+    known: dict[str, Inputs] = {}
     for cell in cells:
-        network = network_of(cell.config, data=data)
+        asked = str(cell.config.data)
+        known[asked] = inputs = known.get(asked) or inputs_of(cell.config, data=data)
+        network = resolve(cell.config.model, inputs, dataset=catalogue_name(cell.config.data.name))
         own = tuple(outcomes[place : place + len(cell.seeds)])
         planned.append(PlannedCell(cell=cell, network=network, parameters=count_of(network.build), outcomes=own))
         place += len(cell.seeds)
     return CampaignPlan(title=title, cells=tuple(planned))
 
 
-def network_of(config: TrainingConfig, *, data: Given = None) -> Architecture:
-    """The network of a run, to the last number.
+def inputs_of(config: TrainingConfig, *, data: Given = None) -> Inputs:
+    """What the graphs of a run ask of its network.
 
     Example:
         >>> from lrga.bench.protocols import paper_config
-        >>> network_of(paper_config("PATTERN", "gat", budget="500K")).hidden_channels
-        120
+        >>> inputs_of(paper_config("PATTERN")).in_channels
+        3
     """
     dataset = catalogue_name(config.data.name)
-    if dataset is not None:
-        return resolve(config.model, INPUTS[dataset], dataset=dataset)
-    return resolve(config.model, load_training_data(config.data, config.run, data).inputs)
+    return INPUTS[dataset] if dataset is not None else load_training_data(config.data, config.run, data).inputs

@@ -14,9 +14,11 @@ from pathlib import Path
 from lrga.bench.cell import Cell, model_label, run_name
 from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
-from lrga.data.packed import PackedGraphs
+from lrga.data.building import plan_dataset
+from lrga.data.custom import load_custom
 from lrga.errors import CheckpointError, NonFiniteError, OptionError
 from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
 from lrga.training.graphs import Given, catalogue_name, load_training_data
 from lrga.training.run import train
@@ -54,7 +56,7 @@ class Campaign:
         data: The graphs themselves, in place of those that the configurations name.
         time_limit: Minutes for all runs together.
         retry: Whether runs that diverged are made again; those that failed always are.
-        listeners: Makes the listeners of a run, given its title.
+        listeners: Makes the listeners of a run, given a short title of it.
         say: Is told in a line what happens to every run.
 
     Example:
@@ -86,7 +88,16 @@ class Campaign:
         self.time_limit, self.retry, self.listeners, self._say = time_limit, retry, listeners, say
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
-        self._loaded: tuple[DataConfig, dict[str, PackedGraphs]] | None = None
+        self._loaded: tuple[DataConfig, Given] | None = None
+        self._check()
+
+    def _check(self) -> None:
+        """Refuses before anything is trained what no run could do."""
+        for device in {config.run.device for _, config in self._runs}:
+            choose_device(device)
+        for _, config in self._runs:
+            if self.data is None and catalogue_name(config.data.name) is not None:
+                plan_dataset(config.data.name, config.data.root, **config.data.options)
 
     def outcomes(self) -> list[Outcome]:
         """Every run as it stands, in the order of the cells and their seeds; nothing is trained."""
@@ -96,7 +107,8 @@ class Campaign:
         """Makes what is missing. On Ctrl-C the run that trains writes a checkpoint, and ``Interrupted`` is raised."""
         begin = time.monotonic()
         for number, (cell, config) in enumerate(self._runs, start=1):
-            title = f"[{number}/{len(self._runs)}] {run_title(config)}"
+            place = f"[{number}/{len(self._runs)}]"
+            title = f"{place} {run_title(config)}"
             found = self._found(config)
             if found.name in self._made:  # two cells may share a run
                 continue
@@ -111,7 +123,7 @@ class Campaign:
                 self._made[found.name] = Outcome(name=found.name, config=config, status=BUSY, record=found.record)
                 self.say(f"{title}: another process trains it, skipped")
                 continue
-            self._made[found.name] = self._train(cell, config, title, left)
+            self._made[found.name] = self._train(cell, config, place, left)
         return self.outcomes()
 
     def say(self, line: str) -> None:
@@ -124,13 +136,15 @@ class Campaign:
         record = find_record(self.folder, name)
         return Outcome(name=name, config=config, status=PENDING if record is None else record.status, record=record)
 
-    def _train(self, cell: Cell, config: TrainingConfig, title: str, minutes: float | None) -> Outcome:
-        name = run_name(config)
+    def _train(self, cell: Cell, config: TrainingConfig, place: str, minutes: float | None) -> Outcome:
+        name, title = run_name(config), f"{place} {run_title(config)}"
         folder, witness, begin = self.folder / name, Witness(), time.monotonic()
         seconds = None
-        self.say(f"{title}: {'continues' if RunFolder(folder).holds_a_run else 'trains'} in {folder}")
+        self.say(f"{title}{', continued' if RunFolder(folder).holds_a_run else ''}")
+        if all(other.data == config.data for _, other in self._runs):
+            self._graphs(config)  # without its only graphs a campaign is not a failed run but none at all
         try:
-            listeners = [witness, *(self.listeners(title) if self.listeners is not None else ())]
+            listeners = [witness, *(self.listeners(f"{place} {model_label(config)}") if self.listeners else ())]
             result = train(config, folder, data=self._graphs(config), listeners=listeners, time_limit=minutes)
             status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
         except Interrupted:
@@ -151,12 +165,15 @@ class Campaign:
         return Outcome(name=name, config=config, status=status, record=record, fresh=True)
 
     def _graphs(self, config: TrainingConfig) -> Given:
-        """The graphs of a named set, read once for runs that follow each other; others are read by each run."""
-        if self.data is not None or catalogue_name(config.data.name) is None:
+        """The graphs of a run, read once for runs that follow each other."""
+        if self.data is not None:
             return self.data
         if self._loaded is None or self._loaded[0] != config.data:
             self._loaded = None  # lets go of the last set before the next is read
-            self._loaded = config.data, load_training_data(config.data).splits
+            if catalogue_name(config.data.name) is None:
+                self._loaded = config.data, load_custom(config.data.name, **config.data.options)
+            else:
+                self._loaded = config.data, load_training_data(config.data).splits
         return self._loaded[1]
 
     def _in_use(self, name: str) -> bool:

@@ -11,8 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from lrga.cli import data
+from lrga.cli.campaigns import EXTRA_ARGUMENTS
+from lrga.cli.compare import compare
+from lrga.cli.demo import demo
 from lrga.cli.params import params
 from lrga.cli.predict import predict
+from lrga.cli.reproduce import reproduce
+from lrga.cli.sweep import sweep
 from lrga.cli.theory import theory
 from lrga.cli.train import train
 from lrga.cli.wl import wl
@@ -45,7 +50,11 @@ def main(
 
 app.add_typer(data.app, name="data")
 app.command("params")(params)
+app.command("demo")(demo)
 app.command("train")(train)
+app.command("compare", context_settings=EXTRA_ARGUMENTS)(compare)
+app.command("sweep", context_settings=EXTRA_ARGUMENTS)(sweep)
+app.command("reproduce", context_settings=EXTRA_ARGUMENTS)(reproduce)
 app.command("predict")(predict)
 app.command("wl")(wl)
 app.command("theory")(theory)

@@ -1,0 +1,43 @@
+"""``lrga demo``: the first minutes."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    output: Annotated[Path, typer.Option(help="Folder of data, runs, records and picture.")] = Path("demo"),
+    epochs: Annotated[int | None, typer.Option(help="Of each training, 12 by default.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Graphs of train,val,test, 1500,250,250 by default.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; as many as are free by default.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """See in a few minutes what LRGA adds: a small CLUSTER is made, GCN trained with and without LRGA on the CPU.
+
+    Prints both results beside the paper's and draws the learning curves. Interrupted, the same command continues.
+
+    Example: [bold]lrga demo[/]
+    """
+    from lrga.bench.demo import run_demo
+    from lrga.bench.study import CampaignInterrupted
+    from lrga.cli.campaigns import show
+    from lrga.data.place import parse_sizes
+
+    graphs = None if sizes is None else parse_sizes(sizes)
+    try:
+        result = run_demo(output, sizes=graphs, epochs=epochs, threads=threads, progress=not quiet)
+    except CampaignInterrupted as stop:
+        show(stop.table, as_json=as_json)
+        print(stop, file=sys.stderr)
+        raise typer.Exit(stop.exit_code) from None
+    if as_json:
+        print(json.dumps(result.table.to_json() | {"picture": str(result.picture)}, indent=2, ensure_ascii=False))
+    else:
+        show(result.table, as_json=False)
+        print(f"Curves: {result.picture}")
+    if result.table.failed:
+        raise typer.Exit(1)

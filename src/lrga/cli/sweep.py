@@ -1,0 +1,78 @@
+"""``lrga sweep``: a grid over any options of training."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrga.cli import campaigns as c
+
+
+def sweep(
+    context: typer.Context,
+    name: c.Name,
+    grid: Annotated[
+        list[str],
+        typer.Option(
+            help="An option of training and its values, separated by commas: --grid rank=0,10,30; repeatable.",
+            metavar="NAME=VALUE,…",
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="gcn, gat, gatedgcn, graphsage or gin.", rich_help_panel=c.MODEL)
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Parameters: 100k, 500k or any number.", rich_help_panel=c.MODEL)
+    ] = None,
+    lrga: Annotated[
+        bool | None,
+        typer.Option("--lrga/--no-lrga", help="With or without low-rank global attention.", rich_help_panel=c.MODEL),
+    ] = None,
+    seeds: c.Seeds = None,
+    epochs: c.Epochs = None,
+    batch_size: c.BatchSize = None,
+    preset: c.Preset = None,
+    recalibrate_norm: c.RecalibrateNorm = None,
+    settings: c.Settings = None,
+    data_root: c.DataRoot = None,
+    source: c.Source = None,
+    sizes: c.Sizes = None,
+    data_seed: c.DataSeed = None,
+    level: c.Level = None,
+    task: c.Task = None,
+    split: c.Split = None,
+    device: c.Device = None,
+    output: c.Output = Path("runs"),
+    time_limit: c.TimeLimit = None,
+    retry: c.Retry = False,
+    dry_run: c.DryRun = False,
+    quiet: c.Quiet = False,
+    as_json: c.AsJson = False,
+) -> None:
+    """Train every combination of some options' values, and print them in one table; the best in validation is named.
+
+    Any option of training may be swept. Interrupted, the same command continues.
+
+    Examples:
+
+    [bold]lrga sweep ZINC --model gatedgcn --grid rank=0,10,30 --grid lr=1e-3,1e-4[/]
+
+    [bold]lrga sweep CLUSTER --grid reading=A,B,C,D --sizes 1500,250,250 --epochs 12 --recalibrate-norm 20[/]
+    """
+    from lrga.bench.options import parse_grid, parse_seeds
+    from lrga.bench.sweeps import sweep_of
+
+    options = c.training_options(
+        settings=settings, data_root=data_root, source=source, model=model, budget=budget, lrga=lrga, max_epochs=epochs,
+        batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm, device=device,
+    )  # fmt: skip
+    study = sweep_of(
+        name,
+        parse_grid(grid),
+        seeds=parse_seeds(seeds, context.args),
+        data_options=c.data_options(sizes=sizes, seed=data_seed, level=level, task=task, split=split),
+        **options,
+    )
+    c.carry_out(
+        study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json
+    )  # fmt: skip
