@@ -20,6 +20,7 @@ from lrga.training.result import FINISHED, TrainingResult
 from lrga.training.resume import check_same, open_folder, prolong, take_up
 from lrga.training.run_folder import RunFolder
 from lrga.training.signals import Interrupted, StopRequest
+from lrga.training.tensorboard import TensorBoardLog
 from lrga.training.trainer import Trainer
 
 
@@ -62,6 +63,7 @@ def train(
     if time_limit is not None and not time_limit > 0:
         raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
     begin = time.monotonic()
+    heard = [*listeners, TensorBoardLog()] if config.run.tensorboard else list(listeners)
     home = RunFolder(new_folder(config) if folder is None else folder)
     if home.holds_a_run:
         check_same(home, config)
@@ -72,7 +74,7 @@ def train(
     device = choose_device(config.run.device)
     with home.lock(), torch.random.fork_rng(_devices(device)):
         open_folder(home, config, architecture, graphs)
-        return _run(home, config, architecture, graphs, device, Listeners(listeners), begin, time_limit)
+        return _run(home, config, architecture, graphs, device, Listeners(heard), begin, time_limit)
 
 
 def continue_run(

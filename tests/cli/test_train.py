@@ -1,0 +1,165 @@
+"""``lrga train`` as a user types it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+from lrga.errors import CheckpointError, DeviceError, OptionError
+
+SMALL = ["CLUSTER", "--sizes", "16,4,4", "--hidden", "8", "--layers", "1", "--batch-size", "4", "--device", "cpu"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """An empty working folder, a data root in it, and one thread, which is faster for graphs this small."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LRGA_DATA", str(tmp_path / "data"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def lrga(*arguments, code=0):
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_run_prints_its_result_and_where_it_is(tmp_path):
+    result = lrga("train", *SMALL, "--epochs", "2")
+    assert "test weighted accuracy (%)" in result.stdout
+    assert "last epoch, 2" in result.stdout
+    folder = tmp_path / "runs" / "cluster-lrga-gcn-100k-seed41"
+    assert str(folder.relative_to(tmp_path)) in result.stdout
+    assert json.loads((folder / "result.json").read_text())["epochs"] == 2
+    assert "epoch 2/2" in result.stderr
+
+
+def test_json_is_pure_and_has_the_paper_s_number_where_there_is_one():
+    arguments = [a for a in SMALL if a not in ("--hidden", "8", "--layers", "1")]
+    result = json.loads(lrga("train", *arguments, "--epochs", "1", "--json").stdout)
+    assert result["published"] == {"mean": 68.44, "std": 0.16}
+    assert result["parameters"] == 91_131
+    assert result["test"] == result["last"]["test_metric"]
+    assert json.loads(lrga("train", *SMALL, "--epochs", "1", "--json", "--quiet").stdout)["published"] is None
+
+
+def test_options_reach_the_run(tmp_path):
+    lrga(
+        "train", *SMALL, "--model", "gatedgcn", "--no-lrga", "--random-features", "--seed", "95", "--lr", "0.01",
+        "--patience", "2", "--dropout", "0.1", "--clip-gradient", "1", "--recalibrate-norm", "2", "--preset", "2020",
+        "--precision", "bf16", "--weight-decay", "0.1", "--epochs", "1", "--output", "out", "--run-name", "mine",
+    )  # fmt: skip
+    config = json.loads((tmp_path / "out" / "mine" / "config.json").read_text())
+    model, optimizer = config["model"], config["optimizer"]
+    assert (model["model"], model["lrga"], model["random_features"], model["preset"]) == (
+        "gatedgcn",
+        False,
+        True,
+        "2020",
+    )
+    assert (optimizer["lr"], optimizer["patience"], optimizer["recalibrate_norm"]) == (0.01, 2, 2)
+    assert (optimizer["clip_gradient"], optimizer["precision"], optimizer["weight_decay"]) == (1.0, "bf16", 0.1)
+    assert config["run"]["seed"] == 95
+    assert config["data"]["options"] == {"sizes": [16, 4, 4]}
+
+
+def test_a_dry_run_says_what_would_be_trained_and_makes_nothing(tmp_path):
+    result = lrga("train", "PATTERN", "--model", "gatedgcn", "--budget", "500k", "--dry-run")
+    for fact in ("train 10,000", "to be built first", "width 80", "486,742", "32 graphs", "after 5 epochs"):
+        assert fact in result.stdout
+    plan = json.loads(lrga("train", "ZINC", "--dry-run", "--json").stdout)
+    assert plan["parameters"] == 92_311
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_paused_run_is_resumed(tmp_path):
+    result = lrga("train", *SMALL, "--epochs", "2", "--time-limit", "0.0000001", "--run-name", "a")
+    assert "lrga train --resume runs/a" in result.stdout
+    result = json.loads(lrga("train", "--resume", "runs/a", "--json").stdout)
+    assert (result["epochs"], result["stopped_by"]) == (2, "max_epochs")
+    result = json.loads(lrga("train", "--resume", "runs/a", "--epochs", "3", "--json").stdout)
+    assert result["epochs"] == 3
+    assert "parameters" in lrga("train", "--resume", "runs/a", "--dry-run").stdout
+
+
+def test_own_graphs_are_trained_on(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    nodes = "".join(f"{g},{n},{n / 2}\n" for g in range(20) for n in range(3))
+    (folder / "nodes.csv").write_text("graph,node,x0\n" + nodes)
+    (folder / "edges.csv").write_text("graph,source,target\n" + "".join(f"{g},0,1\n{g},1,0\n" for g in range(20)))
+    (folder / "graphs.csv").write_text("graph,y\n" + "".join(f"{g},{'ab'[g % 2]}\n" for g in range(20)))
+    arguments = [
+        "train",
+        "mine",
+        "--model",
+        "gin",
+        "--hidden",
+        "8",
+        "--layers",
+        "2",
+        "--epochs",
+        "2",
+        "--device",
+        "cpu",
+    ]
+    result = lrga(*arguments, "--split", "0.5,0.25,0.25", "--data-seed", "1")
+    assert "test accuracy (%)" in result.stdout
+    assert "paper" not in result.stdout
+    assert (tmp_path / "runs" / "mine-lrga-gin-100k-seed41").is_dir()
+
+
+def test_a_configuration_file_is_trained(tmp_path):
+    lrga("train", *SMALL, "--epochs", "1", "--run-name", "a")
+    lrga("train", "--config", "runs/a/config.json", "--seed", "7", "--run-name", "b")
+    assert json.loads((tmp_path / "runs" / "b" / "config.json").read_text())["run"]["seed"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ([], OptionError, "lrga train ZINC"),
+        (["CLUSTER", "--model", "transformer"], OptionError, "gatedgcn"),
+        (["CLUSTER", "--sizes", "many"], OptionError, "1500,250,250"),
+        (["CLUSTER", "--budget", "huge"], OptionError, "100k"),
+        (["CLUSTER", "--device", "gpu", "--dry-run"], DeviceError, "cpu"),
+        (["--resume", "nowhere"], CheckpointError, "no such folder"),
+        (["CLUSTER", "--resume", "nowhere"], OptionError, "leave it out"),
+        (["--resume", "nowhere", "--lr", "1"], OptionError, "lr"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_words(arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        lrga("train", *arguments)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        limit = time.monotonic() + 120
+        while not (tmp_path / "runs" / "a" / "checkpoints").is_dir():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Continue with: lrga train --resume runs/a" in said
+    assert "Traceback" not in said

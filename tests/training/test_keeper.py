@@ -1,0 +1,78 @@
+"""When a run is saved and when it pauses."""
+
+import time
+
+import pytest
+import torch
+
+import lrga
+from lrga.models.zoo import Inputs
+from lrga.tasks import node_classification
+from lrga.training.architecture import resolve
+from lrga.training.config import ModelConfig, OptimizerConfig
+from lrga.training.events import Listener
+from lrga.training.keeper import FolderKeeper
+from lrga.training.run_folder import RunFolder
+from lrga.training.signals import StopRequest
+from lrga.training.trainer import Trainer
+
+
+class Saves(Listener):
+    def __init__(self):
+        self.names = []
+
+    def checkpointed(self, path):
+        self.names.append(path.name)
+
+
+@pytest.fixture
+def run(make_config, make_splits, tmp_path):
+    def start(minutes=10.0, deadline=None):
+        home, saves, request = RunFolder(tmp_path / "run"), Saves(), StopRequest()
+        home.lock()
+        architecture = resolve(ModelConfig(hidden=8, layers=1), Inputs("node", 2, "linear", 3))
+        home.create(make_config(), architecture, node_classification(2), "")
+        keeper = FolderKeeper(home, saves, request, minutes, deadline)
+        torch.manual_seed(0)
+        model = lrga.GNN(3, 8, 2, 1)
+        options = OptimizerConfig(batch_size=8, max_epochs=2)
+        return Trainer(model, node_classification(2), make_splits(), options, keeper=keeper), saves, request
+
+    return start
+
+
+def test_every_epoch_is_saved(run):
+    trainer, saves, _ = run()
+    trainer.fit()
+    assert saves.names == ["000001-0000000", "000002-0000000"]
+
+
+def test_long_epochs_are_saved_within(run):
+    trainer, saves, _ = run(minutes=0.0)
+    trainer.fit()
+    assert saves.names[:5] == [f"000000-000000{b}" for b in range(3)] + ["000001-0000000", "000001-0000001"]
+
+
+def test_what_is_saved_is_not_saved_twice(run):
+    trainer, saves, _ = run()
+    trainer.keeper.save(trainer)
+    trainer.keeper.save(trainer)
+    assert saves.names == ["000000-0000000"]
+
+
+def test_a_deadline_pauses(run):
+    trainer, saves, _ = run(deadline=time.monotonic())
+    assert trainer.fit() == "time_limit"
+    assert saves.names == ["000000-0000000"]
+
+
+def test_a_signal_pauses_first(run):
+    trainer, _, request = run(deadline=time.monotonic())
+    request.received = "SIGINT"
+    assert trainer.fit() == "interrupted"
+
+
+def test_epochs_are_recorded(run):
+    trainer, _, _ = run()
+    trainer.fit()
+    assert [record.epoch for record in trainer.keeper.home.history()] == [1, 2]

@@ -1,0 +1,62 @@
+"""Few options in, a full configuration out."""
+
+import json
+
+import pytest
+
+from lrga.errors import OptionError
+from lrga.training.options import configure, make_config, parse_budget, parse_fractions
+
+
+def test_a_named_set_comes_with_the_benchmark_s_schedule_and_what_is_given_wins():
+    config = make_config("CLUSTER", model="gcn", budget="500k", lr=0.01, patience=None)
+    assert (config.model.budget, config.optimizer.batch_size, config.optimizer.patience) == ("500K", 64, 5)
+    assert config.optimizer.lr == 0.01
+
+
+def test_own_data_have_a_smaller_batch():
+    assert make_config("my_graphs").optimizer.batch_size == 32
+
+
+def test_data_options_that_are_none_are_left_out():
+    config = make_config("ZINC", data_options={"sizes": (8, 4, 4), "seed": None}, root="here")
+    assert config.data.options == {"sizes": [8, 4, 4]}
+    assert config.data.root == "here"
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(OptionError, match="width"):
+        make_config("ZINC", width=3)
+
+
+def test_a_file_is_the_base_where_one_is_named(tmp_path):
+    path = tmp_path / "c.json"
+    base = make_config("ZINC", lr=0.5, data_options={"sizes": (8, 4, 4)})
+    path.write_text(json.dumps(base.to_json()))
+    assert configure(None, path) == base
+    changed = configure("MNIST", path, data_options={"seed": 1}, lr=0.25, budget="250k")
+    assert (changed.data.name, changed.data.options) == ("MNIST", {"sizes": [8, 4, 4], "seed": 1})
+    assert (changed.optimizer.lr, changed.model.budget) == (0.25, 250_000)
+    assert configure("ZINC") == make_config("ZINC")
+    with pytest.raises(OptionError, match="lrga train"):
+        configure(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [("100k", "100K"), ("500K", "500K"), ("42000", 42_000), ("250k", 250_000), ("1.5M", 1_500_000), ("1,000", 1_000)],
+)
+def test_budgets_are_read_as_people_write_them(text, budget):
+    assert parse_budget(text) == budget
+
+
+@pytest.mark.parametrize("text", ["", "much", "-5", "10kk"])
+def test_other_budgets_are_refused(text):
+    with pytest.raises(OptionError):
+        parse_budget(text)
+
+
+def test_fractions_are_read():
+    assert parse_fractions("0.5, 0.25,0.25") == (0.5, 0.25, 0.25)
+    with pytest.raises(OptionError):
+        parse_fractions("half")

@@ -1,0 +1,181 @@
+"""Predictions of a saved model: ids, order, scores, and refusals of graphs that do not fit."""
+
+import csv
+import io
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from lrga.errors import CheckpointError, DataError, NonFiniteError, OptionError
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
+from lrga.training.evaluate import run_model
+from lrga.training.predict import Predictor, write_csv, write_csv_file
+
+
+def write_folder(folder, *, level="graph", columns="x0,x1", names=("blue", "red"), graphs=12):
+    """A folder of CSV files; ids are letters, classes have names."""
+    folder.mkdir()
+    head = {name: ",y" if level == name else "" for name in ("node", "edge", "graph")}
+    generator = torch.Generator().manual_seed(3)
+    nodes, edges, lines = [], [], []
+    width = len(columns.split(","))
+    for g in range(graphs):
+        lines.append(f"g{g}" + (f",{names[g % len(names)]}" if level == "graph" else ""))
+        for n, letter in enumerate("abcd"):
+            features = ",".join(f"{v:.3f}" for v in torch.rand(width, generator=generator).tolist())
+            nodes.append(f"g{g},{letter},{features}" + (f",{names[n % len(names)]}" if level == "node" else ""))
+        for k, (source, target) in enumerate(("ab", "ba", "dc", "ca")):
+            edges.append(f"g{g},{source},{target}" + (f",{names[k % len(names)]}" if level == "edge" else ""))
+    (folder / "nodes.csv").write_text(f"graph,node,{columns}{head['node']}\n" + "\n".join(nodes) + "\n")
+    (folder / "edges.csv").write_text(f"graph,source,target{head['edge']}\n" + "\n".join(edges) + "\n")
+    (folder / "graphs.csv").write_text(f"graph{head['graph']}\n" + "\n".join(lines) + "\n")
+    return folder
+
+
+def train_on(source, folder, **options):
+    config = TrainingConfig(
+        data=DataConfig(name=str(source)),
+        model=ModelConfig(model="gatedgcn", hidden=8, layers=2, rank=3),
+        optimizer=OptimizerConfig(max_epochs=1, batch_size=4),
+        run=RunConfig(device="cpu"),
+    )
+    return train(config.changed(**options), folder)
+
+
+def table(predictor, graphs):
+    file = io.StringIO()
+    count = write_csv(predictor, graphs, file, batch_size=5)
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert len(rows) == count
+    return rows
+
+
+@pytest.mark.parametrize("level", ["graph", "node", "edge"])
+def test_rows_follow_the_input_with_its_ids_and_class_names(tmp_path, level):
+    source = write_folder(tmp_path / "data", level=level)
+    train_on(source, tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    rows = table(predictor, predictor.read(source))
+    ids = {
+        "graph": [(f"g{g}",) for g in range(12)],
+        "node": [(f"g{g}", n) for g in range(12) for n in "abcd"],
+        "edge": [(f"g{g}", s, t) for g in range(12) for s, t in ("ab", "ba", "dc", "ca")],
+    }[level]
+    columns = {"graph": ["graph"], "node": ["graph", "node"], "edge": ["graph", "source", "target"]}[level]
+    assert [tuple(row[c] for c in columns) for row in rows] == ids
+    for row in rows:
+        scores = {name: float(row[f"score_{name}"]) for name in ("blue", "red")}
+        assert sum(scores.values()) == pytest.approx(1, abs=1e-5)
+        assert row["prediction"] == max(scores, key=scores.get)
+
+
+def test_scores_are_the_model_s_graph_by_graph(tmp_path):
+    source = write_folder(tmp_path / "data", level="edge")
+    result = train_on(source, tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    graphs = predictor.read(source)
+    rows = table(predictor, graphs)
+    for g in (0, 7):
+        batch = graphs.batch([g])
+        output = batch.in_original_order(run_model(result.model, batch)).softmax(1)
+        found = [float(row["score_red"]) for row in rows if row["graph"] == f"g{g}"]
+        assert found == pytest.approx(output[:, 1].tolist(), abs=1e-5)
+
+
+def test_values_are_predicted_with_several_columns_where_there_are_several_targets(tmp_path):
+    data = [Data(x=torch.rand(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.rand(1, 2)) for _ in range(8)]
+    torch.save(data, tmp_path / "graphs.pt")
+    train_on(tmp_path / "graphs.pt", tmp_path / "run", model="gcn")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    rows = table(predictor, predictor.read(tmp_path / "graphs.pt"))
+    assert list(rows[0]) == ["graph", "prediction_0", "prediction_1"]
+    assert len(rows) == 8
+
+
+def test_a_split_of_a_named_set_is_predicted(tmp_path):
+    config = TrainingConfig(
+        data=DataConfig(name="CLUSTER", root=str(tmp_path), options={"sizes": (8, 3, 2)}),
+        model=ModelConfig(hidden=8, layers=1, random_features=True),
+        optimizer=OptimizerConfig(max_epochs=1),
+    )
+    train(config, tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    graphs = predictor.read("cluster/val")
+    assert len(graphs) == 3
+    assert len(predictor.read("CLUSTER")) == 2
+    state = torch.get_rng_state()
+    rows = list(predictor.rows(graphs))
+    assert len(rows) == graphs.num_nodes
+    assert rows == list(predictor.rows(graphs))  # random features are drawn from the run's seed
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(OptionError, match="train, val, test"):
+        predictor.read("CLUSTER/all")
+
+
+def test_a_file_is_written_whole(tmp_path):
+    source = write_folder(tmp_path / "data")
+    train_on(source, tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", which="best", device="cpu")
+    path = tmp_path / "below" / "out.csv"
+    assert write_csv_file(predictor, predictor.read(source), path) == 12
+    assert len(path.read_text().splitlines()) == 13
+    assert [p.name for p in path.parent.iterdir()] == ["out.csv"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="to write"):
+        write_csv_file(predictor, predictor.read(source), tmp_path / "file" / "out.csv")
+
+
+def test_graphs_with_other_features_are_refused(tmp_path):
+    train_on(write_folder(tmp_path / "data"), tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    wider = write_folder(tmp_path / "wider", columns="x0,x1,x2")
+    with pytest.raises(DataError, match=r"2 numbers for each node.*got 3 each"):
+        predictor.read(wider)
+
+
+def graphs_of_types(types, edge_types=None):
+    edges = torch.tensor([[0, 1], [1, 0]])
+    return [
+        Data(x=torch.tensor(types), edge_index=edges, edge_attr=edge_types, y=torch.tensor([float(i)]))
+        for i in range(8)
+    ]
+
+
+def test_types_that_the_model_never_saw_are_refused(tmp_path):
+    torch.save(graphs_of_types([0, 2], torch.tensor([0, 1])), tmp_path / "known.pt")
+    train_on(tmp_path / "known.pt", tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    assert len(predictor.read(tmp_path / "known.pt")) == 8
+    for name, graphs, message in (
+        ("other", graphs_of_types([0, 3], torch.tensor([0, 1])), "node types 0 to 2.*type 3"),
+        ("real", graphs_of_types([0.5, 2.5], torch.tensor([0, 1])), "node types 0 to 2.*real numbers"),
+        ("edges", graphs_of_types([0, 2], torch.tensor([0, 2])), "edge types 0 to 1.*type 2"),
+        ("none", graphs_of_types([0, 2]), "edge types 0 to 1.*none"),
+    ):
+        torch.save(graphs, tmp_path / f"{name}.pt")
+        with pytest.raises(DataError, match=message):
+            predictor.read(tmp_path / f"{name}.pt")
+
+
+def test_whole_numbers_stand_for_real_ones(tmp_path):
+    real = [
+        Data(x=torch.tensor([[0.5], [1.0]]), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([float(i)]))
+        for i in range(8)
+    ]
+    torch.save(real, tmp_path / "real.pt")
+    train_on(tmp_path / "real.pt", tmp_path / "run")
+    whole = [Data(x=torch.tensor([[2], [1]]), edge_index=torch.tensor([[0], [1]])) for _ in range(2)]
+    torch.save(whole, tmp_path / "whole.pt")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    assert len(table(predictor, predictor.read(tmp_path / "whole.pt"))) == 2
+
+
+def test_predictions_that_are_not_finite_are_not_written(tmp_path):
+    source = write_folder(tmp_path / "data")
+    train_on(source, tmp_path / "run")
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    with torch.no_grad():
+        next(predictor.model.parameters()).fill_(float("nan"))
+    with pytest.raises(NonFiniteError, match="batch 1"):
+        list(predictor.rows(predictor.read(source)))
