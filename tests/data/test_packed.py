@@ -198,6 +198,7 @@ def test_memory_is_small(packed):
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_shuffled_epoch_on_a_gpu_never_waits_for_it():
     packed = PackedGraphs.from_data_list(graphs()).to("cuda")
     _ = packed.transposed

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.segments import add_repeated, cut, narrow, numbers_repeated, pointer, repeat, row_count, take, widen
+from lrga.data.segments import Cut, add_repeated, edge_ends, narrow, numbers_repeated, pointer, repeat, take, widen
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,9 @@ def test_repeating_equals_torch():
     assert torch.equal(repeat(values, counts, 5), torch.repeat_interleave(values, counts))
     assert torch.equal(numbers_repeated(counts, 5), torch.tensor([0, 0, 2, 2, 2]))
     small = torch.arange(5, dtype=torch.uint8)
-    assert torch.equal(add_repeated(small, values, counts), torch.tensor([5, 6, 11, 12, 13]))
+    assert torch.equal(add_repeated(small, values, counts, 14), torch.tensor([5, 6, 11, 12, 13]))
+    large = torch.tensor([1 << 32, 0, 0])
+    assert torch.equal(add_repeated(small, large, counts, 1 << 33)[:2], torch.tensor([1 << 32, (1 << 32) + 1]))
 
 
 def test_a_pointer_begins_with_zero_and_ends_with_the_sum():
@@ -70,18 +72,33 @@ def test_cutting_gives_the_rows_of_each_chosen_segment(host):
     counts = torch.randint(0, 5, (20,), generator=generator)
     ptr = pointer(counts)
     chosen = torch.randint(0, 20, (50,), generator=generator)
-    rows, lengths, new = cut(ptr, chosen, *((ptr, chosen) if host else ()))
+    cut = Cut(ptr, chosen, *((ptr, chosen) if host else ()))
     expected = torch.cat([torch.arange(int(ptr[g]), int(ptr[g + 1])) for g in chosen])
-    assert torch.equal(rows, expected)
-    assert torch.equal(lengths, counts[chosen])
-    assert torch.equal(new, pointer(counts[chosen]))
-    assert row_count(rows) == len(expected)
+    assert torch.equal(cut.rows.long(), expected)
+    assert torch.equal(cut.counts, counts[chosen])
+    assert torch.equal(cut.ptr, pointer(counts[chosen]))
+    assert cut.total == len(expected)
 
 
 def test_cutting_a_slice_gives_a_slice():
     ptr = torch.tensor([0, 2, 5, 5, 6])
-    rows, lengths, new = cut(ptr, slice(1, 3))
-    assert (rows, lengths.tolist(), new.tolist()) == (slice(2, 5), [3, 0], [0, 3, 3])
-    rows, lengths, new = cut(ptr, slice(4, 4))
-    assert (rows, lengths.tolist(), new.tolist()) == (slice(6, 6), [], [0])
-    assert row_count(rows) == 0
+    cut = Cut(ptr, slice(1, 3))
+    assert (cut.rows, cut.counts.tolist(), cut.ptr.tolist(), cut.total) == (slice(2, 5), [3, 0], [0, 3, 3], 3)
+    cut = Cut(ptr, slice(4, 4))
+    assert (cut.rows, cut.counts.tolist(), cut.ptr.tolist(), cut.total) == (slice(6, 6), [], [0], 0)
+
+
+def test_rows_beyond_31_bits_are_numbered_in_64():
+    cut = Cut(torch.tensor([0, 1 << 33, (1 << 33) + 2]), torch.tensor([1]))
+    assert cut.rows.tolist() == [1 << 33, (1 << 33) + 1]
+
+
+def test_the_ends_of_edges_count_through_all_graphs():
+    # Two graphs of 2 and 3 nodes; edges 1 -> 0, 0 -> 1 and 2 -> 0, 0 -> 2.
+    ends = edge_ends(
+        torch.tensor([1, 0, 2, 0], dtype=torch.uint8),
+        torch.tensor([0, 2]),
+        torch.tensor([2, 2]),
+        torch.tensor([1, 1, 1, 0, 1], dtype=torch.uint8),
+    )
+    assert ends.tolist() == [[1, 0, 4, 2], [0, 1, 2, 4]]

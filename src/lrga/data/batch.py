@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.segments import Rows, add_repeated, cut, edge_ends, numbers_repeated, pointer, repeat, row_count, take
+from lrga.data.edge_table import EdgeTable
+from lrga.data.segments import Cut, Rows, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 
@@ -43,34 +44,40 @@ class PackedBatch:
     num_nodes: int
     num_edges: int
     _in_ptr: Tensor
-    _edge_shift: tuple[Tensor, Tensor]  # for each graph its first edge in the batch, and the number of its edges
+    _order: Tensor | None  # of the edges by source, counted inside each graph, where it is at hand
     _packed: "PackedGraphs"
-    _rows: dict[str, Rows]  # the rows of these nodes, edges and graphs in the set
+    _cuts: dict[str, Cut]  # where the nodes and edges lie in the set
+    _graphs: Rows
     _layout: EdgeLayout | None = None
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
         """Cuts graphs out of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
         graphs = host if on_device is None else on_device
-        node_rows, node_counts, ptr = cut(packed.node_ptr, graphs, packed.host_node_ptr, host)
-        edge_rows, edge_counts, edge_ptr = cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
-        num_nodes, num_edges = row_count(node_rows), row_count(edge_rows)
-        in_degree = take(packed.in_degree, node_rows)
-        rows: dict[str, Rows] = {"node": node_rows, "edge": edge_rows, "graph": graphs}
+        nodes = Cut(packed.node_ptr, graphs, packed.host_node_ptr, host)
+        edges = Cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
+        cuts: dict[str, Cut] = {"node": nodes, "edge": edges}
+        order = None
+        if isinstance(graphs, Tensor) and not graphs.is_cuda and _is_large(packed, edges):
+            source, order = packed.edge_table.take(graphs)
+        else:
+            source = take(packed.source, edges.rows)
+        in_degree = take(packed.in_degree, nodes.rows)
         return cls(
-            x=_column(packed, "x", rows),
-            edge_index=edge_ends(take(packed.source, edge_rows), ptr[:-1], edge_counts, in_degree),
-            edge_attr=_column(packed, "edge_attr", rows),
-            y=_column(packed, "y", rows),
-            batch=numbers_repeated(node_counts, num_nodes),
-            ptr=ptr,
-            num_graphs=node_counts.numel(),
-            num_nodes=num_nodes,
-            num_edges=num_edges,
+            x=_column(packed, "x", cuts, graphs),
+            edge_index=edge_ends(source, nodes.ptr[:-1], edges.counts, in_degree),
+            edge_attr=_column(packed, "edge_attr", cuts, graphs),
+            y=_column(packed, "y", cuts, graphs),
+            batch=numbers_repeated(nodes.counts, nodes.total),
+            ptr=nodes.ptr,
+            num_graphs=nodes.counts.numel(),
+            num_nodes=nodes.total,
+            num_edges=edges.total,
             _in_ptr=pointer(in_degree),
-            _edge_shift=(edge_ptr[:-1], edge_counts),
+            _order=order,
             _packed=packed,
-            _rows=rows,
+            _cuts=cuts,
+            _graphs=graphs,
         )
 
     def __len__(self) -> int:
@@ -89,13 +96,14 @@ class PackedBatch:
         """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
         if self._layout is None:
             order, degree = self._packed.transposed
+            inside = take(order, self._cuts["edge"].rows) if self._order is None else self._order
             self._layout = EdgeLayout(
                 source=self.edge_index[0],
                 target=self.edge_index[1],
                 num_nodes=self.num_nodes,
                 in_ptr=self._in_ptr,
-                out_order=self._in_batch(order),
-                out_ptr=pointer(take(degree, self._rows["node"]).to(self.device)),
+                out_order=self._in_batch(inside),
+                out_ptr=pointer(take(degree, self._cuts["node"].rows).to(self.device)),
             )
         return self._layout
 
@@ -112,11 +120,12 @@ class PackedBatch:
                 "choose one of these",
             )
         if column.ptr is None:
-            return column.take(self._rows[column.level]).to(self.device)
-        rows, counts, _ = cut(column.ptr, self._rows["graph"])
-        values = column.take(rows).to(self.device)
+            rows = self._cuts[column.level].rows if column.level in self._cuts else self._graphs
+            return column.take(rows).to(self.device)
+        lists = Cut(column.ptr, self._graphs)
+        values = column.take(lists.rows).to(self.device)
         if column.shift:
-            shift = repeat(self.ptr[:-1], counts.to(self.device), values.size(0)).to(values.dtype)
+            shift = repeat(self.ptr[:-1], lists.counts.to(self.device), values.size(0)).to(values.dtype)
             values = values + shift.view(-1, *[1] * (values.dim() - 1))
         return values.movedim(0, column.dim)
 
@@ -125,12 +134,13 @@ class PackedBatch:
         order = self._packed.edge_order
         if order is None:
             return values
-        return torch.empty_like(values).index_copy_(0, self._in_batch(order).to(values.device), values)
+        place = self._in_batch(take(order, self._cuts["edge"].rows))
+        return torch.empty_like(values).index_copy_(0, place.to(values.device), values)
 
-    def _in_batch(self, order: Tensor) -> Tensor:
-        """Numbers of edges of the set, counted inside each graph, as numbers of the edges of this batch, [E]."""
-        inside = take(order, self._rows["edge"]).to(self.device)
-        return add_repeated(inside, *self._edge_shift)
+    def _in_batch(self, inside: Tensor) -> Tensor:
+        """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
+        edges = self._cuts["edge"]
+        return add_repeated(inside, edges.ptr[:-1], edges.counts, edges.total).to(self.device)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
         """The batch with its tensors on ``device``."""
@@ -138,8 +148,6 @@ class PackedBatch:
         for name, value in values.items():
             if isinstance(value, Tensor):
                 values[name] = value.to(device, non_blocking=True)
-        first, counts = self._edge_shift
-        values["_edge_shift"] = (first.to(device), counts.to(device))
         values["_layout"] = None if self._layout is None else self._layout.to(device)
         return PackedBatch(**values)
 
@@ -147,9 +155,15 @@ class PackedBatch:
         """PyG's ``Batch`` of these graphs: what ``Batch.from_data_list`` makes of them, edges in original order."""
         from torch_geometric.data import Batch
 
-        return Batch.from_data_list(self._packed.subset(self._rows["graph"]).to_data_list()).to(self.device)
+        return Batch.from_data_list(self._packed.subset(self._graphs).to_data_list()).to(self.device)
 
 
-def _column(packed: "PackedGraphs", name: str, rows: dict[str, Rows]) -> Tensor | None:
+def _is_large(packed: "PackedGraphs", edges: Cut) -> bool:
+    return EdgeTable.suits(edges.counts.numel(), edges.total, packed.num_edges)
+
+
+def _column(packed: "PackedGraphs", name: str, cuts: dict[str, Cut], graphs: Rows) -> Tensor | None:
     column = packed.columns.get(name)
-    return None if column is None else column.take(rows[column.level])
+    if column is None:
+        return None
+    return column.take(cuts[column.level].rows if column.level in cuts else graphs)

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from lrga.data.batch import PackedBatch
 from lrga.data.columns import Column
+from lrga.data.edge_table import EdgeTable
 from lrga.data.order import order_by
 from lrga.data.positions import Index, positions
-from lrga.data.segments import Rows, cut, narrow, take
+from lrga.data.segments import Cut, Rows, narrow, take
 from lrga.errors import OptionError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class PackedGraphs:
         # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
         self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
         self._transposed: tuple[Tensor, Tensor] | None = None
+        self._edge_table: EdgeTable | None = None
 
     @classmethod
     def from_data_list(cls, graphs: Sequence["Data"], *, y_level: str | None = None) -> "PackedGraphs":
@@ -262,20 +264,20 @@ class PackedGraphs:
         """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
         host = positions(index, len(self))
         graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
-        nodes, _, node_ptr = cut(self.node_ptr, graphs)
-        edges, _, edge_ptr = cut(self.edge_ptr, graphs)
+        node_cut, edge_cut = Cut(self.node_ptr, graphs), Cut(self.edge_ptr, graphs)
+        nodes, edges = node_cut.rows, edge_cut.rows
         columns = {}
         for name, column in self.columns.items():
             if column.ptr is not None:
-                rows, _, ptr = cut(column.ptr, graphs)
-                columns[name] = replace(column, values=take(column.values, rows), ptr=ptr)
+                list_cut = Cut(column.ptr, graphs)
+                columns[name] = replace(column, values=take(column.values, list_cut.rows), ptr=list_cut.ptr)
             else:
                 rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
                 columns[name] = replace(column, values=take(column.values, rows))
         chosen = range(len(self))[host] if isinstance(host, slice) else host.tolist()
         result = self._with(
-            node_ptr=node_ptr,
-            edge_ptr=edge_ptr,
+            node_ptr=node_cut.ptr,
+            edge_ptr=edge_cut.ptr,
             source=take(self.source, edges),
             in_degree=take(self.in_degree, nodes),
             edge_order=None if self.edge_order is None else take(self.edge_order, edges),
@@ -297,6 +299,15 @@ class PackedGraphs:
             order, degree = order_by(self.source, self.edge_ptr, self.node_ptr)
             self._transposed = (narrow(order), narrow(degree))
         return self._transposed
+
+    @property
+    def edge_table(self) -> EdgeTable:
+        """Source and order of all edges for batches of large graphs on a CPU, made once and kept."""
+        if self._edge_table is None:
+            order, degree = self.transposed
+            self._transposed = (order.int(), degree)  # the table's memory, not a second copy
+            self._edge_table = EdgeTable(self.source, self._transposed[0], self.edge_ptr)
+        return self._edge_table
 
     def _with(self, **tensors: Any) -> "PackedGraphs":
         return PackedGraphs(

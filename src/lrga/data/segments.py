@@ -5,6 +5,8 @@ that is kept (filling fresh memory of torch's costs more than the arithmetic). O
 the device for a number.
 """
 
+from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -59,11 +61,6 @@ def widen(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(values.numpy().astype(_NUMPY[dtype]))
 
 
-def row_count(rows: Rows) -> int:
-    """How many rows these are."""
-    return rows.stop - rows.start if isinstance(rows, slice) else rows.numel()
-
-
 def take(values: Tensor, rows: Rows) -> Tensor:
     """Those rows of ``values``; a view where they are consecutive."""
     if isinstance(rows, slice):
@@ -83,13 +80,14 @@ def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
     return torch.from_numpy(values.numpy().repeat(counts.numpy()))
 
 
-def add_repeated(values: Tensor, addends: Tensor, counts: Tensor) -> Tensor:
-    """``values`` [R] with ``addends[i]`` added to the rows of segment i, of which there are ``counts[i]``, int64."""
+def add_repeated(values: Tensor, addends: Tensor, counts: Tensor, limit: int) -> Tensor:
+    """``values`` [R] with ``addends[i]`` added to the rows of segment i, of which there are ``counts[i]``, int64.
+
+    ``limit`` is above every number that comes out.
+    """
     if values.is_cuda:
         return torch.repeat_interleave(addends, counts, output_size=values.numel()).add_(values)
-    result = addends.numpy().repeat(counts.numpy())
-    result += values.numpy()
-    return torch.from_numpy(result)
+    return torch.from_numpy(_add_repeated(values.numpy(), addends.numpy(), counts.numpy(), limit).astype(np.int64))
 
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
@@ -118,9 +116,20 @@ def edge_ends(source: Tensor, first_node: Tensor, edges_of_graph: Tensor, edges_
         sources = torch.repeat_interleave(first_node, edges_of_graph, output_size=count).add_(source)
         return torch.stack((sources, torch.repeat_interleave(edges_of_node.long(), output_size=count)))
     result = np.empty((2, count), dtype=np.int64)
-    np.add(first_node.numpy().repeat(edges_of_graph.numpy()), source.numpy(), out=result[0])
-    result[1] = np.arange(edges_of_node.numel(), dtype=np.int32).repeat(edges_of_node.numpy())
+    nodes = edges_of_node.numel()
+    result[0] = _add_repeated(source.numpy(), first_node.numpy(), edges_of_graph.numpy(), nodes)
+    result[1] = np.arange(nodes, dtype=_integer(nodes)).repeat(edges_of_node.numpy())
     return torch.from_numpy(result)
+
+
+def _add_repeated(values: np.ndarray, addends: np.ndarray, counts: np.ndarray, limit: int) -> np.ndarray:
+    integer = _integer(limit)
+    return values.astype(integer) + addends.astype(integer).repeat(counts)
+
+
+def _integer(limit: int) -> np.dtype:
+    """Type for numbers below ``limit``: the arithmetic is bound by memory, so half the width is half the time."""
+    return np.dtype(np.int32 if limit < 1 << 31 else np.int64)
 
 
 def pointer(counts: Tensor) -> Tensor:
@@ -137,10 +146,8 @@ def _pointer(counts: np.ndarray) -> np.ndarray:
     return result
 
 
-def cut(
-    ptr: Tensor, chosen: Rows, host_ptr: Tensor | None = None, host_chosen: Rows | None = None
-) -> tuple[Rows, Tensor, Tensor]:
-    """The rows of chosen segments.
+class Cut:
+    """Chosen segments of a flat tensor, one after the other.
 
     Args:
         ptr: [G + 1], where each segment begins.
@@ -148,35 +155,55 @@ def cut(
         host_ptr: The same as ``ptr`` on the CPU, if there is such a copy: a GPU is then not asked for numbers.
         host_chosen: The same as ``chosen`` on the CPU, with ``host_ptr``.
 
-    Returns:
-        The rows, how many each chosen segment has, and where each begins in the result.
+    Attributes:
+        counts: How many rows each chosen segment has.
+        ptr: Where each begins in the result.
+        total: How many rows there are together.
 
     Example:
-        >>> rows, counts, begin = cut(torch.tensor([0, 2, 5, 6]), torch.tensor([2, 0]))
-        >>> rows.tolist(), counts.tolist(), begin.tolist()
-        ([5, 0, 1], [1, 2], [0, 1, 3])
+        >>> cut = Cut(torch.tensor([0, 2, 5, 6]), torch.tensor([2, 0]))
+        >>> cut.rows.tolist(), cut.counts.tolist(), cut.ptr.tolist(), cut.total
+        ([5, 0, 1], [1, 2], [0, 1, 3], 3)
     """
-    if isinstance(chosen, slice):
-        asked = ptr if host_ptr is None else host_ptr
-        first, stop = int(asked[chosen.start]), int(asked[chosen.stop])
-        begin = ptr[chosen.start : chosen.stop + 1]
-        return slice(first, stop), begin.diff(), begin - first
-    if ptr.is_cuda:
-        starts = ptr[chosen]
-        counts = ptr[chosen + 1] - starts
-        new = pointer(counts)
-        if host_ptr is None or not isinstance(host_chosen, Tensor):
-            total = int(new[-1])
+
+    def __init__(
+        self, ptr: Tensor, chosen: Rows, host_ptr: Tensor | None = None, host_chosen: Rows | None = None
+    ) -> None:
+        self._limit = 0
+        if isinstance(chosen, slice):
+            asked = ptr if host_ptr is None else host_ptr
+            self._begins = ptr[chosen.start : chosen.stop + 1]
+            self._first = int(asked[chosen.start])
+            self.counts, self.ptr = self._begins.diff(), self._begins - self._first
+            self.total = int(asked[chosen.stop]) - self._first
+            self._consecutive = True
+            return
+        self._consecutive = False
+        if ptr.is_cuda:
+            self._begins = ptr[chosen]
+            self.counts = ptr[chosen + 1] - self._begins
+            self.ptr = pointer(self.counts)
+            if host_ptr is None or not isinstance(host_chosen, Tensor):
+                self.total = int(self.ptr[-1])
+            else:
+                self.total = int((host_ptr[host_chosen + 1] - host_ptr[host_chosen]).sum())
         else:
-            total = int((host_ptr[host_chosen + 1] - host_ptr[host_chosen]).sum())
-        rows = torch.repeat_interleave(starts - new[:-1], counts, output_size=total)
-        return rows.add_(torch.arange(total, device=rows.device)), counts, new
-    where, segments = ptr.numpy(), chosen.numpy()
-    begins = where.take(segments)
-    lengths = where.take(segments + 1) - begins
-    places = _pointer(lengths)
-    # Rows are numbered in 32 bits where these suffice: the arithmetic is bound by memory.
-    integer = np.int32 if where[-1] < 1 << 31 else np.int64
-    numbers = (begins - places[:-1]).astype(integer).repeat(lengths)
-    numbers += np.arange(numbers.shape[0], dtype=integer)
-    return torch.from_numpy(numbers), torch.from_numpy(lengths), torch.from_numpy(places)
+            where, segments = ptr.numpy(), chosen.numpy()
+            begins = where.take(segments)
+            counts = where.take(segments + 1) - begins
+            places = _pointer(counts)
+            self._begins, self.counts = torch.from_numpy(begins), torch.from_numpy(counts)
+            self.ptr, self.total, self._limit = torch.from_numpy(places), int(places[-1]), int(where[-1])
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows, a slice where they are consecutive; numbered when first asked for."""
+        if self._consecutive:
+            return slice(self._first, self._first + self.total)
+        shift = self._begins - self.ptr[:-1]
+        if shift.is_cuda:
+            numbers = torch.repeat_interleave(shift, self.counts, output_size=self.total)
+            return numbers.add_(torch.arange(self.total, device=shift.device))
+        integer = _integer(self._limit)
+        rows = shift.numpy().astype(integer).repeat(self.counts.numpy())
+        return torch.from_numpy(rows + np.arange(self.total, dtype=integer))
