@@ -42,9 +42,7 @@ def draw_curves(
     for number, (name, record) in enumerate(records.items()):
         curve, colour = record.curve, f"C{number}"
         axes.plot(curve["epoch"], curve["train_metric"], color=colour, linestyle=":", linewidth=1.2)
-        axes.plot(
-            curve["epoch"], curve["val_metric"], color=colour, marker=".", label=f"{name} ({record.parameters:,})"
-        )
+        axes.plot(curve["epoch"], curve["val_metric"], color=colour, marker=".", label=_legend(name, record))
         if paper is not None and name in paper:
             axes.axhline(paper[name], color=colour, linestyle="--", linewidth=0.8, alpha=0.7)
     axes.set_xlabel("epoch")
@@ -58,3 +56,7 @@ def draw_curves(
     figure.savefig(content, format=path.suffix.lstrip(".") or "png")
     replace_file(path, content.getvalue())
     return path
+
+
+def _legend(name: str, record: RunRecord) -> str:
+    return name if record.parameters is None else f"{name} ({record.parameters:,} parameters)"

@@ -1,6 +1,7 @@
 """From a run folder to its record."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lrga.data.building import plan_dataset
 from lrga.data.place import SPLITS
 from lrga.models.budget import count_of
 from lrga.tasks.task import Task
+from lrga.training.architecture import Architecture
 from lrga.training.config import TrainingConfig
 from lrga.training.events import EpochRecord, Listener, RunFacts
 from lrga.training.graphs import catalogue_name
@@ -58,7 +60,7 @@ def make_record(
         key: getattr(config.model, key) for key in ("model", "budget", "lrga", "preset", "reading")
     }
     if network is not None:
-        model |= {"parameters": count_of(network.build), "architecture": network.to_json()}
+        model |= {"parameters": _parameters(network, facts, history), "architecture": network.to_json()}
     spent = history[-1].elapsed if history else 0.0
     best = None if task is None else best_epoch(history, task)
     return RunRecord(
@@ -83,7 +85,14 @@ def make_record(
     )
 
 
-def best_epoch(history: tuple[EpochRecord, ...], task: Task) -> EpochRecord | None:
+def _parameters(network: Architecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
+    """Exactly how many; ``None`` of a network that may be impossible to build, as the run never began."""
+    if facts is not None:
+        return facts.parameters
+    return count_of(network.build) if history else None
+
+
+def best_epoch(history: Sequence[EpochRecord], task: Task) -> EpochRecord | None:
     """The first epoch with the best metric in validation."""
     best: EpochRecord | None = None
     for record in history:

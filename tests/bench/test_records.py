@@ -1,0 +1,114 @@
+"""A record is written whole, once, and is believed only where it can be true."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lrga.bench.protocols import paper_config
+from lrga.bench.records import FOLDER, RunRecord, find_record, read_record, read_records, write_record
+from lrga.errors import CheckpointError, DataError
+
+EPOCH = {
+    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
+    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
+}  # fmt: skip
+RECORD = RunRecord(
+    run="zinc-run",
+    status="finished",
+    reason="max_epochs",
+    data={"name": "ZINC"},
+    model={"model": "gcn", "parameters": 7},
+    config=paper_config("ZINC").to_json(),
+    seed=41,
+    metric="mae",
+    epochs=2,
+    seconds=2.0,
+    last=EPOCH,
+    best=EPOCH,
+    curve={"epoch": [1, 2]},
+    environment=[],
+    published=None,
+    time="2020-06-01T00:00:00+0000",
+)
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path):
+    path = write_record(RECORD, tmp_path)
+    assert path == tmp_path / FOLDER / "zinc-run.json"
+    assert read_record(path) == find_record(tmp_path, "zinc-run") == RECORD
+    assert (RECORD.test, RECORD.parameters) == (0.45, 7)
+    assert [p.name for p in (tmp_path / FOLDER).iterdir()] == ["zinc-run.json"]  # nothing temporary is left
+
+
+def test_a_finished_record_is_never_overwritten(tmp_path):
+    write_record(RECORD, tmp_path)
+    write_record(replace(RECORD, seconds=99.0), tmp_path)
+    assert find_record(tmp_path, "zinc-run").seconds == 2.0
+
+
+def test_attempts_are_kept_and_the_latest_counts_until_the_run_is_finished(tmp_path):
+    for reason in ("first", "second"):
+        write_record(replace(RECORD, status="failed", reason=reason), tmp_path)
+    assert find_record(tmp_path, "zinc-run").reason == "second"
+    for _ in range(9):  # the tenth comes after the ninth, not after the first
+        write_record(replace(RECORD, status="time-limited", reason="late"), tmp_path)
+    assert find_record(tmp_path, "zinc-run").reason == "late"
+    write_record(RECORD, tmp_path)
+    assert find_record(tmp_path, "zinc-run").status == "finished"
+    assert len(list((tmp_path / FOLDER).iterdir())) == 12
+
+
+def test_one_record_is_read_for_each_run(tmp_path):
+    assert read_records(tmp_path) == []
+    assert find_record(tmp_path, "zinc-run") is None
+    write_record(replace(RECORD, status="failed"), tmp_path)
+    write_record(RECORD, tmp_path)
+    write_record(replace(RECORD, run="other"), tmp_path)
+    assert [record.run for record in read_records(tmp_path)] == ["other", "zinc-run"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"status": "done"}, "status 'done', none of finished"),
+        ({"metric": "luck"}, "metric 'luck'"),
+        ({"epochs": -1}, "-1 epochs"),
+        ({"epochs": "2"}, "epochs = '2'"),
+        ({"last": None}, "a finished run without numbers"),
+        ({"last": {**EPOCH, "test_metric": "high"}}, "test_metric of last = 'high'"),
+        ({"best": {"epoch": 1}}, "best with epoch"),
+        ({"config": {"data": {}}}, "a configuration that is none"),
+        ({"format": 2}, "format 2"),
+        ({"extra": 1}, "unknown or missing: extra"),
+    ],
+)
+def test_a_record_that_cannot_be_true_is_refused_by_name(change, message, tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(RECORD.to_json() | change))
+    with pytest.raises(DataError, match=message) as caught:
+        read_record(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_field_a_broken_file_and_no_file_are_refused(tmp_path):
+    path = tmp_path / "record.json"
+    values = RECORD.to_json()
+    del values["seed"]
+    path.write_text(json.dumps(values))
+    with pytest.raises(DataError, match="unknown or missing: seed"):
+        read_record(path)
+    path.write_text(json.dumps(RECORD.to_json())[:100])
+    with pytest.raises(DataError, match="JSON in"):
+        read_record(path)
+    path.write_text("[]")
+    with pytest.raises(DataError, match="a JSON object"):
+        read_record(path)
+    with pytest.raises(DataError, match="no such file"):
+        read_record(tmp_path / "none.json")
+
+
+def test_a_folder_that_cannot_hold_records_is_reported(tmp_path):
+    (tmp_path / FOLDER).write_text("a file where a folder is needed")
+    with pytest.raises(CheckpointError, match="to write"):
+        write_record(RECORD, tmp_path)

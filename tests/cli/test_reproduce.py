@@ -1,0 +1,62 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+from lrga.errors import OptionError
+
+runner = CliRunner()
+TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
+TINY += ["--set", "layers=1"]
+
+
+@pytest.fixture
+def places(tmp_path):
+    return ["--output", str(tmp_path / "runs"), "--data-root", str(tmp_path / "data")]
+
+
+def test_cells_run_and_stand_beside_the_paper(places):
+    cells = ["--dataset", "cluster", "--model", "gcn", "--budget", "500k", "--seeds", "41", "95"]
+    result = runner.invoke(app, ["reproduce", "table1", *cells, *TINY, *places])
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert "68.49 ± 0.97" in result.stdout
+    assert "76.01 ± 0.67" in result.stdout
+    assert "Not the paper's protocol" in result.stdout
+    rows = json.loads(runner.invoke(app, ["reproduce", "table1", *cells, "--json", *TINY, *places]).stdout)["rows"]
+    assert [(row["lrga"], row["n"]) for row in rows] == [(False, 2), (True, 2)]
+    assert set(rows[0]) >= {"mean", "std", "n", "published", "difference", "parameters", "epochs", "seconds"}
+
+
+@pytest.mark.parametrize(("experiment", "runs"), [("table1", 264), ("table3", 40), ("rank", 40)])
+def test_a_dry_run_lists_every_run_of_an_experiment(experiment, runs, tmp_path):
+    result = runner.invoke(app, ["reproduce", experiment, "--dry-run", "--output", str(tmp_path)])
+    assert result.exit_code == 0
+    assert f"{runs} runs: {runs} pending." in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_filters_keep_rows(tmp_path):
+    command = ["reproduce", "table3", "--no-lrga", "--dry-run", "--json", "--output", str(tmp_path)]
+    cells = json.loads(runner.invoke(app, command).stdout)["cells"]
+    assert [cell["model"] for cell in cells] == ["GCN", "GAT", "GraphSAGE", "GatedGCN", "GIN"]
+    assert not any(cell["lrga"] for cell in cells)
+
+
+def test_the_time_limit_ends_cleanly_and_the_same_command_continues(places):
+    # The limit is shorter than reading the data takes: the run pauses before its first batch.
+    cells = ["--dataset", "cluster", "--model", "gcn", "--budget", "100k", "--lrga", "--seeds", "41"]
+    result = runner.invoke(app, ["reproduce", "table1", *cells, "--time-limit", "0.00001", *TINY, *places])
+    assert result.exit_code == 0
+    assert "the same command continues" in result.stdout
+    assert "time-limited" in result.stdout
+    result = runner.invoke(app, ["reproduce", "table1", *cells, *TINY, *places])
+    assert "time-limited" not in result.stdout
+    assert "68.44 ± 0.16" in result.stdout
+
+
+def test_unknown_experiments_are_answered_with_the_choices():
+    result = runner.invoke(app, ["reproduce", "table9"])
+    assert isinstance(result.exception, OptionError)
+    assert "table1, table3, rank" in str(result.exception)
