@@ -2,7 +2,7 @@
 
 import pytest
 
-from lrga.bench.cell import Cell, check_seeds, essence, model_label, run_name
+from lrga.bench.cell import Cell, check_seeds, essence, model_label, refuse_taken, run_name
 from lrga.bench.protocols import paper_config, table1
 from lrga.errors import OptionError
 from lrga.training.resume import check_same
@@ -68,3 +68,9 @@ def test_one_seed_may_be_a_plain_number():
 def test_labels_write_models_as_the_paper_does():
     assert model_label(paper_config("ZINC", "sage", lrga=False)) == "GraphSAGE"
     assert model_label(paper_config("ZINC", "GatedGCN")) == "LRGA + GatedGCN"
+
+
+def test_options_that_a_campaign_decides_itself_are_refused_with_what_to_use():
+    refuse_taken({"lr": 1.0}, seed="seeds")
+    with pytest.raises(OptionError, match="seeds in place of seed"):
+        refuse_taken({"seed": 1}, seed="seeds")

@@ -29,9 +29,11 @@ def test_random_features_stand_beside_table_3_and_other_shapes_beside_nothing():
     assert [cell.published is None for cell in comparison("PATTERN", rank=5).cells] == [False, True]
 
 
-def test_lrga_itself_is_not_an_option():
-    with pytest.raises(OptionError, match="leave it out"):
+def test_lrga_itself_is_not_an_option_and_seeds_are_several():
+    with pytest.raises(OptionError, match="the option lrga"):
         comparison("PATTERN", lrga=False)
+    with pytest.raises(OptionError, match="use seeds"):
+        comparison("PATTERN", seed=3)
 
 
 def test_compare_trains_both_and_says_what_lrga_adds(tiny, tmp_path):

@@ -90,6 +90,11 @@ def test_settings_and_named_options_do_not_contradict_each_other():
         merge_settings({"max_epochs": 3}, ["max_epochs=4"])
 
 
+def test_what_the_command_line_asks_for_otherwise_is_no_setting():
+    with pytest.raises(OptionError, match="model as the command line asks for it"):
+        merge_settings({}, ["model=gin"], elsewhere=("name", "model"))
+
+
 def test_seeds_are_read_with_commas_with_blanks_and_repeated():
     assert parse_seeds(["41,95"]) == parse_seeds(["41"], ["95"]) == parse_seeds(["41", "95"]) == (41, 95)
     assert parse_seeds(None) is None

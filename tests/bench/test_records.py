@@ -47,6 +47,18 @@ def test_a_finished_record_is_never_overwritten(tmp_path):
     assert find_record(tmp_path, "zinc-run").seconds == 2.0
 
 
+def test_a_file_system_without_links_keeps_records_too(tmp_path, monkeypatch):
+    def no_links(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", no_links)
+    write_record(RECORD, tmp_path)
+    write_record(replace(RECORD, seconds=99.0), tmp_path)
+    write_record(replace(RECORD, status="failed"), tmp_path)
+    assert find_record(tmp_path, "zinc-run") == RECORD
+    assert sorted(p.name for p in (tmp_path / FOLDER).iterdir()) == ["zinc-run.attempt-1.json", "zinc-run.json"]
+
+
 def test_attempts_are_kept_and_the_latest_counts_until_the_run_is_finished(tmp_path):
     for reason in ("first", "second"):
         write_record(replace(RECORD, status="failed", reason=reason), tmp_path)

@@ -149,6 +149,19 @@ def test_a_run_that_another_process_trains_is_left_to_it(tiny, tmp_path):
     assert find_record(tmp_path, run_name(config)) is None
 
 
+def test_a_run_that_another_process_takes_at_the_same_moment_is_left_to_it(tiny, tmp_path, monkeypatch):
+    cell = table1("CLUSTER", seeds=[41], **tiny)
+    config = cell.runs()[0]
+    home = RunFolder(tmp_path / run_name(config))
+    home.rewrite_config(config)
+    looks = iter([False])  # the first look finds it free
+    in_use = Campaign._in_use
+    monkeypatch.setattr(Campaign, "_in_use", lambda self, name: next(looks, True) and in_use(self, name))
+    with home.lock():
+        assert statuses(Campaign([cell], tmp_path).run()) == ["busy"]
+    assert read_records(tmp_path) == []
+
+
 def test_cells_that_share_a_run_make_it_once(tiny, tmp_path):
     cell, counter = table1("CLUSTER", seeds=[41], **tiny), Counter()
     assert statuses(Campaign([cell, cell], tmp_path, listeners=counter.make).run()) == ["finished", "finished"]
@@ -170,7 +183,7 @@ def test_what_no_run_could_do_is_refused_before_anything_is_made(tiny, tmp_path)
         ({"data_options": {"colour": "red"}}, OptionError),
     ):
         with pytest.raises(error):
-            Campaign([table1("CLUSTER", **tiny | change)], tmp_path / "runs")
+            Campaign([table1("CLUSTER", **tiny | change)], tmp_path / "runs").run()
     with pytest.raises(OptionError, match="time limit"):
         Campaign([], tmp_path, time_limit=0)
     zinc = table1("ZINC", seeds=[41], **tiny | {"source": str(tmp_path)})

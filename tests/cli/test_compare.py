@@ -52,7 +52,12 @@ def test_a_failed_run_is_in_the_table_and_in_the_exit_code(places):
 
 
 def test_left_over_arguments_and_unknown_options_are_refused(places):
-    for arguments, message in ((["CLUSTER", "ZINC"], "left over"), (["CLUSTER", "--set", "depth=3"], "one of")):
+    cases = (
+        (["CLUSTER", "ZINC"], "left over"),
+        (["ZINC", "--set", "depth=3"], "one of"),
+        (["ZINC", "--set", "seed=3"], "seed"),
+    )
+    for arguments, message in cases:
         result = runner.invoke(app, ["compare", *arguments, *places])
         assert isinstance(result.exception, OptionError)
         assert message in str(result.exception)

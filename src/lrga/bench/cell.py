@@ -103,3 +103,14 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     if not found or len(set(found)) < len(found):
         raise OptionError("one or more different seeds", repr(list(found)), "pass for example seeds=(41, 95, 12, 35)")
     return found
+
+
+def refuse_taken(options: Mapping[str, Any], **instead: str) -> None:
+    """Refuses options that a campaign decides itself, saying what to use in their place.
+
+    Example:
+        >>> refuse_taken({"lr": 0.1}, seed="seeds")
+    """
+    for key, other in instead.items():
+        if key in options:
+            raise OptionError(f"{other} in place of {key}", f"the option {key}", f"use {other}")

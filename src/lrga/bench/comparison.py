@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from lrga.bench.beside import published_for
-from lrga.bench.cell import Cell, model_label
+from lrga.bench.cell import Cell, model_label, refuse_taken
 from lrga.bench.protocols import table1
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
-from lrga.errors import OptionError
 from lrga.training.graphs import Given, catalogue_name
 from lrga.training.options import make_config
 
@@ -28,8 +27,7 @@ def comparison(
     **options: Any,
 ) -> Study:
     """What :func:`compare` runs; the arguments are the same."""
-    if "lrga" in options:
-        raise OptionError("a comparison of both, with and without LRGA", "the option lrga", "leave it out, or train")
+    refuse_taken(options, lrga="both, as a comparison does,", seed="seeds")
     chosen = SEEDS if seeds is None else tuple(seeds)
     given = {"budget": budget, "seeds": chosen, "data_options": data_options, **options}
     cells = tuple(_cell(name, model, lrga=lrga, **given) for lrga in (False, True))

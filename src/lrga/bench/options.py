@@ -52,8 +52,13 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
     return grid
 
 
-def merge_settings(named: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+def merge_settings(named: Mapping[str, Any], texts: Sequence[str], *, elsewhere: Sequence[str] = ()) -> dict[str, Any]:
     """Options that have a name of their own on the command line, without those left out, and the settings.
+
+    Args:
+        named: The former.
+        texts: The latter, as typed.
+        elsewhere: Options that cannot be settings, as the command line asks for them otherwise.
 
     Example:
         >>> merge_settings({"device": "cpu", "preset": None}, ["dropout=0.1"])
@@ -61,6 +66,8 @@ def merge_settings(named: Mapping[str, Any], texts: Sequence[str]) -> dict[str, 
     """
     given = {key: value for key, value in named.items() if value is not None}
     settings = parse_settings(texts)
+    if taken := [key for key in elsewhere if key in settings]:
+        raise OptionError(f"{taken[0]} as the command line asks for it", f"--set {taken[0]}", "see --help")
     if twice := sorted(set(given) & set(settings)):
         raise OptionError(f"{twice[0]} once", "twice", "leave --set out for it")
     return given | settings

@@ -8,7 +8,7 @@ differs from data set to data set (:mod:`lrga.training.schedules`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lrga.bench.cell import Cell, model_label
+from lrga.bench.cell import Cell, model_label, refuse_taken
 from lrga.bench.paper import Published, published
 from lrga.errors import OptionError
 from lrga.models.zoo import MODELS, RANK, budget_of, dataset_name, model_name
@@ -199,6 +199,7 @@ def cells_of(
         >>> [cell.published.mean for cell in cells_of("table1", dataset="zinc", model="gatedgcn", lrga=True)]
         [0.355, 0.249]
     """
+    refuse_taken(options, seed="seeds", name="dataset")
     name = experiment_name(experiment)
     seeds = None if seeds is None else tuple(seeds)
     if rank is not None and name != "rank":

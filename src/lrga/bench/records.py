@@ -156,14 +156,22 @@ def _link(temporary: Path, place: Path, record: RunRecord) -> Path:
     while True:
         ending = "" if record.status == FINISHED else f".attempt-{number}"
         target = place / f"{record.run}{ending}.json"
-        try:
-            os.link(temporary, target)
-        except FileExistsError:
-            if record.status == FINISHED:
-                return target
-            number += 1
-        else:
+        if _placed(temporary, target) or record.status == FINISHED:
             return target
+        number += 1
+
+
+def _placed(temporary: Path, target: Path) -> bool:
+    """Whether ``target`` was free and now is the file."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if target.exists():
+            return False
+        os.replace(temporary, target)
+    return True
 
 
 def read_record(path: str | Path) -> RunRecord:

@@ -89,14 +89,8 @@ class Campaign:
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
-        self._check()
-
-    def _check(self) -> None:
-        """Refuses before anything is trained what no run could do."""
-        for device in {config.run.device for _, config in self._runs}:
-            choose_device(device)
-        for _, config in self._runs:
-            if self.data is None and catalogue_name(config.data.name) is not None:
+        for _, config in self._runs:  # an option that no data set has is refused before anything is trained
+            if data is None and catalogue_name(config.data.name) is not None:
                 plan_dataset(config.data.name, config.data.root, **config.data.options)
 
     def outcomes(self) -> list[Outcome]:
@@ -106,6 +100,8 @@ class Campaign:
     def run(self) -> list[Outcome]:
         """Makes what is missing. On Ctrl-C the run that trains writes a checkpoint, and ``Interrupted`` is raised."""
         begin = time.monotonic()
+        for device in {config.run.device for _, config in self._runs}:
+            choose_device(device)
         for number, (cell, config) in enumerate(self._runs, start=1):
             place = f"[{number}/{len(self._runs)}]"
             title = f"{place} {run_title(config)}"
@@ -120,8 +116,7 @@ class Campaign:
                 self.say("The time limit is reached; the same command continues.")
                 break
             if self._in_use(found.name):
-                self._made[found.name] = Outcome(name=found.name, config=config, status=BUSY, record=found.record)
-                self.say(f"{title}: another process trains it, skipped")
+                self._made[found.name] = self._busy(config, title)
                 continue
             self._made[found.name] = self._train(cell, config, place, left)
         return self.outcomes()
@@ -150,6 +145,10 @@ class Campaign:
         except Interrupted:
             self.say(f"{title}: stopped after a checkpoint; the same command continues")
             raise
+        except CheckpointError as error:
+            if self._in_use(name):  # another process was faster by a moment
+                return self._busy(config, title)
+            status, reason = FAILED, f"CheckpointError: {error}"
         except NonFiniteError as error:
             status, reason = DIVERGED, str(error)
         except Exception as error:  # whatever it is: one run that fails must not cost the others
@@ -175,6 +174,10 @@ class Campaign:
             else:
                 self._loaded = config.data, load_training_data(config.data).splits
         return self._loaded[1]
+
+    def _busy(self, config: TrainingConfig, title: str) -> Outcome:
+        self.say(f"{title}: another process trains it, skipped")
+        return Outcome(name=run_name(config), config=config, status=BUSY)
 
     def _in_use(self, name: str) -> bool:
         home = RunFolder(self.folder / name)

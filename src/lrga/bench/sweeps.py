@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.cell import Cell
+from lrga.bench.cell import Cell, refuse_taken
 from lrga.bench.options import check_option
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
@@ -26,6 +26,7 @@ def sweep_of(
     **options: Any,
 ) -> Study:
     """What :func:`sweep` runs; the arguments are the same."""
+    refuse_taken(options, seed="seeds")
     if not grid:
         raise OptionError("at least one option with its values", "an empty grid", "pass for example {'rank': [0, 30]}")
     for key, values in grid.items():

@@ -79,14 +79,19 @@ EXTRA_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": False}
 
 
 def training_options(
-    *, settings: Sequence[str] | None, data_root: Path | None, source: Path | None, **named: Any
+    *,
+    settings: Sequence[str] | None,
+    data_root: Path | None,
+    source: Path | None,
+    elsewhere: Sequence[str] = (),
+    **named: Any,
 ) -> dict[str, Any]:
-    """Options of training: those with names of their own and those given by ``--set``."""
+    """Options of training: those with names of their own and those given by ``--set``, but none of ``elsewhere``."""
     from lrga.bench.options import merge_settings
 
     places = {"root": data_root, "source": source}
     fixed = named | {key: None if path is None else str(path) for key, path in places.items()}
-    return merge_settings(fixed, settings or ())
+    return merge_settings(fixed, settings or (), elsewhere=("name", "seed", *elsewhere))
 
 
 def data_options(

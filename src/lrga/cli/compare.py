@@ -54,8 +54,9 @@ def compare(
     from lrga.bench.options import parse_seeds
 
     options = c.training_options(
-        settings=settings, data_root=data_root, source=source, rank=rank, max_epochs=epochs, batch_size=batch_size,
-        preset=preset, recalibrate_norm=recalibrate_norm, device=device,
+        settings=settings, elsewhere=("model", "budget", "lrga"), data_root=data_root, source=source,
+        rank=rank, max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
+        device=device,
     )  # fmt: skip
     study = comparison(
         name,

@@ -56,8 +56,9 @@ def reproduce(
     from lrga.bench.reproduction import reproduction
 
     options = c.training_options(
-        settings=settings, data_root=data_root, source=source, max_epochs=epochs, batch_size=batch_size, preset=preset,
-        recalibrate_norm=recalibrate_norm, device=device,
+        settings=settings, elsewhere=("model", "budget", "lrga", "rank"), data_root=data_root, source=source,
+        max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
+        device=device,
     )  # fmt: skip
     study = reproduction(
         experiment,
