@@ -1,0 +1,230 @@
+"""One training step on PATTERN on the CPU: ours beside the same model as a PyG user writes it, in the same run.
+
+    python benchmarks/training.py [--json]
+
+A step is everything: cutting the next batch of 64 shuffled graphs, forward, loss, backward, Adam. The peer has PyG's
+DataLoader, GCNConv (or the gated convolution with gathers and scatters), and LRGA on graphs padded by to_dense_batch.
+Correctness first: with the same weights, on the same graphs, the loss of the first step must agree to 1e-4.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+import torch_geometric
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GCNConv
+from torch_geometric.utils import scatter, to_dense_batch
+
+from lrga import GNN
+from lrga.data import PackedGraphs, load
+from lrga.tasks import task_of
+from lrga.training import OptimizerConfig, Trainer
+from lrga.version import __version__
+
+BATCH_SIZE, WIDTH, LAYERS, RANK, CLASSES = 64, 60, 4, 30, 2
+WANTED = {"gcn": 2.0, "gatedgcn": 1.3}  # times as fast
+
+
+class PeerLRGA(nn.Module):
+    """Low-rank attention on graphs padded to the largest of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(WIDTH, 4 * RANK)
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        dense, mask = to_dense_batch(F.relu(self.project(x)), batch)
+        u, v, z, m4 = dense.chunk(4, dim=-1)
+        eta = (u.sum(1) * v.sum(1)).sum(-1) / mask.sum(1) + 1e-6
+        attended = u @ (v.transpose(1, 2) @ z) / eta.view(-1, 1, 1)
+        return torch.cat([attended[mask], m4[mask]], dim=-1)
+
+
+class PeerGCN(nn.Module):
+    """GCN → BatchNorm → ReLU → residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = GCNConv(WIDTH, WIDTH, add_self_loops=False), nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x: Tensor, edge_index: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        return x + F.relu(self.norm(self.conv(x, edge_index))), e
+
+
+class PeerGatedGCN(nn.Module):
+    """Gated convolution → BatchNorm → ReLU → residual, on nodes and edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin_a, self.lin_b, self.lin_c, self.lin_d, self.lin_e = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
+        self.norm, self.edge_norm = nn.BatchNorm1d(WIDTH), nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x: Tensor, edge_index: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        source, target = edge_index
+        e_hat = self.lin_c(e) + self.lin_d(x)[source] + self.lin_e(x)[target]
+        gate = torch.sigmoid(e_hat)
+        total = scatter(gate * self.lin_b(x)[source], target, dim=0, dim_size=x.size(0), reduce="sum")
+        weight = scatter(gate, target, dim=0, dim_size=x.size(0), reduce="sum")
+        h = self.lin_a(x) + total / (weight + 1e-6)
+        return x + F.relu(self.norm(h)), e + F.relu(self.edge_norm(e_hat))
+
+
+class Peer(nn.Module):
+    """The whole network."""
+
+    def __init__(self, conv: str) -> None:
+        super().__init__()
+        self.encoder = nn.Embedding(3, WIDTH)
+        self.edge_encoder = nn.Linear(1, WIDTH) if conv == "gatedgcn" else None
+        local = PeerGatedGCN if conv == "gatedgcn" else PeerGCN
+        self.local = nn.ModuleList(local() for _ in range(LAYERS))
+        self.attention = nn.ModuleList(PeerLRGA() for _ in range(LAYERS))
+        self.mix = nn.ModuleList(nn.Linear(2 * WIDTH + 2 * RANK, WIDTH) for _ in range(LAYERS))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(WIDTH) for _ in range(LAYERS))
+        self.head = nn.Sequential(
+            nn.Linear(WIDTH, WIDTH // 2), nn.ReLU(), nn.Linear(WIDTH // 2, WIDTH // 4), nn.ReLU(),
+            nn.Linear(WIDTH // 4, CLASSES),
+        )  # fmt: skip
+
+    def forward(self, data: Data) -> Tensor:
+        x = self.encoder(data.x.view(-1))
+        e = x if self.edge_encoder is None else self.edge_encoder(torch.ones(data.edge_index.size(1), 1))
+        for local, attention, mix, norm in zip(self.local, self.attention, self.mix, self.norms, strict=True):
+            h, e = local(x, data.edge_index, e)
+            x = norm(F.relu(mix(torch.cat([x, attention(x, data.batch), h], dim=-1))))
+        return self.head(x)
+
+
+def peer_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy weighted by class, as the benchmark has it."""
+    count = torch.bincount(labels, minlength=CLASSES)
+    weight = (len(labels) - count).float() / len(labels) * (count > 0)
+    return F.cross_entropy(scores, labels, weight=weight)
+
+
+def copy_weights(ours: GNN, peer: Peer, conv: str) -> None:
+    """Gives the peer our weights; every one must find its place."""
+    names = {"encoder.weight": "encoder.embedding.weight"}
+    if conv == "gatedgcn":
+        names |= {f"edge_encoder.{k}": f"edge_encoder.lin.{k}" for k in ("weight", "bias")}
+    for i in range(LAYERS):
+        for k in ("weight", "bias"):
+            names[f"mix.{i}.{k}"], names[f"norms.{i}.{k}"] = f"layers.{i}.mix.{k}", f"layers.{i}.norm.{k}"
+            names[f"attention.{i}.project.{k}"] = f"layers.{i}.attention.project.{k}"
+            names[f"local.{i}.norm.{k}"] = f"layers.{i}.base.norm.{k}"
+            if conv == "gatedgcn":
+                names |= {f"local.{i}.lin_{a}.{k}": f"layers.{i}.base.lin_{a}.{k}" for a in "abcde"}
+                names[f"local.{i}.edge_norm.{k}"] = f"layers.{i}.base.edge_norm.{k}"
+        if conv == "gcn":
+            names[f"local.{i}.conv.lin.weight"] = f"layers.{i}.base.lin.weight"
+            names[f"local.{i}.conv.bias"] = f"layers.{i}.base.lin.bias"
+    for j in range(3):
+        names |= {f"head.{2 * j}.{k}": f"head.mlp.lins.{j}.{k}" for k in ("weight", "bias")}
+    source, target = dict(ours.named_parameters()), dict(peer.named_parameters())
+    if set(names) != set(target) or set(names.values()) != set(source):
+        raise SystemExit("the two models do not have the same parameters: no timing of different models")
+    with torch.no_grad():
+        for theirs, mine in names.items():
+            target[theirs].copy_(source[mine])
+
+
+def endless(loader: Callable[[], Iterator]) -> Iterator:
+    """Epoch after epoch."""
+    while True:
+        yield from loader()
+
+
+def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
+    """Checks the first loss, then times ``steps`` steps of both in turns."""
+    torch.manual_seed(0)
+    ours = GNN(3, WIDTH, CLASSES, LAYERS, conv=conv, rank=RANK, encoder="embedding", reading="B")
+    peer = Peer(conv).train()
+    copy_weights(ours, peer, conv)
+    options = OptimizerConfig(batch_size=BATCH_SIZE)
+    trainer = Trainer(ours.train(), task_of("PATTERN"), {"train": graphs, "val": graphs, "test": graphs}, options)
+    optimizer = torch.optim.Adam(peer.parameters(), lr=options.lr)
+    data = graphs.to_data_list()
+    loader = DataLoader(data, batch_size=BATCH_SIZE, shuffle=True)
+    our_batches = endless(lambda: graphs.batches(BATCH_SIZE, shuffle=True))
+    peer_batches = endless(lambda: iter(loader))
+
+    def our_step(batch: object = None) -> float:
+        trainer.sums.loss.restore((0.0, 0.0))
+        trainer.step(next(our_batches) if batch is None else batch)
+        return trainer.sums.loss.mean()
+
+    def peer_step(batch: object = None) -> float:
+        batch = next(peer_batches) if batch is None else batch
+        optimizer.zero_grad()
+        loss = peer_loss(peer(batch), batch.y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    first = list(range(min(BATCH_SIZE, len(graphs))))
+    losses = our_step(graphs.batch(first)), peer_step(Batch.from_data_list([data[i] for i in first]))
+    if abs(losses[0] - losses[1]) > 1e-4:
+        raise SystemExit(f"first loss {losses[0]:.6f} beside {losses[1]:.6f}: no timing on wrong results")
+    seconds: dict[str, list[float]] = {"ours": [], "peer": []}
+    for _ in range(steps):
+        for name, step in (("ours", our_step), ("peer", peer_step)):  # in turns: both meet the same load
+            start = time.perf_counter()
+            step()
+            seconds[name].append(time.perf_counter() - start)
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    ratio = median["peer"] / median["ours"]
+    return {
+        "model": {"gcn": "LRGA + GCN", "gatedgcn": "LRGA + GatedGCN"}[conv],
+        "first_loss": losses[0],
+        "first_loss_pyg": losses[1],
+        "milliseconds": round(1e3 * median["ours"], 1),
+        "milliseconds_pyg": round(1e3 * median["peer"], 1),
+        "times_faster": round(ratio, 2),
+        "wanted": WANTED[conv],
+        "reached": ratio >= WANTED[conv],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=tuple(WANTED), default=tuple(WANTED), help="which to measure")
+    parser.add_argument("--graphs", type=int, default=256, help="graphs of PATTERN to train on, at least 64")
+    parser.add_argument("--steps", type=int, default=12, help="steps timed of each; the median counts")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of torch")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    if arguments.graphs < BATCH_SIZE or arguments.steps < 1:
+        parser.error(f"at least {BATCH_SIZE} graphs and one step are needed")
+    torch.set_num_threads(arguments.threads)
+    with tempfile.TemporaryDirectory() as root:
+        graphs = load("PATTERN", root, sizes=(arguments.graphs, 1, 1))["train"]
+    rows = [measure(conv, graphs, arguments.steps) for conv in arguments.models]
+    if arguments.json:
+        versions = {"lrga": __version__, "torch": torch.__version__, "torch_geometric": torch_geometric.__version__}
+        machine = {"processor": platform.processor() or platform.machine(), "threads": arguments.threads}
+        shape = {"batch_size": BATCH_SIZE, "width": WIDTH, "layers": LAYERS, "rank": RANK}
+        print(json.dumps({**shape, "rows": rows, "versions": versions, "machine": machine}, indent=2))
+    else:
+        print(f"one step on PATTERN, loading included: width {WIDTH}, {LAYERS} layers, batch {BATCH_SIZE}, ", end="")
+        print(f"threads {arguments.threads}, median of {arguments.steps}")
+        print(f"{'':17}{'first loss':>12}{'PyG':>10}{'ours, ms':>12}{'PyG, ms':>10}{'faster':>9}{'wanted':>9}")
+        for row in rows:
+            print(
+                f"{row['model']:17}{row['first_loss']:>12.6f}{row['first_loss_pyg']:>10.6f}{row['milliseconds']:>12}"
+                f"{row['milliseconds_pyg']:>10}{row['times_faster']:>8}x{row['wanted']:>8}x"
+            )
+    sys.exit(0 if all(row["reached"] for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
