@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from lrga.data import segments
 from lrga.data.segments import Cut, add_repeated, edge_ends, narrow, numbers_repeated, pointer, repeat, take, widen
 
 
@@ -51,10 +52,15 @@ def test_repeating_equals_torch():
     values, counts = torch.tensor([5, 7, 9]), torch.tensor([2, 0, 3])
     assert torch.equal(repeat(values, counts, 5), torch.repeat_interleave(values, counts))
     assert torch.equal(numbers_repeated(counts, 5), torch.tensor([0, 0, 2, 2, 2]))
-    small = torch.arange(5, dtype=torch.uint8)
-    assert torch.equal(add_repeated(small, values, counts, 14), torch.tensor([5, 6, 11, 12, 13]))
+
+
+@pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
+def test_numbers_are_added_segment_by_segment_whatever_the_chunk(monkeypatch, rows_of_a_chunk):
+    monkeypatch.setattr(segments, "_ROWS_OF_A_CHUNK", rows_of_a_chunk)
+    ptr, small = torch.tensor([0, 2, 2, 5]), torch.arange(5, dtype=torch.uint8)
+    assert torch.equal(add_repeated(small, ptr, torch.tensor([5, 7, 9]), 14), torch.tensor([5, 6, 11, 12, 13]))
     large = torch.tensor([1 << 32, 0, 0])
-    assert torch.equal(add_repeated(small, large, counts, 1 << 33)[:2], torch.tensor([1 << 32, (1 << 32) + 1]))
+    assert add_repeated(small, ptr, large, 1 << 33).tolist() == [1 << 32, (1 << 32) + 1, 2, 3, 4]
 
 
 def test_a_pointer_begins_with_zero_and_ends_with_the_sum():
@@ -93,12 +99,14 @@ def test_rows_beyond_31_bits_are_numbered_in_64():
     assert cut.rows.tolist() == [1 << 33, (1 << 33) + 1]
 
 
-def test_the_ends_of_edges_count_through_all_graphs():
+@pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
+def test_the_ends_of_edges_count_through_all_graphs(monkeypatch, rows_of_a_chunk):
+    monkeypatch.setattr(segments, "_ROWS_OF_A_CHUNK", rows_of_a_chunk)
     # Two graphs of 2 and 3 nodes; edges 1 -> 0, 0 -> 1 and 2 -> 0, 0 -> 2.
     ends = edge_ends(
         torch.tensor([1, 0, 2, 0], dtype=torch.uint8),
-        torch.tensor([0, 2]),
-        torch.tensor([2, 2]),
+        torch.tensor([0, 2, 4]),
+        torch.tensor([0, 2, 5]),
         torch.tensor([1, 1, 1, 0, 1], dtype=torch.uint8),
     )
     assert ends.tolist() == [[1, 0, 4, 2], [0, 1, 2, 4]]

@@ -65,7 +65,7 @@ class PackedBatch:
         in_degree = take(packed.in_degree, nodes.rows)
         return cls(
             x=_column(packed, "x", cuts, graphs),
-            edge_index=edge_ends(source, nodes.ptr[:-1], edges.counts, in_degree),
+            edge_index=edge_ends(source, edges.ptr, nodes.ptr, in_degree),
             edge_attr=_column(packed, "edge_attr", cuts, graphs),
             y=_column(packed, "y", cuts, graphs),
             batch=numbers_repeated(nodes.counts, nodes.total),
@@ -140,7 +140,7 @@ class PackedBatch:
     def _in_batch(self, inside: Tensor) -> Tensor:
         """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
         edges = self._cuts["edge"]
-        return add_repeated(inside, edges.ptr[:-1], edges.counts, edges.total).to(self.device)
+        return add_repeated(inside, edges.ptr, edges.ptr[:-1], edges.total).to(self.device)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
         """The batch with its tensors on ``device``."""

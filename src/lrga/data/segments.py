@@ -5,6 +5,7 @@ that is kept (filling fresh memory of torch's costs more than the arithmetic). O
 the device for a number.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +31,7 @@ DTYPES: dict[str, torch.dtype] = {
 _NUMPY = {dtype: np.dtype(name) for name, dtype in DTYPES.items() if dtype != torch.bfloat16}
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 _MANY = 1 << 15  # rows from which on torch takes them faster than numpy
+_ROWS_OF_A_CHUNK = 1 << 16
 _WIDE = (torch.int16, torch.int32, torch.int64)
 
 Rows = slice | Tensor
@@ -80,14 +82,29 @@ def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
     return torch.from_numpy(values.numpy().repeat(counts.numpy()))
 
 
-def add_repeated(values: Tensor, addends: Tensor, counts: Tensor, limit: int) -> Tensor:
-    """``values`` [R] with ``addends[i]`` added to the rows of segment i, of which there are ``counts[i]``, int64.
+def add_repeated(values: Tensor, ptr: Tensor, addends: Tensor, limit: int) -> Tensor:
+    """``values`` [R] with ``addends[i]`` added to the rows of segment i, int64.
 
-    ``limit`` is above every number that comes out.
+    Args:
+        values: Integers of any type.
+        ptr: [G + 1] where each segment begins.
+        addends: [G].
+        limit: Above every number that comes out.
     """
     if values.is_cuda:
-        return torch.repeat_interleave(addends, counts, output_size=values.numel()).add_(values)
-    return torch.from_numpy(_add_repeated(values.numpy(), addends.numpy(), counts.numpy(), limit).astype(np.int64))
+        return torch.repeat_interleave(addends, ptr.diff(), output_size=values.numel()).add_(values)
+    result = np.empty(values.numel(), dtype=np.int64)
+    _add_repeated(values.numpy(), ptr.numpy(), addends.numpy(), limit, result)
+    return torch.from_numpy(result)
+
+
+def _add_repeated(values: np.ndarray, ptr: np.ndarray, addends: np.ndarray, limit: int, result: np.ndarray) -> None:
+    small, counts = addends.astype(_integer(limit)), np.diff(ptr)
+    for begin, end in _chunks(ptr):
+        rows = slice(ptr[begin], ptr[end])
+        part = small[begin:end].repeat(counts[begin:end])
+        part += values[rows]
+        result[rows] = part
 
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
@@ -97,34 +114,41 @@ def numbers_repeated(counts: Tensor, total: int) -> Tensor:
     return torch.from_numpy(np.arange(counts.numel()).repeat(counts.numpy()))
 
 
-def edge_ends(source: Tensor, first_node: Tensor, edges_of_graph: Tensor, edges_of_node: Tensor) -> Tensor:
+def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Tensor) -> Tensor:
     """``edge_index`` [2, E] int64 of graphs side by side.
 
     Args:
         source: [E] sources, counted inside each graph, edges sorted by target.
-        first_node: [G] number of each graph's first node.
-        edges_of_graph: [G] number of each graph's edges.
-        edges_of_node: [N] number of edges that end at each node.
+        edge_ptr: [G + 1] where each graph's edges begin.
+        node_ptr: [G + 1] where each graph's nodes begin.
+        in_degree: [N] number of edges that end at each node.
 
     Example:
-        >>> edge_ends(torch.tensor([1, 0]), torch.tensor([5]), torch.tensor([2]), torch.tensor([1, 1]))
-        tensor([[6, 5],
-                [0, 1]])
+        >>> ends = edge_ends(
+        ...     torch.tensor([1, 0, 0]), torch.tensor([0, 2, 3]), torch.tensor([0, 2, 3]), torch.tensor([1, 1, 1])
+        ... )
+        >>> ends.tolist()
+        [[1, 0, 2], [0, 1, 2]]
     """
-    count = source.numel()
     if source.is_cuda:
-        sources = torch.repeat_interleave(first_node, edges_of_graph, output_size=count).add_(source)
-        return torch.stack((sources, torch.repeat_interleave(edges_of_node.long(), output_size=count)))
-    result = np.empty((2, count), dtype=np.int64)
-    nodes = edges_of_node.numel()
-    result[0] = _add_repeated(source.numpy(), first_node.numpy(), edges_of_graph.numpy(), nodes)
-    result[1] = np.arange(nodes, dtype=_integer(nodes)).repeat(edges_of_node.numpy())
+        targets = torch.repeat_interleave(in_degree.long(), output_size=source.numel())
+        return torch.stack((add_repeated(source, edge_ptr, node_ptr[:-1], 0), targets))
+    nodes, edges, degrees = node_ptr.numpy(), edge_ptr.numpy(), in_degree.numpy()
+    result = np.empty((2, source.numel()), dtype=np.int64)
+    _add_repeated(source.numpy(), edges, nodes[:-1], degrees.size, result[0])
+    numbers = np.arange(degrees.size, dtype=_integer(degrees.size))
+    for begin, end in _chunks(edges):
+        own = slice(nodes[begin], nodes[end])
+        result[1, edges[begin] : edges[end]] = numbers[own].repeat(degrees[own])
     return torch.from_numpy(result)
 
 
-def _add_repeated(values: np.ndarray, addends: np.ndarray, counts: np.ndarray, limit: int) -> np.ndarray:
-    integer = _integer(limit)
-    return values.astype(integer) + addends.astype(integer).repeat(counts)
+def _chunks(ptr: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Ranges of segments of some ten thousand rows: what is computed on the way then stays in the cache."""
+    count = ptr.size - 1
+    step = max(1, count * _ROWS_OF_A_CHUNK // max(int(ptr[-1]), 1))
+    for begin in range(0, count, step):
+        yield begin, min(begin + step, count)
 
 
 def _integer(limit: int) -> np.dtype:
