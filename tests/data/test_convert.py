@@ -220,7 +220,10 @@ def without(graph, key):
         (lambda graph: with_change(graph, y=torch.rand(1, 1)), r"shape \[1, 1\] on cpu in graph 3"),
         (lambda graph: with_change(graph, y=torch.rand(2)), "in graph 3"),
         (lambda graph: with_change(graph, y=0.5), "float in graph 3"),
-        (lambda graph: with_change(graph, edge_attr=torch.rand(19, 2)), "graph 3 with one row for each of its 20 edges"),
+        (
+            lambda graph: with_change(graph, edge_attr=torch.rand(19, 2)),
+            "graph 3 with one row for each of its 20 edges",
+        ),
         (lambda graph: with_change(graph, num_nodes=8), "graph 3 with num_nodes"),
         (lambda graph: with_change(graph, edge_index=graph.edge_index + 1), "graph 3 between its nodes 0 to 6"),
         (lambda graph: with_change(graph, edge_index=graph.edge_index - 1), "graph 3 between its nodes"),

@@ -30,9 +30,7 @@ def test_every_graph_is_sorted_stably_whatever_the_chunk(monkeypatch, chunk):
 
 def test_the_way_of_the_gpu_gives_the_same():
     ends, edge_ptr, node_ptr = graphs(1, 9, 60)
-    for ours, theirs in zip(
-        order_by(ends, edge_ptr, node_ptr), _order_at_once(ends, edge_ptr, node_ptr), strict=True
-    ):
+    for ours, theirs in zip(order_by(ends, edge_ptr, node_ptr), _order_at_once(ends, edge_ptr, node_ptr), strict=True):
         assert torch.equal(ours.long(), theirs)
 
 
