@@ -55,8 +55,18 @@ def test_the_graphs_of_the_way_back_are_independent_of_the_set():
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-    + [torch.float16, torch.bfloat16, torch.float32, torch.float64],
+    [
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    ],
 )
 def test_every_type_comes_back(dtype):
     x = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to(dtype)

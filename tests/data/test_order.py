@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -54,5 +56,5 @@ def test_chunks_cover_every_segment_once():
     ranges = chunks(ptr, 10)
     assert ranges[0][0] == 0
     assert ranges[-1][1] == 7
-    assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
     assert all(ptr[end] - ptr[begin] <= 10 or end == begin + 1 for begin, end in ranges)
