@@ -1,5 +1,6 @@
 """The demo trains both networks on data made on the spot, and draws their curves."""
 
+import pytest
 import torch
 
 from lrga.bench.demo import demo_study, free_cores, run_demo
@@ -30,5 +31,8 @@ def test_a_small_demo_prints_both_beside_the_paper_and_draws(tmp_path):
     assert (tmp_path / "data" / "CLUSTER").is_dir()  # nothing outside its folder
 
 
-def test_free_cores_are_at_least_one():
-    assert free_cores() >= 1
+@pytest.mark.parametrize(("cores", "load", "free"), [(2, 0.1, 2), (2, 1.2, 1), (2, 9.0, 1), (64, 3.0, 4), (4, 1.0, 3)])
+def test_threads_are_the_cores_that_nobody_uses(cores, load, free, monkeypatch):
+    monkeypatch.setattr("lrga.bench.demo.default_workers", lambda: cores)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    assert free_cores() == free

@@ -19,6 +19,7 @@ EPOCHS = 12
 BATCH_SIZE = 32
 NORM_BATCHES = 20
 OUTPUT = "demo"
+MOST_THREADS = 4  # more cost time at these sizes
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,12 @@ def run_demo(
     return Demo(table, draw_curves(records, Path(output) / "curves.png", title=title, paper=paper))
 
 
-def free_cores() -> int:
+def free_cores(most: int = MOST_THREADS) -> int:
     """Cores that nobody else uses, at least one: threads that wait for each other are slow on a busy machine."""
-    cores = default_workers()
+    cores = min(default_workers(), most)
     if not hasattr(os, "getloadavg"):
         return cores
-    return max(1, min(cores, round(cores - os.getloadavg()[0])))
+    return max(1, min(cores, round(default_workers() - os.getloadavg()[0])))
 
 
 @contextmanager

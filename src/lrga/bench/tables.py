@@ -206,7 +206,7 @@ def _cells(row: Row, *, paper: bool) -> list[str]:
         val = row.spread(key="val_metric")
         shown.append("" if val is None else val.text(decimals))
     counts = (row.parameters, row.mean_of("epochs"), row.mean_of("seconds"))
-    return shown + ["" if count is None else f"{count:,.0f}" for count in counts]
+    return shown + ["" if count is None else f"{count:,.1f}" if 0 < count < 1 else f"{count:,.0f}" for count in counts]
 
 
 def _unfinished(row: Row) -> str:
