@@ -1,6 +1,7 @@
 """Few options in, a full configuration out."""
 
 import json
+import os
 
 import pytest
 
@@ -21,7 +22,16 @@ def test_own_data_have_a_smaller_batch():
 def test_data_options_that_are_none_are_left_out():
     config = make_config("ZINC", data_options={"sizes": (8, 4, 4), "seed": None}, root="here")
     assert config.data.options == {"sizes": [8, 4, 4]}
-    assert config.data.root == "here"
+    assert config.data.root == os.path.abspath("here")
+
+
+def test_own_files_are_named_in_full_so_that_a_run_continues_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert make_config("mine").data.name == str(tmp_path / "mine")
+    assert make_config("module:factory").data.name == "module:factory"
+    (tmp_path / "zinc").mkdir()
+    assert make_config("zinc").data.name == "zinc"
 
 
 def test_an_unknown_option_is_refused():

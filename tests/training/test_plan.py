@@ -40,5 +40,5 @@ def test_own_data_are_read(tmp_path):
 
 
 def test_data_that_are_not_there_are_missed():
-    with pytest.raises(DataMissingError):
+    with pytest.raises(DataMissingError, match=r"PATTERN.*module:factory"):
         plan_run(make_config("no_such_folder"))

@@ -136,6 +136,12 @@ def test_a_folder_that_cannot_be_made_is_told_of_before_training(make_config, ma
         train(make_config(), tmp_path / "file" / "run", data=make_splits())
 
 
+def test_a_network_that_cannot_be_made_leaves_no_folder(make_config, make_splits, tmp_path):
+    with pytest.raises(OptionError, match="multiple"):
+        train(make_config(model="gat", hidden=10, heads=4), tmp_path / "run", data=make_splits())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_in_use_is_refused(make_config, make_splits, tmp_path):
     refused = []
 

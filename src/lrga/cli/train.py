@@ -245,7 +245,9 @@ def _print_result(result: "TrainingResult", config: "TrainingConfig", *, as_json
     if cell is not None:
         rows["paper"] = f"{cell.mean:g} ± {cell.std:g} (Table {cell.table}, full data, four seeds)"
     rows["parameters"] = f"{result.parameters:,}"
-    rows["time"] = f"{result.seconds:,.1f} s, {result.epochs} epochs, stopped by {result.stopped_by}"
+    rows["time"] = (
+        f"{result.seconds:,.1f} s, {result.epochs} epoch{'s' * (result.epochs != 1)}, stopped by {result.stopped_by}"
+    )
     rows["run folder"] = str(result.folder)
     if not result.finished:
         rows["continue"] = f"lrga train --resume {result.folder}"

@@ -39,8 +39,11 @@ def environment(device: torch.device) -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of the source tree that this package runs from, with ``+`` where it was changed; ``None`` without one.
 
+    A copy without history may name it in the environment variable ``LRGA_COMMIT``.
     A package that merely lies inside somebody's repository (in a virtual environment, say) has none.
     """
+    if named := os.environ.get("LRGA_COMMIT"):
+        return named
     source = Path(lrga.__file__).resolve()
     if shutil.which("git") is None or _git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
         return None

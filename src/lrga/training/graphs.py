@@ -3,16 +3,18 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lrga.data.catalog import CATALOG
-from lrga.data.custom import CustomData
+from lrga.data.custom import CustomData, load_custom
+from lrga.data.loading import load
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS
-from lrga.errors import DataError
+from lrga.errors import DataError, DataMissingError
 from lrga.models.zoo import INPUTS, Inputs
 from lrga.tasks.named import task_of, task_of_custom, with_choices
 from lrga.tasks.task import Task
@@ -87,11 +89,13 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
             return TrainingData(splits, infer_task(splits), infer_inputs(splits), None)
         return TrainingData(splits, task_of(dataset), INPUTS[dataset], dataset)
     if dataset is None:
-        from lrga.data.custom import load_custom
-
+        if ":" not in data.name and not Path(data.name).expanduser().exists():
+            raise DataMissingError(
+                f"a data set ({', '.join(CATALOG)}) or your own: a folder of CSV files, a .pt file, module:factory",
+                f"{data.name!r}, which is none of them in {Path.cwd()}",
+                "correct the name or the path",
+            )
         return _custom(load_custom(data.name, **data.options))
-    from lrga.data.loading import load
-
     splits = load(dataset, data.root, source=data.source, **data.options)
     return TrainingData(splits, task_of(dataset), INPUTS[dataset], dataset)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
 CHECK_EVERY = 50  # batches between two looks on a GPU
-_REMEDY = "lower the learning rate, clip gradients (clip_gradient=1), or look at the graphs of this batch"
+_REMEDY = "lower the learning rate, clip gradients (--clip-gradient 1), or look at the graphs of this batch"
 
 
 class Guard:

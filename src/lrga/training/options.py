@@ -1,5 +1,6 @@
 """A configuration from the few options that somebody names; the rest as the benchmark, or good sense, has it."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,11 +30,9 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
         >>> config.optimizer.batch_size, config.optimizer.patience, config.run.seed
         (32, 5, 95)
     """
-    given = {key: value for key, value in options.items() if value is not None}
-    if isinstance(given.get("budget"), str):
-        given["budget"] = parse_budget(given["budget"])
+    given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
-    config = TrainingConfig(data=DataConfig(name=name, options=chosen)).changed(**given)
+    config = TrainingConfig(data=DataConfig(name=_absolute(name), options=chosen)).changed(**given)
     dataset = catalogue_name(name)
     if dataset is None:
         schedule = OptimizerConfig(batch_size=OWN_BATCH_SIZE)
@@ -52,13 +51,27 @@ def configure(
             raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
         return make_config(name, data_options=data_options, **options)
     config = TrainingConfig.load(path)
+    given = _given(options)
+    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
+    if name is not None:
+        given["name"] = _absolute(name)
+    return config.changed(**given, options={**config.data.options, **chosen})
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in options.items() if value is not None}
     if isinstance(given.get("budget"), str):
         given["budget"] = parse_budget(given["budget"])
-    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
-    if name is not None:
-        given["name"] = name
-    return config.changed(**given, options={**config.data.options, **chosen})
+    for key in ("root", "source"):
+        if key in given:
+            given[key] = os.path.abspath(os.path.expanduser(given[key]))
+    return given
+
+
+def _absolute(name: str) -> str:
+    """A file or folder by its full path, so that the run can be continued from anywhere; other names as they are."""
+    path = os.path.abspath(os.path.expanduser(name))
+    return path if catalogue_name(name) is None and os.path.exists(path) else name
 
 
 def parse_budget(text: str) -> str | int:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from lrga.errors import CheckpointError, OptionError
+from lrga.models.budget import count_of
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, seed_torch
@@ -71,6 +72,7 @@ def train(
             return _finished(home, written)
     graphs = load_training_data(config.data, config.run, data)
     architecture = resolve(config.model, graphs.inputs, dataset=graphs.dataset)
+    count_of(architecture.build)  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
     with home.lock(), torch.random.fork_rng(_devices(device)):
         open_folder(home, config, architecture, graphs)
