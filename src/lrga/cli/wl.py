@@ -40,9 +40,9 @@ def wl(
     """
     from rich.console import Console
 
-    from lrga.theory.comparison import read_named_graphs, tests_named, verdict_report
+    from lrga.theory.comparison import read_named_graphs, chosen_tests, verdict_report
 
-    tests = tests_named(test)
+    tests = chosen_tests(test)
     graphs = read_named_graphs(
         files,
         format=format,

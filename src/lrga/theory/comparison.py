@@ -48,7 +48,7 @@ def read_named_graphs(
     return found
 
 
-def tests_named(name: str) -> tuple[str, ...]:
+def chosen_tests(name: str) -> tuple[str, ...]:
     """The tests that a name stands for: itself, or the first three for ``"all"``."""
     return DEFAULT_TESTS if name == "all" else (check_test(name),)
 

@@ -81,9 +81,11 @@ def _one_graph6(line: str, where: str) -> LabelledGraph:
         num_nodes = 64 * num_nodes + code
     num_pairs = num_nodes * (num_nodes - 1) // 2
     body = codes[header:]
-    if len(body) != -(-num_pairs // 6):
+    if len(codes) < header or len(body) != -(-num_pairs // 6):
         raise DataError(
-            f"{-(-num_pairs // 6)} characters for {num_nodes} nodes in {where}", str(len(body)), "the line is damaged"
+            f"{-(-num_pairs // 6)} characters for {num_nodes} nodes in {where}",
+            str(len(body)),
+            "the line is cut or damaged",
         )
     bits = (body[:, None] >> np.arange(5, -1, -1)) & 1
     position = np.flatnonzero(bits.reshape(-1)[:num_pairs])

@@ -18,6 +18,7 @@ stable colouring, it is that one, and no collision decides a verdict.
 Letters: G graphs of n nodes each.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -87,14 +88,16 @@ def _round(colours: Tensor, num_colours: int, seed: int) -> tuple[Tensor, int]:
 
 def _hashes(colours: Tensor, left: Tensor, right: Tensor, prime: int) -> Tensor:
     """``Σ_k left[Y_ik] right[Y_kj] mod prime``, ``[G, n, n]`` integers."""
+    count, size = colours.shape[:2]
     result = torch.empty_like(colours)
-    for graph, out in zip(colours, result, strict=True):
-        factor = right[graph]
-        for rows in _blocks(len(graph), 8 * len(graph)):
-            out[rows] = (left[graph[rows]] @ factor).remainder_(prime).to(torch.int64)
+    for graphs in _blocks(count, 8 * size * size):  # many small graphs at a time, large ones singly
+        factor = right[colours[graphs]]
+        for rows in _blocks(size, 8 * size * len(factor)):
+            result[graphs, rows] = (left[colours[graphs, rows]] @ factor).remainder_(prime).to(torch.int64)
     return result
 
 
+@functools.cache
 def _modulus(size: int) -> tuple[int, int]:
     """The largest prime whose products are exact in double precision, and how many of them give 128 bits.
 

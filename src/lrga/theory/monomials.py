@@ -31,8 +31,9 @@ def multi_indices(dimension: int, degree: int) -> list[MultiIndex]:
         [(0, 0), (0, 1), (1, 0)]
     """
     _check_count(dimension=dimension, degree=degree)
-    indices = [b for b in itertools.product(range(degree + 1), repeat=dimension) if sum(b) <= degree]
-    return sorted(indices, key=lambda b: (sum(b), b))
+    # A multi-index of degree k is a choice of k variables with repetition.
+    chosen = (c for k in range(degree + 1) for c in itertools.combinations_with_replacement(range(dimension), k))
+    return sorted((tuple(c.count(i) for i in range(dimension)) for c in chosen), key=lambda b: (sum(b), b))
 
 
 def power(base: Sequence[int], exponent: Sequence[int]) -> int:

@@ -1,0 +1,47 @@
+"""``lrga theory``: the tour on the command line."""
+
+import json
+
+from typer.testing import CliRunner
+
+from lrga.cli import theory as command
+from lrga.cli.main import app
+from lrga.errors import OptionError
+from lrga.theory import statements
+from lrga.theory.tour import Measurement, Statement
+
+runner = CliRunner()
+
+
+def test_chosen_statements_are_printed_with_their_figures_and_plotted(tmp_path):
+    result = runner.invoke(app, ["theory", "node-factorisation", "random-factorisation", "--output", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "Definition 3 (node-factorisation) holds" in result.stdout
+    assert "largest relative error" in result.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["random-factorisation.png", "tour.json"]
+
+
+def test_json_is_pure_and_progress_goes_to_stderr(tmp_path):
+    result = runner.invoke(app, ["theory", "scale", "--json", "--output", str(tmp_path)])
+    report = json.loads(result.stdout)
+    assert [row["key"] for row in report["statements"]] == ["scale"]
+    assert report["holds"] is True
+    assert "1/1" in result.stderr
+
+
+def test_a_statement_that_fails_is_shown_and_sets_the_exit_code(tmp_path, monkeypatch):
+    wrong = Statement("wrong", "Nowhere", "1 = 2", lambda: Measurement("1 ≠ 2", holds=False, values={}))
+    monkeypatch.setattr(statements, "choose", lambda keys: [wrong])
+    result = runner.invoke(app, ["theory", "--output", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "FAILS" in result.stdout
+
+
+def test_an_unknown_statement_is_refused(tmp_path):
+    result = runner.invoke(app, ["theory", "proposition 99", "--output", str(tmp_path)])
+    assert isinstance(result.exception, OptionError)
+
+
+def test_help_teaches_by_example():
+    assert "lrga theory" in runner.invoke(app, ["theory", "--help"]).stdout
+    assert command.theory.__doc__

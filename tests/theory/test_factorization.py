@@ -1,0 +1,103 @@
+"""Isomorphism types and node factorisations, exact and by random features."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.theory import factorize, factorizing_layer, isomorphism_types, random_factorization
+from lrga.theory.graphs import random_graph
+from lrga.theory.inputs import as_graph
+from lrga.theory.tour import slope
+
+
+def test_channels_come_in_the_papers_order():
+    features = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    tensor = isomorphism_types([(0, 1), (1, 2)], features)
+    assert tensor.shape == (3, 3, 6)
+    i, j = 0, 2
+    assert tensor[i, j].tolist() == [0, *features[j].tolist(), *features[i].tolist(), 0]
+    assert tensor[1, 1].tolist() == [1, 3, 4, 3, 4, 0]
+
+
+def test_node_labels_are_the_features_by_default():
+    assert isomorphism_types(as_graph([(0, 1)], node_labels=[7, 9]))[0, 1].tolist() == [0, 9, 7, 1]
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("width", [0, 2])
+def test_eigenvectors_give_an_exact_factorisation(directed, width):
+    graph = as_graph(nx.gnp_random_graph(15, 0.3, seed=1, directed=directed))
+    tensor = isomorphism_types(graph, torch.randn(15, width))
+    factorization = factorize(tensor)
+    assert factorization.error(tensor) < 1e-12
+    assert factorization.features.shape[1] == sum(s.stop - s.start for s in factorization.slices)
+
+
+def test_blocks_of_a_singular_matrix_are_as_narrow_as_its_rank():
+    tensor = torch.ones(6, 6, 1, dtype=torch.float64)
+    assert [b.size(1) for b in factorize(tensor).blocks] == [1, 1]
+
+
+def test_a_tensor_of_zeros_has_blocks_without_columns():
+    tensor = torch.zeros(4, 4, 1, dtype=torch.float64)
+    factorization = factorize(tensor)
+    assert factorization.features.shape == (4, 0)
+    assert factorization.error(tensor) == 0
+
+
+def test_one_layer_gives_what_proposition_4_says():
+    graph = random_graph(10, 0.4, 0)
+    adjacency = torch.from_numpy(graph.adjacency()).double()
+    edge_index = torch.stack([torch.from_numpy(graph.source), torch.from_numpy(graph.target)])
+    random, features = torch.randn(10, 4, dtype=torch.float64), torch.randn(10, 3, dtype=torch.float64)
+    plain = factorizing_layer(4)(random, edge_index)
+    assert torch.allclose(plain, torch.cat([adjacency @ random, random], dim=1))
+    whole = factorizing_layer(4, 3)(torch.cat([features, random], dim=1), edge_index)
+    wanted = torch.cat([torch.ones(10, 1, dtype=torch.float64), features, random, adjacency @ random], dim=1)
+    assert torch.allclose(whole, wanted)
+
+
+def test_arcs_of_directed_graphs_are_followed_as_in_the_adjacency_matrix():
+    graph = as_graph([(0, 1), (1, 2), (0, 2)], directed=True)
+    tensor = isomorphism_types(graph)
+    generator = torch.Generator().manual_seed(0)
+    assert random_factorization(graph, 1024, generator=generator).error(tensor) < 0.15
+
+
+@pytest.mark.parametrize("width", [0, 2])
+@pytest.mark.parametrize("distribution", ["rademacher", "uniform", "normal"])
+def test_the_error_of_random_features_falls_as_the_root_of_their_number(width, distribution):
+    graph, generator = random_graph(12, 0.4, 0), torch.Generator().manual_seed(0)
+    features = torch.from_numpy(np.random.default_rng(0).integers(0, 3, (12, width)))
+    tensor, widths = isomorphism_types(graph, features), (16, 64, 256, 1024)
+    errors = []
+    for d in widths:
+        drawn = [
+            random_factorization(graph, d, features=features, distribution=distribution, generator=generator)
+            for _ in range(6)
+        ]
+        errors.append(np.mean([f.error(tensor) for f in drawn]))
+    assert -0.6 < slope(widths, errors) < -0.4
+
+
+def test_channels_of_node_features_are_exact():
+    graph, features = random_graph(8, 0.4, 0), torch.tensor([[float(i)] for i in range(8)])
+    product = random_factorization(graph, 4, features=features).tensor()
+    assert torch.equal(product[..., 1:3], isomorphism_types(graph, features)[..., 1:3])
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ShapeError, match=r"\[n, n, d\]"):
+        factorize(torch.zeros(3, 4, 1))
+    with pytest.raises(DTypeError, match="floating"):
+        factorize(torch.zeros(3, 3, 1, dtype=torch.long))
+    with pytest.raises(OptionError, match="channels"):
+        factorizing_layer(0)
+    with pytest.raises(OptionError, match="rademacher"):
+        random_factorization([(0, 1)], 4, distribution="cauchy")
+    with pytest.raises(ShapeError, match="features"):
+        isomorphism_types([(0, 1)], torch.zeros(3, 1))
+    with pytest.raises(ShapeError, match="a tensor"):
+        factorize(torch.zeros(3, 3, 1)).error(torch.zeros(3, 3, 2))

@@ -1,0 +1,174 @@
+"""Graph files: graph6, edge lists, GraphML, whole and damaged."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from lrga.errors import DataError, DataMissingError, DTypeError, OptionError, UnsupportedError
+from lrga.theory.files import parse_edge_list, parse_graph6, parse_graphml, read_graphs
+from lrga.theory.verdicts import distinguishes
+
+
+def arcs_of(graph):
+    return set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 62, 63, 64, 120])
+def test_graph6_is_read_as_networkx_writes_it(size, tmp_path):
+    graph = nx.gnp_random_graph(size, 0.3, seed=size)
+    path = tmp_path / "graph.g6"
+    nx.write_graph6(graph, path)
+    (read,) = read_graphs(path)
+    assert read.num_nodes == size
+    assert arcs_of(read) == set(graph.edges) | {(b, a) for a, b in graph.edges}
+
+
+def test_graph6_of_many_nodes_has_a_longer_header():
+    graph = nx.path_graph(300)
+    (read,) = parse_graph6(nx.to_graph6_bytes(graph, header=False).decode())
+    assert (read.num_nodes, read.num_edges) == (300, 299)
+
+
+def test_a_graph6_file_holds_a_graph_per_line(tmp_path):
+    path = tmp_path / "many.g6"
+    path.write_text("".join(nx.to_graph6_bytes(nx.cycle_graph(n), header=False).decode() for n in (3, 4, 5)) + "\n")
+    assert [g.num_edges for g in read_graphs(path)] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("", DataError, "one graph per line"),
+        ("D?", DataError, "characters for 5 nodes"),
+        ("Bw\nB w", DataError, "line 2"),
+        (":An", UnsupportedError, "sparse6"),
+        ("&AO", UnsupportedError, "digraph6"),
+        ("~", DataError, "characters"),
+        ("Bé", DataError, "graph6"),
+    ],
+)
+def test_damaged_graph6_is_refused(text, error, said):
+    with pytest.raises(error, match=said):
+        parse_graph6(text)
+
+
+def test_edge_lists_have_names_comments_commas_and_isolated_nodes():
+    graph = parse_edge_list("# a comment\n% another\na b\n\nb,c  # the second edge\nlonely\n")
+    assert (graph.num_nodes, graph.num_edges) == (4, 2)
+    assert arcs_of(graph) == {(0, 1), (1, 0), (1, 2), (2, 1)}
+
+
+def test_a_third_column_is_the_edges_label():
+    graph = parse_edge_list("0 1 5\n1 2 7\n")
+    assert sorted(graph.edge_labels[:, 0].tolist()) == [5, 5, 7, 7]
+    assert parse_edge_list("0 1 5\n1 2 7\n", edge_attribute=None).edge_labels is None
+
+
+def test_edges_of_a_list_have_a_direction_when_asked():
+    assert arcs_of(parse_edge_list("0 1\n", directed=True)) == {(0, 1)}
+
+
+def test_what_networkx_writes_is_read(tmp_path):
+    graph = nx.petersen_graph()
+    nx.write_edgelist(graph, tmp_path / "graph.edges")
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    nx.write_graph6(graph, tmp_path / "graph.g6")
+    read = [read_graphs(tmp_path / f"graph.{ending}")[0] for ending in ("edges", "graphml", "g6")]
+    assert all((g.num_nodes, g.num_edges) == (10, 15) for g in read)
+    assert not any(distinguishes(read[0], other, "2-fwl") for other in read[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("a b c d\n", DataError, "line 1"),
+        ("a b 1\nb c\n", DataError, "1 labels for 2 edges"),
+        ("a b 1.5\n", DTypeError, "1.5"),
+        ("a b x\n", DTypeError, "'x'"),
+    ],
+)
+def test_damaged_edge_lists_are_refused(text, error, said):
+    with pytest.raises(error, match=said):
+        parse_edge_list(text)
+
+
+def graphml(body, keys=""):
+    return f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{keys}{body}</graphml>'
+
+
+NODES = '<node id="a"/><node id="b"/><node id="c"/>'
+
+
+def test_graphml_says_itself_what_is_directed():
+    edge = '<edge source="a" target="b"/>'
+    undirected = parse_graphml(graphml(f'<graph edgedefault="undirected">{NODES}{edge}</graph>'))
+    directed = parse_graphml(graphml(f'<graph edgedefault="directed">{NODES}{edge}</graph>'))
+    one_directed = edge.replace("/>", ' directed="true"/>')
+    mixed = parse_graphml(graphml(f'<graph edgedefault="undirected">{NODES}{one_directed}</graph>'))
+    assert arcs_of(undirected) == {(0, 1), (1, 0)}
+    assert arcs_of(directed) == arcs_of(mixed) == {(0, 1)}
+    assert undirected.num_nodes == 3
+
+
+def test_graphml_labels_are_read_by_their_attribute(tmp_path):
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: 6, 1: 8, 2: 6}, "label")
+    nx.set_edge_attributes(graph, {(0, 1): 1, (1, 2): 2}, "bond")
+    path = tmp_path / "molecule.graphml"
+    nx.write_graphml(graph, path)
+    (read,) = read_graphs(path, edge_attribute="bond")
+    assert read.node_labels[:, 0].tolist() == [6, 8, 6]
+    assert sorted(read.edge_labels[:, 0].tolist()) == [1, 1, 2, 2]
+    (bare,) = read_graphs(path, node_attribute=None)
+    assert bare.node_labels is None
+    assert bare.edge_labels is None
+    with pytest.raises(OptionError, match="bond"):
+        read_graphs(path, edge_attribute="bonds")
+
+
+def test_graphml_defaults_stand_in_for_missing_values():
+    keys = '<key id="d0" for="node" attr.name="label" attr.type="int"><default>4</default></key>'
+    body = '<graph edgedefault="undirected"><node id="a"><data key="d0">9</data></node><node id="b"/></graph>'
+    assert parse_graphml(graphml(body, keys)).node_labels[:, 0].tolist() == [9, 4]
+    with pytest.raises(DataError, match="1 without it"):
+        parse_graphml(graphml(body, keys.replace("<default>4</default>", "")))
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("<graphml><graph>", DataError, "as XML"),
+        ("<html/>", DataError, "one graph"),
+        (graphml('<graph><edge source="a" target="z"/></graph>'), DataError, "missing nodes"),
+        (graphml('<graph><node id="a"><graph/></node></graph>'), UnsupportedError, "nested"),
+        (graphml("<graph><hyperedge/></graph>"), UnsupportedError, "hyperedges"),
+        (
+            graphml(
+                '<graph><node id="a"><data key="k">C</data></node></graph>',
+                '<key id="k" for="node" attr.name="label"/>',
+            ),
+            DTypeError,
+            "'C'",
+        ),
+    ],
+)
+def test_damaged_graphml_is_refused(text, error, said):
+    with pytest.raises(error, match=said):
+        parse_graphml(text)
+
+
+def test_a_missing_file_and_an_unknown_format_are_refused(tmp_path):
+    with pytest.raises(DataMissingError, match=r"nowhere\.g6"):
+        read_graphs(tmp_path / "nowhere.g6")
+    path = tmp_path / "graph.bin"
+    path.write_bytes(np.arange(100, 256, dtype=np.uint8).tobytes())
+    with pytest.raises(DataError, match="text file"):
+        read_graphs(path)
+    with pytest.raises(OptionError, match="graph6, edgelist, graphml"):
+        read_graphs(path, format="gml")
+
+
+def test_the_format_can_be_named_where_the_ending_misleads(tmp_path):
+    path = tmp_path / "triangle.txt"
+    path.write_text("Bw\n")
+    assert read_graphs(path, format="graph6")[0].num_edges == 3

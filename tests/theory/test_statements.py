@@ -1,0 +1,21 @@
+"""The list of statements."""
+
+import pytest
+
+from lrga.errors import OptionError
+from lrga.theory.statements import STATEMENTS, choose
+
+
+def test_every_numbered_statement_of_the_paper_is_there():
+    places = " ".join(s.place for s in STATEMENTS)
+    for place in ("Section 3", "Definition 3", "Theorem 1", "Corollary 1", *(f"Proposition {n}" for n in range(1, 6))):
+        assert place in places
+
+
+def test_keys_are_different_and_can_be_chosen():
+    keys = [s.key for s in STATEMENTS]
+    assert len(set(keys)) == len(keys)
+    assert [s.key for s in choose(["scale", "monomials"])] == ["monomials", "scale"]
+    assert choose([]) == list(STATEMENTS)
+    with pytest.raises(OptionError, match="monomials"):
+        choose(["lemma 9"])

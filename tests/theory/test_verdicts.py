@@ -1,0 +1,165 @@
+"""distinguishes, compare, refine, stable_colouring, verdict_matrix."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import lrga
+from lrga.errors import DataError, DTypeError, OptionError, ShapeError
+from lrga.theory import TESTS, as_graph, compare, distinguishes, refine, stable_colouring, verdict_matrix
+from lrga.theory.graphs import cycle, two_triangles
+
+HEXAGON = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]
+TRIANGLES = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
+
+
+def both_ways(edges):
+    pairs = torch.tensor(edges).T
+    return Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=6)
+
+
+@pytest.mark.parametrize("form", [list, lambda e: torch.tensor(e).T, np.array, nx.Graph, both_ways])
+@pytest.mark.parametrize(("test", "apart"), [("1-wl", False), ("2-wl", False), ("2-fwl", True), ("3-fwl", True)])
+def test_hexagon_and_triangles_in_every_form(form, test, apart):
+    assert lrga.theory.distinguishes(form(HEXAGON), form(TRIANGLES), test) is apart
+
+
+def test_the_verdict_is_a_plain_bool():
+    assert type(distinguishes(HEXAGON, TRIANGLES)) is bool
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_graph_is_not_told_from_itself_in_another_order(test):
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        graph = as_graph(nx.gnm_random_graph(9, 12, seed=seed))
+        assert not distinguishes(graph, graph.permuted(rng.permutation(9)), test)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_graphs_of_different_sizes_are_told_apart_at_once(test):
+    assert compare(HEXAGON, [*HEXAGON, (5, 6)], test).rounds == 0
+    assert distinguishes(HEXAGON, HEXAGON, test, num_nodes=(6, 7))
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_labels_of_nodes_and_edges_count(test):
+    same = [1, 1, 1, 1, 1, 1]
+    assert not distinguishes(HEXAGON, HEXAGON, test, node_labels=(same, same))
+    assert distinguishes(HEXAGON, HEXAGON, test, node_labels=(same, [2, 1, 1, 1, 1, 1]))
+    opposite, adjacent = [2, 1, 1, 2, 1, 1], [2, 2, 1, 1, 1, 1]
+    assert distinguishes(HEXAGON, HEXAGON, test, node_labels=(opposite, adjacent))
+    assert distinguishes(HEXAGON, HEXAGON, test, edge_labels=(opposite, adjacent))
+    assert not distinguishes(HEXAGON, HEXAGON, test, edge_labels=(adjacent, [1, 2, 2, 1, 1, 1]))
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_directions_count(test):
+    around, against = [(0, 1), (1, 2), (2, 0)], [(0, 1), (1, 2), (0, 2)]
+    assert not distinguishes(around, against, test)
+    assert distinguishes(around, against, test, directed=True)
+    reversed_ = [(b, a) for a, b in against]
+    assert distinguishes([*against, (2, 3)], [*reversed_, (2, 3)], test, directed=True)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_an_undirected_graph_is_the_directed_one_with_both_arcs(test):
+    directed = nx.DiGraph([*HEXAGON, *((b, a) for a, b in HEXAGON)])
+    assert not distinguishes(HEXAGON, directed, test)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_graphs_without_nodes_or_edges(test):
+    assert not distinguishes([], [], test)
+    assert not distinguishes([], [], test, num_nodes=3)
+    assert distinguishes([], [(0, 1)], test, num_nodes=3)
+
+
+@pytest.mark.parametrize("test", ["2-wl", "2-fwl", "3-fwl"])
+def test_self_loops_are_refused_where_pairs_stand_for_nodes(test):
+    with pytest.raises(DataError, match="self-loops"):
+        distinguishes([(0, 0), (0, 1)], [(0, 1), (1, 1)], test)
+
+
+def test_self_loops_are_seen_by_1wl():
+    assert not distinguishes([(0, 0), (0, 1)], [(0, 1), (1, 1)], "1-wl")
+    assert distinguishes([(0, 0), (0, 1)], [(0, 1)], "1-wl")
+
+
+def test_bad_input_is_refused_with_an_error_of_its_kind():
+    with pytest.raises(OptionError, match="1-wl, 2-wl, 2-fwl, 3-fwl"):
+        distinguishes(HEXAGON, TRIANGLES, "4-wl")
+    with pytest.raises(OptionError, match="1-wl"):
+        distinguishes(HEXAGON, TRIANGLES, 2)
+    with pytest.raises(DataError, match=r"\(4, 5\)"):
+        distinguishes(HEXAGON, TRIANGLES, num_nodes=5)
+    with pytest.raises(DTypeError, match="same type in all graphs"):
+        distinguishes(as_graph(HEXAGON, node_labels=range(6)), TRIANGLES)
+    with pytest.raises(DTypeError, match="integer node labels"):
+        distinguishes(HEXAGON, TRIANGLES, node_labels=([0.5] * 6, [0.5] * 6))
+    with pytest.raises(ShapeError, match="6 node labels"):
+        distinguishes(HEXAGON, TRIANGLES, node_labels=([1, 2], [1, 2]))
+    with pytest.raises(OptionError, match="node_labels as a pair"):
+        distinguishes(HEXAGON, TRIANGLES, node_labels=[1, 1, 1, 1, 1, 1])
+
+
+def test_labels_of_different_types_are_refused_even_when_sizes_differ():
+    with pytest.raises(DTypeError, match="same type"):
+        distinguishes(as_graph(HEXAGON, node_labels=range(6)), [(0, 1)])
+
+
+def test_upper_case_names_of_tests_are_understood():
+    assert distinguishes(HEXAGON, TRIANGLES, "2-FWL")
+
+
+def test_the_stable_colouring_has_histogram_and_rounds():
+    colouring = stable_colouring(nx.path_graph(5), "1-wl")
+    assert sorted(colouring.histogram.values()) == [1, 2, 2]
+    assert (colouring.rounds, colouring.stable, colouring.test) == (2, True, "1-wl")
+    pairs = stable_colouring(nx.cycle_graph(6), "2-fwl")
+    assert pairs.colours.shape == (6, 6)
+    assert sorted(pairs.histogram.values()) == [6, 6, 12, 12]  # by distance: 0, 3, 1, 2
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_isomorphic_graphs_refined_apart_have_equal_histograms(test):
+    graph = as_graph(nx.gnm_random_graph(8, 11, seed=3))
+    copy = graph.permuted(np.random.default_rng(0).permutation(8))
+    assert stable_colouring(graph, test).histogram == stable_colouring(copy, test).histogram
+
+
+def test_graphs_of_several_sizes_are_refined_in_one_call():
+    graphs = [nx.path_graph(3), nx.cycle_graph(4), nx.path_graph(3), nx.path_graph(4)]
+    for test in TESTS:
+        first, square, third, path = refine(graphs, test)
+        assert first.histogram == third.histogram
+        assert not (test != "1-wl" and set(first.histogram) & set(square.histogram))
+        assert square.histogram != path.histogram
+
+
+def test_rounds_can_be_limited():
+    assert stable_colouring(nx.path_graph(9), rounds=1).rounds == 1
+    with pytest.raises(OptionError, match="rounds"):
+        stable_colouring(nx.path_graph(9), rounds=-1)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_the_matrix_holds_the_verdict_of_every_pair(test):
+    graphs = [cycle(6), two_triangles(), nx.path_graph(6), nx.path_graph(5), nx.cycle_graph(6)]
+    matrix = verdict_matrix(graphs, test)
+    assert matrix.dtype == bool
+    for i, a in enumerate(graphs):
+        for j, b in enumerate(graphs):
+            assert matrix[i, j] == distinguishes(a, b, test)
+
+
+def test_a_matrix_of_no_graph_or_of_one():
+    assert verdict_matrix([]).shape == (0, 0)
+    assert verdict_matrix([HEXAGON]).tolist() == [[False]]
+
+
+def test_a_set_of_graphs_must_be_a_list():
+    with pytest.raises(DTypeError, match="list of graphs"):
+        verdict_matrix(nx.path_graph(3))
