@@ -6,19 +6,20 @@ The paper: Puny, Ben-Hamu, Lipman, "Global Attention Improves Graph Networks Gen
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lrga.kernels.checks import checking
-from lrga.kernels.dispatch import low_rank_attention
-from lrga.nn.attention import LowRankGlobalAttention
-from lrga.nn.augment import augment
-from lrga.nn.context import batch_context
-from lrga.nn.conv import LRGAConv
-from lrga.nn.random_features import RandomFeatures
+from lrga import errors
 from lrga.version import __version__
 
 if TYPE_CHECKING:
-    from lrga import bench, data, models, tasks, theory, training
+    from lrga import bench, data, kernels, models, nn, tasks, theory, training
+    from lrga.kernels.checks import checking
+    from lrga.kernels.dispatch import low_rank_attention
     from lrga.models.gnn import GNN
     from lrga.models.zoo import build_model
+    from lrga.nn.attention import LowRankGlobalAttention
+    from lrga.nn.augment import augment
+    from lrga.nn.context import batch_context
+    from lrga.nn.conv import LRGAConv
+    from lrga.nn.random_features import RandomFeatures
 
 __all__ = [
     "GNN",
@@ -32,23 +33,37 @@ __all__ = [
     "build_model",
     "checking",
     "data",
+    "errors",
+    "kernels",
     "low_rank_attention",
     "models",
+    "nn",
     "tasks",
     "theory",
     "training",
 ]
 
-# Loaded on first use, so that `import lrga` stays as light as the layers need.
-_SUBPACKAGES = ("bench", "data", "models", "tasks", "theory", "training")
-_LAZY_ATTRIBUTES = {"GNN": "lrga.models.gnn", "build_model": "lrga.models.zoo"}
+# All loaded on first use: `lrga --help` need not wait for PyTorch, nor a model for the data sets.
+_SUBPACKAGES = ("bench", "data", "kernels", "models", "nn", "tasks", "theory", "training")
+_HOME = {
+    "GNN": "models.gnn",
+    "LRGAConv": "nn.conv",
+    "LowRankGlobalAttention": "nn.attention",
+    "RandomFeatures": "nn.random_features",
+    "augment": "nn.augment",
+    "batch_context": "nn.context",
+    "build_model": "models.zoo",
+    "checking": "kernels.checks",
+    "low_rank_attention": "kernels.dispatch",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"lrga.{name}")
-    if name in _LAZY_ATTRIBUTES:
-        return getattr(import_module(_LAZY_ATTRIBUTES[name]), name)
+    if name in _HOME:
+        value = globals()[name] = getattr(import_module(f"lrga.{_HOME[name]}"), name)
+        return value
     raise AttributeError(f"module 'lrga' has no attribute {name!r}")
 
 

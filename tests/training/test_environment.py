@@ -29,3 +29,8 @@ def test_a_package_outside_a_repository_has_no_commit(tmp_path, monkeypatch):
     copied.write_text("")
     monkeypatch.setattr(lrga, "__file__", str(copied))
     assert commit() is None
+
+
+def test_a_copy_without_history_may_name_its_commit(monkeypatch):
+    monkeypatch.setenv("LRGA_COMMIT", "abc123")
+    assert commit() == "abc123"

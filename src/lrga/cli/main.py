@@ -65,5 +65,6 @@ def run() -> None:
     try:
         app()
     except LRGAError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
+        # never wrapped: a path or a command in the message can be copied whole
+        Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
