@@ -7,6 +7,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from lrga.kernels import edges as edges_module
+from lrga.kernels import gated_chunks
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges, gated_edges_reference
 
@@ -41,6 +42,13 @@ def gradients(outputs, tensors, upstream):
     return torch.autograd.grad(total, tensors, allow_unused=True)
 
 
+@pytest.fixture(params=["small", "shared among threads"])
+def share(request, monkeypatch):
+    """Both ways to sum over the edges of a chunk, whatever its size."""
+    monkeypatch.setattr(gated_chunks, "WORTH_A_THREAD", 1 << 15 if request.param == "small" else 0)
+
+
+@pytest.mark.usefixtures("share")
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("residual", [True, False])
@@ -92,8 +100,8 @@ def test_gradients_are_right_and_can_be_differentiated_again():
     def run(*tensors):
         return gated_edges(*tensors[:6], layout, norm=replace(norm, weight=tensors[6], bias=tensors[7]))
 
-    assert gradcheck(run, (*tensors, norm.weight, norm.bias))
-    assert gradgradcheck(run, (*tensors, norm.weight, norm.bias))
+    assert gradcheck(run, (*tensors, norm.weight, norm.bias), fast_mode=True)
+    assert gradgradcheck(run, (*tensors, norm.weight, norm.bias), fast_mode=True)
 
 
 def test_statistics_keep_their_digits_where_the_mean_is_large_beside_the_spread(layout):

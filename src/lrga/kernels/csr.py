@@ -22,6 +22,9 @@ with warnings.catch_warnings():  # torch says once per process that such matrice
     torch.sparse_csr_tensor(torch.tensor([0, 0]), _none, torch.tensor([]), (1, 1), check_invariants=False)
 
 
+WORTH_A_THREAD = 1 << 15  # numbers; torch's own measure for simple operations
+
+
 def is_fast(*tensors: Tensor | None) -> bool:
     """Whether these tensors can take this path: single or double precision on a CPU, outside a compiler."""
     return not torch.compiler.is_compiling() and all(
@@ -30,12 +33,26 @@ def is_fast(*tensors: Tensor | None) -> bool:
 
 
 def product(ptr: Tensor, columns: Tensor, values: Tensor, dense: Tensor, reduce: str = "sum") -> Tensor:
-    """The sparse matrix ``(ptr, columns, values)`` times ``dense``, rows without entries being zero."""
-    if dense.size(1) == 0 or columns.size(0) == 0:
-        return dense.new_zeros(ptr.size(0) - 1, dense.size(1))
+    """The sparse matrix ``(ptr, columns, values)`` times ``dense``, rows without entries being zero.
+
+    ``reduce`` is ``"sum"`` or ``"amax"``. A product too small to share among threads is computed without them: to wake
+    them would take longer, and very long where other processes keep the cores busy.
+    """
+    if columns.size(0) * dense.size(1) < WORTH_A_THREAD:
+        rows = torch.repeat_interleave(ptr.diff(), output_size=columns.size(0))
+        terms = values.unsqueeze(-1) * dense.index_select(0, columns)
+        return combine_rows(terms, rows, ptr.size(0) - 1, reduce)
     size = (ptr.size(0) - 1, dense.size(0))
     matrix = torch.sparse_csr_tensor(ptr, columns, values, size, check_invariants=False)
     return torch.sparse.mm(matrix, dense.contiguous(), reduce)
+
+
+def combine_rows(terms: Tensor, rows: Tensor, num_rows: int, reduce: str = "sum") -> Tensor:
+    """``terms`` ``[E, D]`` combined into the ``rows`` ``[E]`` they belong to, ``[num_rows, D]``, on one thread."""
+    zeros = terms.new_zeros(num_rows, terms.size(1))
+    if reduce == "sum":
+        return zeros.index_add_(0, rows, terms)
+    return zeros.scatter_reduce_(0, rows.unsqueeze(-1).expand_as(terms), terms, reduce, include_self=False)
 
 
 def sum_sources(x: Tensor, layout: EdgeLayout, weight: Tensor | None = None) -> Tensor:

@@ -17,7 +17,9 @@ from lrga.errors import DeviceError, DTypeError, ShapeError
 from lrga.kernels.checks import check_count, may_read_values
 
 INTEGERS = (torch.int64, torch.int32)
-EDGES_OF_A_CHUNK = 4096  # its rows of a few dozen floats stay in the cache of a core
+EDGES_OF_A_CHUNK = (
+    16384  # a few megabytes of features: near the core, yet few enough chunks that starting them costs nothing
+)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from lrga.kernels.csr import WORTH_A_THREAD, combine_rows
 from lrga.kernels.edges import EdgeLayout
 
 EPS = 1e-6
@@ -27,6 +28,12 @@ class Chunk(NamedTuple):
     target: Tensor
     sums: Tensor  # sparse matrix that adds the edges up into their targets
     row: Tensor  # ones [1, edges]: multiplied with a matrix it sums the rows, faster than torch.sum
+
+    def sum_into_nodes(self, values: Tensor) -> Tensor:
+        """Values of the edges ``[edges, D]``, summed at their targets."""
+        if values.numel() < WORTH_A_THREAD:
+            return combine_rows(values, self.target - self.nodes.start, self.nodes.stop - self.nodes.start)
+        return torch.sparse.mm(self.sums, values, "sum")
 
 
 class GatedEdges(Function):
@@ -44,16 +51,17 @@ class GatedEdges(Function):
         e = edge_attr.new_empty(layout.num_edges, channels)
         total, gate_sum = gated.new_zeros(num_nodes, channels), gated.new_zeros(num_nodes, channels)
         room = e.new_empty(2, layout.longest_chunk, channels)
+        from_source = from_source + bias  # once per node, not per edge
         statistics = _Statistics(channels, e)
         for chunk in _chunks_of(layout, e):
             here, (a, b) = e[chunk.edges], room[:, : chunk.source.size(0)]
-            torch.addmm(bias, edge_attr[chunk.edges], weight.t(), out=here)
+            torch.mm(edge_attr[chunk.edges], weight.t(), out=here)
             here += torch.index_select(from_source, 0, chunk.source, out=a)
             here += torch.index_select(from_target, 0, chunk.target, out=a)
             gates = torch.sigmoid(here, out=a)
-            gate_sum[chunk.nodes] = torch.sparse.mm(chunk.sums, gates, "sum")
+            gate_sum[chunk.nodes] = chunk.sum_into_nodes(gates)
             gates *= torch.index_select(gated, 0, chunk.source, out=b)
-            total[chunk.nodes] = torch.sparse.mm(chunk.sums, gates, "sum")
+            total[chunk.nodes] = chunk.sum_into_nodes(gates)
             if scale is not None:
                 here *= scale[chunk.edges]
             if norm.training:
@@ -85,7 +93,7 @@ class GatedEdges(Function):
         if torch.is_grad_enabled():
             return *_differentiable(ctx.reference, inputs, grads), *(None,) * 6
         grad_mean, grad_out = grads
-        edge_attr, weight, bias, gated, _, _, norm_weight, norm_bias = inputs
+        edge_attr, weight, _, gated, _, _, norm_weight, norm_bias = inputs
         e, total, gate_sum, mean, rstd, scale = ctx.saved_tensors[8:]
         layout: EdgeLayout = ctx.layout
         room = e.new_empty(4, layout.longest_chunk, gated.size(1))
@@ -97,7 +105,7 @@ class GatedEdges(Function):
             grad_total = grad_mean / gate_sum
             grad_gates = -grad_total * total
         grad_gated, grad_source, grad_target = (torch.zeros_like(gated) for _ in range(3))
-        grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias).unsqueeze(0)
+        grad_weight = torch.zeros_like(weight)
         grad_attr = torch.empty_like(edge_attr) if ctx.needs_input_grad[0] else None
         for chunk in _chunks_of(layout, e):
             here, (grad, a, b, c) = e[chunk.edges], room[:, : chunk.source.size(0)]
@@ -117,15 +125,14 @@ class GatedEdges(Function):
                 grad += at_target
                 grad.addcmul_(at_target, gates, value=-1)
             grad_source.index_add_(0, chunk.source, grad)
-            grad_target[chunk.nodes] = torch.sparse.mm(chunk.sums, grad, "sum")
-            grad_bias.addmm_(chunk.row, grad)
+            grad_target[chunk.nodes] = chunk.sum_into_nodes(grad)
             grad_weight.addmm_(grad.t(), edge_attr[chunk.edges])
             if grad_attr is not None and ctx.residual and grad_out is not None:
                 torch.addmm(grad_out[chunk.edges], grad, weight, out=grad_attr[chunk.edges])
             elif grad_attr is not None:
                 torch.mm(grad, weight, out=grad_attr[chunk.edges])
         grad_norm = (None, None) if norm is None else (norm.grad_weight, norm.grad_bias)
-        linear = (grad_attr, grad_weight, grad_bias.squeeze(0))
+        linear = (grad_attr, grad_weight, grad_source.sum(0))
         return *linear, grad_gated, grad_source, grad_target, *grad_norm, *(None,) * 6
 
 
