@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: setup  ## the whole test suite
-	@$(BIN)/python -m pytest
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest
 
 test-slow: setup  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
