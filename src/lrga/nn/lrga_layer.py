@@ -8,6 +8,7 @@ from lrga.errors import OptionError
 from lrga.kernels.message import Edges
 from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.gated_gcn import GatedGCNLayer
 from lrga.nn.inputs import as_segments
 from lrga.nn.layer import BenchmarkLayer
 from lrga.nn.norm import BatchNorm
@@ -93,10 +94,12 @@ class LRGALayer(nn.Module):
         edge_attr: Tensor | None = None,
         batch: Tensor | Segments | None = None,
         num_graphs: int | None = None,
-        **options: bool,
+        *,
+        need_edges: bool = True,
     ) -> Tensor | tuple[Tensor, Tensor | None]:
-        """As the base layer; where that returns edge features too, they are passed on."""
+        """As the base layer; where that returns edge features too, they are passed on (if they are needed)."""
         segments = as_segments(batch, x.size(0), num_graphs)
+        options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
         local = self.base(x, edge_index, edge_attr, segments, **options)
         local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
         h = self.mix(torch.cat([x, self.attention(x, segments), local], dim=-1))
