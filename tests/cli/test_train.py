@@ -95,6 +95,17 @@ def test_a_paused_run_is_resumed(tmp_path):
     assert "parameters" in lrga("train", "--resume", "runs/a", "--dry-run").stdout
 
 
+def test_the_whole_command_may_stand_beside_resume(tmp_path):
+    command = ["train", *SMALL, "--epochs", "2", "--json", "--resume", "here"]
+    paused = json.loads(lrga(*command, "--time-limit", "0.0000001").stdout)  # nothing there yet: it begins there
+    assert (paused["folder"], paused["stopped_by"]) == ("here", "time_limit")
+    assert json.loads(lrga(*command).stdout)["epochs"] == 2
+    with pytest.raises(CheckpointError, match="lr=0.5"):
+        lrga(*command, "--lr", "0.5")
+    with pytest.raises(CheckpointError, match="name='PATTERN'"):
+        lrga("train", "PATTERN", "--resume", "here")
+
+
 def test_own_graphs_are_trained_on(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -137,8 +148,7 @@ def test_a_configuration_file_is_trained(tmp_path):
         (["CLUSTER", "--budget", "huge"], OptionError, "100k"),
         (["CLUSTER", "--device", "gpu", "--dry-run"], DeviceError, "cpu"),
         (["--resume", "nowhere"], CheckpointError, "no such folder"),
-        (["CLUSTER", "--resume", "nowhere"], OptionError, "leave it out"),
-        (["--resume", "nowhere", "--lr", "1"], OptionError, "lr"),
+        (["--resume", "nowhere", "--lr", "1"], CheckpointError, "no such folder"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_in_words(arguments, error, message):

@@ -20,6 +20,8 @@ def test_a_configuration_survives_json():
 
 def test_names_are_brought_to_one_spelling():
     assert ModelConfig(model="GatedGCN", budget="500k") == ModelConfig(model="gatedgcn", budget="500K")
+    assert DataConfig(name="Zinc") == DataConfig(name="ZINC")
+    assert DataConfig(name="my_zinc").name == "my_zinc"
 
 
 def test_the_options_are_these():

@@ -105,7 +105,12 @@ def train(
     ] = Path("runs"),
     run_name: Annotated[str | None, typer.Option(help="Name of that folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Continue the run in this folder.", metavar="RUN", rich_help_panel=_RUN)
+        Path | None,
+        typer.Option(
+            help="Continue the run in this folder; options beside it must be the run's.",
+            metavar="RUN",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -141,11 +146,12 @@ def train(
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
     """
     from lrga.data.place import parse_sizes
-    from lrga.training import Interrupted, continue_run, new_folder
+    from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
     from lrga.training.options import configure, parse_fractions
     from lrga.training.plan import plan_run
     from lrga.training.progress import progress_display
+    from lrga.training.run_folder import RunFolder
 
     options = {
         "model": model, "budget": budget, "lrga": lrga, "hidden": hidden, "layers": layers, "heads": heads,
@@ -165,40 +171,26 @@ def train(
         "split": None if split is None else parse_fractions(split),
     }
     listeners = [] if quiet else [progress_display()]
+    written = (
+        RunFolder(resume).config() if resume is not None and (name is None or RunFolder(resume).holds_a_run) else None
+    )
+    base = TrainingConfig.load(config) if config is not None else written
+    settled = configure(name, base, data_options=data_options, **options, max_epochs=epochs, device=device)
+    if dry_run:
+        _print_plan(plan_run(settled), as_json=as_json)
+        return
     try:
-        if resume is not None:
-            _refuse_others(name=name, config=config, **options, **{f"data {k}": v for k, v in data_options.items()})
-            if dry_run:
-                _print_plan(plan_run(_config_of(resume)), as_json=as_json)
-                return
-            result = continue_run(resume, listeners=listeners, time_limit=time_limit, max_epochs=epochs, device=device)
-            settled = _config_of(resume)
+        if resume is not None and written is not None:
+            result = continue_run(
+                resume, settled, listeners=listeners, time_limit=time_limit, max_epochs=epochs, device=device
+            )
         else:
-            settled = configure(name, config, data_options=data_options, **options, max_epochs=epochs, device=device)
-            if dry_run:
-                _print_plan(plan_run(settled), as_json=as_json)
-                return
-            folder = new_folder(settled, output) if run_name is None else output / run_name
+            folder = resume or (new_folder(settled, output) if run_name is None else output / run_name)
             result = train_run(settled, folder, listeners=listeners, time_limit=time_limit)
     except Interrupted as stop:
         print(f"\n{stop}", file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
     _print_result(result, settled, as_json=as_json)
-
-
-def _config_of(folder: Path) -> "TrainingConfig":
-    from lrga.training.run_folder import RunFolder
-
-    return RunFolder(folder).config()
-
-
-def _refuse_others(**given: Any) -> None:
-    from lrga.errors import OptionError
-
-    extra = [key for key, value in given.items() if value is not None]
-    if extra:
-        remedy = "leave it out: a run continues as it began (only --epochs, --device and --time-limit may change)"
-        raise OptionError("--resume alone", f"{extra[0].replace('_', '-')} beside it", remedy)
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:

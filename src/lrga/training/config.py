@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from lrga.data.catalog import CATALOG
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.models.zoo import RANK, budget_of, model_name
@@ -37,6 +38,8 @@ class DataConfig:
             raise OptionError("the name of a data set", repr(self.name), "pass for example 'ZINC'")
         if not isinstance(self.options, Mapping) or not all(isinstance(key, str) for key in self.options):
             raise OptionError("options of the data set by name", repr(self.options), "pass for example {'seed': 41}")
+        if self.name.upper() in CATALOG:
+            object.__setattr__(self, "name", self.name.upper())
         plain = {
             key: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for key, v in self.options.items()
         }

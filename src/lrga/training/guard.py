@@ -67,7 +67,7 @@ class Guard:
             for number, batch in enumerate(trainer.splits[split].batches(batch_size), start=1):
                 culprit = first_non_finite(trainer.model, batch)
                 if culprit is not None:
-                    raise NonFiniteError(f"{where}, batch {number} of {batch_size} graphs", culprit, _REMEDY)
+                    raise NonFiniteError(f"{where}, batch {number} ({batch_size} graphs each)", culprit, _REMEDY)
         raise NonFiniteError(where, "finite outputs of every layer and a loss that overflows", _REMEDY)
 
     def _give_up(self) -> NoReturn:

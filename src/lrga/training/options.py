@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from lrga.errors import OptionError
@@ -43,19 +42,22 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
 
 
 def configure(
-    name: str | None, path: str | Path | None = None, *, data_options: Mapping[str, Any] | None = None, **options: Any
+    name: str | None,
+    base: TrainingConfig | None = None,
+    *,
+    data_options: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> TrainingConfig:
-    """As :func:`make_config`, but begun from a configuration file where ``path`` names one; what is given wins."""
-    if path is None:
+    """As :func:`make_config`, but begun from ``base`` where there is one; what is given wins."""
+    if base is None:
         if name is None:
             raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
         return make_config(name, data_options=data_options, **options)
-    config = TrainingConfig.load(path)
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
     if name is not None:
         given["name"] = _absolute(name)
-    return config.changed(**given, options={**config.data.options, **chosen})
+    return base.changed(**given, options={**base.data.options, **chosen})
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def train(
 
 def continue_run(
     folder: str | Path,
+    config: TrainingConfig | None = None,
     *,
     data: Given = None,
     listeners: Iterable[Listener] = (),
@@ -88,9 +89,22 @@ def continue_run(
     max_epochs: int | None = None,
     device: str | None = None,
 ) -> TrainingResult:
-    """Continues the run of a folder; one that ended by ``max_epochs`` can be given more of them."""
+    """Continues the run of a folder.
+
+    Args:
+        folder: The run folder.
+        config: What the run is expected to be, where the caller has an opinion; anything else there is refused.
+        data: As in :func:`train`.
+        listeners: As in :func:`train`.
+        time_limit: As in :func:`train`.
+        max_epochs: Another number of epochs; a run that ended by the old one goes on.
+        device: Another device.
+    """
     home = RunFolder(folder)
-    config = home.config()
+    written = home.config()
+    if config is not None:
+        check_same(home, config.changed(max_epochs=written.optimizer.max_epochs))
+    config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
     if device is not None:
         config = config.changed(device=device)
     if max_epochs is not None and max_epochs != config.optimizer.max_epochs:
