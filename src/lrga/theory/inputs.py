@@ -110,7 +110,9 @@ def _from_networkx(
     degree = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     target = np.fromiter(map(index.__getitem__, itertools.chain.from_iterable(rows)), np.int64, count=degree.sum())
     source = np.repeat(np.arange(len(rows), dtype=np.int64), degree)
-    data: list[Mapping[str, Any]] = list(itertools.chain.from_iterable(row.values() for row in rows))
+    data: list[Mapping[str, Any]] = []
+    if any(itertools.chain.from_iterable(row.values() for row in rows)):  # most graphs have bare edges
+        data = list(itertools.chain.from_iterable(row.values() for row in rows))
     if graph.is_multigraph():
         if any(len(parallel) > 1 for parallel in data):
             raise UnsupportedError(
@@ -120,7 +122,7 @@ def _from_networkx(
             )
         data = [next(iter(parallel.values())) for parallel in data]
     nodes = _networkx_labels([attributes for _, attributes in graph.nodes(data=True)], node_attribute, "node")
-    edges = _networkx_labels(data, edge_attribute, "edge")
+    edges = _networkx_labels(data or [{}] * len(source), edge_attribute, "edge")
     return source, target, len(rows), (nodes, edges)
 
 

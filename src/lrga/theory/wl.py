@@ -89,6 +89,8 @@ class _Partition:
 
     def refine(self, views: Views) -> bool:
         """One round; whether any class was split."""
+        if self.num_classes == 1 and views.relation is None:
+            return self._split_by_degree(np.diff(views.ptr))
         nodes, first, second = self._signatures(views)
         nodes, part, head = _grouped(nodes, self.colour[nodes], first, second)
         classes, owner = _compact(self.colour[nodes[head]], self.num_classes)  # class of each part
@@ -105,6 +107,20 @@ class _Partition:
         count = int(np.count_nonzero(is_renamed))
         self.num_classes += count
         return count > 0
+
+    def _split_by_degree(self, degree: Array) -> bool:
+        """The first round of unlabelled graphs, which needs no hash: new names follow the order of the degrees."""
+        count = np.bincount(degree)
+        keeps = int(np.argmax(count))
+        others = np.flatnonzero(count)
+        others = others[others != keeps]
+        name = np.zeros(len(count), dtype=np.int64)
+        name[others] = 1 + np.arange(len(others))
+        self.colour = name[degree]
+        self.renamed = np.flatnonzero(self.colour)
+        self.size[0], self.size[name[others]] = count[keeps], count[others]
+        self.num_classes += len(others)
+        return len(others) > 0
 
     def _signatures(self, views: Views) -> tuple[Array, Array, Array]:
         """The nodes that may leave their class, and two hashes of the multiset of colours that each sees.
