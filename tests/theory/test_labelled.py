@@ -86,6 +86,11 @@ def test_a_number_of_nodes_that_is_no_count_is_refused():
         graph_from_arcs(*arcs((0, 1)), 2.5)
 
 
+def test_a_number_of_nodes_beyond_memory_is_refused_at_once():
+    with pytest.raises(OptionError, match=r"a graph to fit.*up to \d+ nodes"):
+        graph_from_arcs(*arcs((0, 1)), 10**13)
+
+
 def test_one_edge_with_two_labels_is_refused():
     with pytest.raises(DataError, match="one label per edge"):
         graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[1, 2], both_ways=True)

@@ -40,7 +40,7 @@ def wl(
     """
     from rich.console import Console
 
-    from lrga.theory.comparison import read_named_graphs, chosen_tests, verdict_report
+    from lrga.theory.comparison import chosen_tests, read_named_graphs, verdict_report
 
     tests = chosen_tests(test)
     graphs = read_named_graphs(
@@ -55,6 +55,8 @@ def wl(
 
         def say(name: str) -> None:
             status.update(f"{name} on {len(graphs)} graphs")
+            if not errors.is_terminal and max(g.graph.num_nodes for g in graphs) >= 500:  # may take seconds
+                print(f"{name} on {len(graphs)} graphs", file=sys.stderr)
 
         report = verdict_report(graphs, tests, device=device, on_start=say)
     if as_json:

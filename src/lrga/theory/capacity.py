@@ -40,7 +40,7 @@ def check_fits(
     raise OptionError(
         f"{what} to fit into {limit / _GIB:.2f} GiB, which holds up to {low} nodes",
         f"{num_nodes} nodes, which need {need(num_nodes) / _GIB:.2f} GiB",
-        "use smaller graphs or fewer at a time, raise memory_limit (bytes), or use the test '1-wl'",
+        "use smaller graphs or fewer at a time, free memory, or (for tests on pairs) use the test '1-wl'",
     )
 
 

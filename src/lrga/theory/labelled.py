@@ -12,8 +12,10 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
+from lrga.theory.capacity import check_fits
 
 Array = np.ndarray
+_CHECKED_ABOVE, _BYTES_PER_NODE = 10**6, 48  # row pointers and what it takes to make them
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,8 @@ def graph_from_arcs(
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
         raise OptionError("num_nodes as a count, 0 or more", repr(num_nodes), "pass the number of nodes")
     num_nodes = int(num_nodes)
+    if num_nodes > _CHECKED_ABOVE:
+        check_fits(num_nodes, lambda n: _BYTES_PER_NODE * n, what="a graph")
     if len(source) and (min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= num_nodes):
         wrong = (source < 0) | (target < 0) | (source >= num_nodes) | (target >= num_nodes)
         first = int(np.argmax(wrong))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lrga.errors import MissingDependencyError
-from lrga.theory.tour import Series, Stop
+from lrga.theory.tour import Stop
 
 
 def draw(stop: Stop, folder: Path) -> Path | None:
@@ -19,18 +19,16 @@ def draw(stop: Stop, folder: Path) -> Path | None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for name, values in series.curves.items():
-        axes.loglog(series.x, values, marker="o", label=name)
-    _reference(axes, series)
+        axes.plot(series.x, values, marker="o", label=name)
+    if series.reference is not None:
+        first = next(iter(series.curves.values()))[0]
+        line = [first * (x / series.x[0]) ** series.reference for x in series.x]
+        axes.plot(series.x, line, linestyle="--", color="grey", label=f"slope {series.reference:g}")
+    axes.set_xscale("log" if "x" in series.logarithmic else "linear")
+    axes.set_yscale("log" if "y" in series.logarithmic else "linear")
     axes.set(xlabel=series.x_label, ylabel=series.y_label, title=f"{stop.statement.place}: {stop.statement.key}")
     axes.legend()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{stop.statement.key}.png"
     figure.savefig(path, dpi=150)
     return path
-
-
-def _reference(axes, series: Series) -> None:  # type: ignore[no-untyped-def]
-    """A line of slope -1/2 through the first point, which all statements with a plot are about."""
-    first = next(iter(series.curves.values()))[0]
-    line = [first * (x / series.x[0]) ** -0.5 for x in series.x]
-    axes.loglog(series.x, line, linestyle="--", color="grey", label="slope -1/2")

@@ -13,15 +13,19 @@ class Series:
     """Curves for one plot.
 
     Attributes:
-        x_label, y_label: What the axes show; both are logarithmic.
+        x_label, y_label: What the axes show.
         x: Positions.
-        curves: Name → values at these positions.
+        curves: Name → values at these positions; NaN where there is none.
+        logarithmic: Which axes are, of "x" and "y".
+        reference: Exponent of a line drawn beside the first curve, from its first point on.
     """
 
     x_label: str
     y_label: str
     x: Sequence[float]
     curves: Mapping[str, Sequence[float]]
+    logarithmic: str = "xy"
+    reference: float | None = None
 
 
 @dataclass(frozen=True)
