@@ -24,7 +24,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in _FULL:
-            remedy = "free some space; what was written before is whole, so the run continues from its last checkpoint"
+            remedy = "free some space, then continue from the last checkpoint, which is whole: lrga train --resume RUN"
         elif error.errno in _READ_ONLY:
             remedy = "choose a folder that may be written to (--output), or allow writing"
         else:
