@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,13 +12,15 @@ from lrga.training.files import place_folder, read_json, replace_file, replace_j
 resource = pytest.importorskip("resource", reason="limits on file sizes need a POSIX system")
 
 
-@pytest.fixture
+@contextmanager
 def small_files_only():
-    """No file may grow beyond 1,000 bytes: what a full disk does, for this process alone."""
+    """No file may grow beyond 1,000 bytes: what a full disk does, for this process alone (its log too: be brief)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -28,19 +31,17 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert os.listdir(path.parent) == ["a.json"]
 
 
-@pytest.mark.usefixtures("small_files_only")
 def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path):
     path = tmp_path / "a"
     replace_file(path, b"old")
-    with pytest.raises(CheckpointError, match=r"File too large.*free some space"):
+    with small_files_only(), pytest.raises(CheckpointError, match=r"File too large.*free some space"):
         replace_file(path, b"n" * 5_000)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
 
 
-@pytest.mark.usefixtures("small_files_only")
 def test_a_folder_that_cannot_be_filled_does_not_appear(tmp_path):
-    with pytest.raises(CheckpointError):
+    with small_files_only(), pytest.raises(CheckpointError):
         place_folder(tmp_path / "c", {"small": b"1", "large": b"n" * 5_000})
     assert os.listdir(tmp_path) == []
 
