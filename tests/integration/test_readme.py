@@ -47,7 +47,8 @@ def test_your_own_graphs_train_and_predict_as_shown(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
-    lrga("train", "my_graphs/", "--model", "gin", "--hidden", "64", "--layers", "4", "--output", "runs", "--epochs", "2")
+    shape = ("--model", "gin", "--hidden", "64", "--layers", "4")
+    lrga("train", "my_graphs/", *shape, "--output", "runs", "--epochs", "2")
     (run,) = (tmp_path / "runs").iterdir()
     lrga("predict", str(run), "my_graphs/", "-o", "predictions.csv")
     rows = (tmp_path / "predictions.csv").read_text().splitlines()

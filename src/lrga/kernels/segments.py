@@ -1,8 +1,8 @@
 """Which node belongs to which graph, laid out so that ragged graphs meet dense matrix products.
 
 Every graph is cut into chunks of C rows. All chunks of all graphs form one tensor ``[H, M, C, K]`` on which batched
-matrix products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which hold
-zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
+matrix products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which
+hold zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
 
 Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
 """
