@@ -9,12 +9,16 @@ Correctness first: with the same weights, on the same graphs, the loss of the fi
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+
+# Threads that wait shall sleep: spinning ones multiply the time of both sides when the machine has other work to do.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import torch.nn.functional as F

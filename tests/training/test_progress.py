@@ -47,13 +47,13 @@ def test_a_slow_epoch_is_told_of_within(capsys):
 def test_a_terminal_shows_a_bar_with_numbers(make_config, make_splits, tmp_path, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     train(make_config(), tmp_path / "run", data=make_splits(), listeners=[LiveProgress("mine")])
     shown = screen.getvalue()
     assert "mine: epoch" in shown
-    assert "accuracy (%)" in shown
-    assert "left" in shown
+    for word in ("loss", "accuracy (%)", "lr ", "1.0e-03", "left"):  # below the bar, also where the terminal is narrow
+        assert word in shown
 
 
 def test_the_display_fits_where_stderr_goes(monkeypatch):

@@ -123,6 +123,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, groups: l
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = tensor
     own = optimizer.state_dict()["param_groups"]
-    device_bound = ("fused", "foreach", "capturable")
-    merged = [{**saved, **{key: mine[key] for key in device_bound}} for saved, mine in zip(groups, own, strict=True)]
+    fixed = ("fused", "foreach", "capturable")
+    merged = [  # options that only a newer PyTorch has are the optimiser's own too
+        {**mine, **saved, **{key: mine[key] for key in fixed}} for saved, mine in zip(groups, own, strict=True)
+    ]
     optimizer.load_state_dict({"state": state, "param_groups": merged})

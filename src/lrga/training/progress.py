@@ -86,51 +86,50 @@ class PlainProgress(Listener):
 
 
 class LiveProgress(Listener):
-    """A bar over the batches of the epoch, with the numbers of the last epoch and the time left beside it."""
+    """A bar over the batches of the epoch, and below it the numbers of the last epoch and the time left."""
 
     def __init__(self, label: str = "") -> None:
-        self._label = label
+        self._label = f"{label}: " if label else ""
         self._facts: RunFacts | None = None
+        self._live: Any = None
         self._bars: Any = None
         self._task: Any = None
-        self._numbers = ""
 
     def started(self, facts: RunFacts) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self._facts = facts
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(),
-                   TextColumn("{task.fields[numbers]}"))  # fmt: skip
-        self._bars = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._bars.start()
-        self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, numbers="")
-        self._bars.update(self._task, completed=facts.batch)
+        self._bars = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
+        )
+        self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, completed=facts.batch)
+        self._live = Live(self._bars, console=Console(stderr=True), transient=True)
+        self._live.start()
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
-        if self._bars is not None:
-            self._bars.update(self._task, completed=batch, description=self._title(epoch), numbers=self._numbers)
+        if self._live is not None:
+            self._bars.update(self._task, completed=batch, description=self._title(epoch))
 
     def evaluating(self, epoch: int) -> None:
-        if self._bars is not None:
+        if self._live is not None:
             self._bars.update(self._task, description=f"{self._title(epoch)}, evaluating")
 
     def epoch_done(self, record: EpochRecord) -> None:
-        if self._facts is None:
+        if self._live is None or self._facts is None:
             return
-        total, metric = self._facts.config.optimizer.max_epochs, self._facts.task.metric_facts
-        self._numbers = (
-            f"loss {record.train_loss:.4f}  {metric.name} val {record.val_metric:.{metric.decimals}f} "
-            f"test {record.test_metric:.{metric.decimals}f}  lr {record.lr:.1e}  "
-            + time_left(record.epoch, total, record.elapsed)
-        )
-        self._bars.update(self._task, numbers=self._numbers)
+        from rich.console import Group
+        from rich.text import Text
+
+        left = time_left(record.epoch, self._facts.config.optimizer.max_epochs, record.elapsed)
+        self._live.update(Group(self._bars, Text(epoch_line(record, self._facts, left), style="dim")), refresh=True)
 
     def closed(self) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def _title(self, epoch: int) -> str:
         total = 0 if self._facts is None else self._facts.config.optimizer.max_epochs
-        return f"{self._label + ': ' if self._label else ''}epoch {epoch}/{total}"
+        return f"{self._label}epoch {epoch}/{total}"
