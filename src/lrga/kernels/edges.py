@@ -17,7 +17,7 @@ from lrga.errors import DeviceError, DTypeError, ShapeError
 from lrga.kernels.checks import check_count, may_read_values
 
 INTEGERS = (torch.int64, torch.int32)
-EDGES_OF_A_CHUNK = (
+EDGES_OF_A_CHUNK = 32768  # some megabytes of features: near the core, yet few chunks, for each wakes the threads anew
     16384  # a few megabytes of features: near the core, yet few enough chunks that starting them costs nothing
 )
 
@@ -110,7 +110,7 @@ class EdgeLayout:
 
     @cached_property
     def chunks(self) -> list[tuple[int, int, int, int]]:
-        """``(first node, end node, first edge, end edge)`` of runs of whole targets with few thousand edges each."""
+        """``(first node, end node, first edge, end edge)`` of runs of whole targets with many edges each."""
         steps = torch.arange(0, self.num_edges, EDGES_OF_A_CHUNK, device=self.device)
         starts = torch.searchsorted(self.in_ptr, steps, right=True) - 1
         nodes = torch.unique(torch.cat([starts, starts.new_tensor([0, self.num_nodes])]))

@@ -1,7 +1,7 @@
 """The edges of a GatedGCN layer on a CPU, chunk by chunk (see :mod:`lrga.kernels.gated` for the formula).
 
-Every chunk holds whole targets and a few thousand edges, so that what is computed of them stays in the cache. Only the
-gate's argument and the new edge features are written out in full; the backward pass computes the rest again.
+Every chunk holds whole targets and some ten thousand edges; the next one is computed in the same memory, near the core.
+Only the gate's argument and the new edge features are written out in full; the backward pass computes the rest again.
 
 Letters: N nodes, E edges, D channels.
 """
