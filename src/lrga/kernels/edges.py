@@ -17,9 +17,8 @@ from lrga.errors import DeviceError, DTypeError, ShapeError
 from lrga.kernels.checks import check_count, may_read_values
 
 INTEGERS = (torch.int64, torch.int32)
-EDGES_OF_A_CHUNK = 32768  # some megabytes of features: near the core, yet few chunks, for each wakes the threads anew
-    16384  # a few megabytes of features: near the core, yet few enough chunks that starting them costs nothing
-)
+# Some megabytes of features: near the core, yet few chunks, for each wakes the threads anew.
+EDGES_OF_A_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True)
