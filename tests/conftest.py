@@ -1,5 +1,10 @@
 """What all tests share: a fixed random state and a fixed number of threads."""
 
+import os
+
+# Before torch is loaded: threads that spin while they wait for each other are many times slower on a busy machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import pytest
 import torch
 
