@@ -42,18 +42,7 @@ def gradients(outputs, tensors, upstream):
     return torch.autograd.grad(total, tensors, allow_unused=True)
 
 
-@pytest.fixture(params=["small", "shared among threads"])
-def share(request, monkeypatch):
-    """Both ways to sum over the edges of a chunk, whatever its size."""
-    monkeypatch.setattr(gated_chunks, "WORTH_A_THREAD", 1 << 15 if request.param == "small" else 0)
-
-
-@pytest.mark.usefixtures("share")
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("residual", [True, False])
-@pytest.mark.parametrize("used", ["both", "nodes", "edges"])
-def test_fused_equals_plain(layout, training, scaled, residual, used):
+def assert_fused_equals_plain(layout, *, training=True, scaled=False, residual=True, used="both"):
     tensors, norm = make(training=training)
     scale = torch.rand(E, 1, dtype=torch.float64) + 0.1 if scaled else None
     upstream = [
@@ -72,6 +61,19 @@ def test_fused_equals_plain(layout, training, scaled, residual, used):
         fused = torch.zeros_like(plain) if fused is None and plain is not None else fused
         if plain is not None:
             torch.testing.assert_close(fused, plain, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("used", ["both", "nodes", "edges"])
+def test_fused_equals_plain(layout, training, scaled, residual, used):
+    assert_fused_equals_plain(layout, training=training, scaled=scaled, residual=residual, used=used)
+
+
+def test_fused_equals_plain_where_threads_share_the_sums(layout, monkeypatch):
+    monkeypatch.setattr(gated_chunks, "WORTH_A_THREAD", 0)
+    assert_fused_equals_plain(layout)
 
 
 def test_node_results_and_statistics_do_not_depend_on_whether_edges_are_needed(layout):
