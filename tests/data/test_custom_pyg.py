@@ -258,3 +258,10 @@ def test_a_factory_is_found_in_the_current_folder_and_called(name, module):
 def test_a_factory_that_does_not_work_says_why(name, error, match, module):
     with pytest.raises(error, match=match):
         load_factory(name)
+
+
+def test_loading_leaves_what_pyg_allows_to_be_loaded_as_it_was(tmp_path):
+    before = torch.serialization.get_safe_globals()
+    torch.save([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], tmp_path / "graphs.pt")
+    load_file(tmp_path / "graphs.pt")
+    assert set(torch.serialization.get_safe_globals()) == set(before)
