@@ -1,6 +1,7 @@
 """The shape of the house: imports go only upwards, and every module has a test module."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,25 @@ def rooms_imported_by(source: str) -> set[str]:
             names = [node.module] if node.module != "lrga" else [f"lrga.{alias.name}" for alias in node.names]
         else:
             continue
+        assert "lrga" not in names, "`import lrga` opens on every room: import from the room itself"
         found |= {name.split(".")[1] for name in names if name and name.startswith("lrga.")}
     return found
+
+
+def outsiders_imported_by(source: str) -> set[str]:
+    """Packages from outside this one and the standard library."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"lrga"}
+
+
+@pytest.mark.parametrize("module", sorted((PACKAGE / "kernels").glob("*.py")), ids=lambda m: m.name)
+def test_kernels_stand_on_torch_and_triton_alone(module):
+    assert outsiders_imported_by(module.read_text()) <= {"torch", "triton"}
 
 
 def wrong_imports(room: str, imported: set[str]) -> set[str]:
@@ -57,6 +75,12 @@ def test_an_import_from_below_is_caught():
     assert wrong_imports("data", rooms_imported_by(source)) == {"training"}
     assert wrong_imports("nn", rooms_imported_by("from lrga import models")) == {"models"}
     assert wrong_imports("kernels", rooms_imported_by("import lrga.nn.attention")) == {"nn"}
+    assert outsiders_imported_by("import numpy as np\nfrom torch_geometric.nn import GCN") == {
+        "numpy",
+        "torch_geometric",
+    }
+    with pytest.raises(AssertionError, match="opens on every room"):
+        rooms_imported_by("import lrga")
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))

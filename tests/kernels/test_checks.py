@@ -83,3 +83,10 @@ def test_a_fraction_outside_its_range_is_refused(value):
 def test_an_unknown_choice_is_answered_with_the_choices():
     with pytest.raises(OptionError, match="'a', 'b'.*'c'"):
         checks.check_choice("letter", "c", ("a", "b"))
+
+
+def test_one_checking_object_can_be_used_twice():
+    checked = lrga.checking()
+    for _ in range(2):
+        with checked, pytest.raises(NonFiniteError):
+            checks.check_features("x", torch.full((1, 1), float("nan")))

@@ -119,3 +119,9 @@ def test_degrees_count_edges_in_and_out(edge_index):
 def test_weights_for_other_edges_are_refused(edge_index):
     with pytest.raises(ShapeError, match=r"\[30\].*\[29\]"):
         message.sum_sources(torch.randn(N, D), edge_index, torch.randn(29))
+
+
+def test_narrow_edges_have_the_same_gradients():
+    x = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    edges = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 2, 0, 0]], dtype=torch.int32)
+    assert gradcheck(lambda x: message.max_sources(x, edges), x)

@@ -110,3 +110,17 @@ def test_half_precision_loses_only_its_own_rounding():
     half = segmented_attention(u.bfloat16(), v.bfloat16(), z.bfloat16(), segments)
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), exact, rtol=2e-2, atol=0)  # summing in bfloat16 would stall at 256
+
+
+def test_without_eps_a_dead_graph_still_gives_zeros():
+    u, v, z = torch.zeros(3, 1, 2, requires_grad=True), torch.ones(3, 1, 2), torch.ones(3, 1, 2)
+    out = segmented_attention(u, v, z, Segments.from_batch(None, 3), "graph", 0.0)
+    out.sum().backward()
+    assert torch.equal(out, torch.zeros(3, 1, 2))
+    assert u.grad.isfinite().all()
+
+
+def test_factors_of_half_precision_do_not_underflow():
+    u = torch.full((1000, 1, 8), 1e4, dtype=torch.float16)
+    scaled, v = attention_factors(u, u, Segments.from_batch(None, 1000))
+    torch.testing.assert_close(scaled[0, 0] @ v[0, 0], torch.tensor(1e-3), rtol=1e-3, atol=0)

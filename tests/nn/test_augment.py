@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.nn import (
+    GAE,
     GAT,
     GCN,
     GIN,
@@ -15,9 +16,11 @@ from torch_geometric.nn import (
     GINEConv,
     GPSConv,
     GraphSAGE,
+    MessagePassing,
     SAGEConv,
     SAGPooling,
     Sequential,
+    SimpleConv,
     global_mean_pool,
 )
 
@@ -321,3 +324,79 @@ def test_bipartite_calls_are_refused():
     conv = lrga.augment(SAGEConv((D, D), 4), rank=3, single_graph=True)
     with pytest.raises(UnsupportedError, match="bipartite"):
         conv((torch.ones(2, D), torch.ones(3, D)), torch.tensor([[0], [0]]))
+
+
+def test_a_call_that_fails_leaves_the_context_around_it(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    with lrga.batch_context(None), lrga.batch_context(batch.batch):
+        expected = model(batch.x, batch.edge_index)
+        with pytest.raises(DTypeError, match="list"):
+            model(batch.x, batch.edge_index, batch=batch.batch.tolist())
+        torch.testing.assert_close(model(batch.x, batch.edge_index), expected)
+
+
+def test_a_batch_passed_through_keywords_is_found(graphs):
+    class Passing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gnn = GCN(D, 8, 2, OUT)
+
+        def forward(self, x, edge_index, **kwargs):
+            return self.gnn(x, edge_index, **kwargs)
+
+    check_batch_equals_alone(lrga.augment(Passing(), rank=3), graphs, lambda m, b: m(b.x, b.edge_index, batch=b.batch))
+
+
+def test_other_methods_of_a_single_graph_model_work(graphs):
+    model = lrga.augment(GAE(GCN(D, 8, 2)), rank=3, single_graph=True)
+    assert model.encode(graphs[0].x, graphs[0].edge_index).shape == (3, 8)
+
+
+def test_a_host_model_may_ask_for_the_kind_of_its_layers(graphs):
+    class Asking(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([GCNConv(D, 8), nn.ReLU(), GATConv(8, OUT)])
+
+        def forward(self, x, edge_index, batch):
+            for layer in self.layers:
+                x = layer(x, edge_index) if isinstance(layer, MessagePassing) else layer(x)
+            return x
+
+    model = lrga.augment(Asking(), rank=3)
+    assert isinstance(model.layers[0], GCNConv)
+    assert isinstance(model.layers[0], AugmentedConv)
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.batch))
+    assert isinstance(pickle.loads(pickle.dumps(model.layers[0])), AugmentedConv)
+
+
+def test_a_convolution_without_parameters_follows_the_model(graphs):
+    class Simple(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.conv = nn.Linear(D, OUT), SimpleConv()
+
+        def forward(self, data):
+            return self.conv(self.linear(data.x), data.edge_index)
+
+    model = lrga.augment(Simple().double(), rank=3)
+    data = Batch.from_data_list(graphs)
+    data.x = data.x.double()
+    assert model(data).dtype == torch.float64
+
+
+def test_two_batches_of_different_graphs_in_one_call_are_refused(graphs):
+    class Siamese(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(D, OUT)
+
+        def forward(self, a, b):
+            return self.conv(a.x, a.edge_index) - self.conv(b.x, b.edge_index)
+
+    model = lrga.augment(Siamese(), rank=3)
+    one, other = Batch.from_data_list(graphs), Batch.from_data_list(graphs[::-1])
+    assert model(one, one).abs().max() == 0
+    with pytest.raises(BatchContextError, match="2 Data objects"):
+        model(one, other)

@@ -44,7 +44,7 @@ def test_a_pyg_batch_may_be_given_whole():
 
 def test_features_of_other_nodes_are_refused_with_a_hint():
     with lrga.batch_context(torch.tensor([0, 1])), pytest.raises(BatchError, match="2 nodes.*3 nodes.*pooling"):
-        context.current().segments(3)
+        context.current().segments(torch.ones(3, 1))
 
 
 def test_anything_but_a_batch_is_refused():
@@ -54,4 +54,5 @@ def test_anything_but_a_batch_is_refused():
 
 def test_the_layout_is_made_once_for_all_layers():
     assignment = context.Assignment(torch.tensor([0, 1, 1]))
-    assert assignment.segments(3) is assignment.segments(3)
+    x = torch.ones(3, 1)
+    assert assignment.segments(x) is assignment.segments(x)

@@ -4,11 +4,11 @@ import pickle
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import APPNP, GATConv, GCNConv, GINEConv, GraphNorm, NNConv, RGCNConv, SAGEConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv, GINEConv, GPSConv, GraphNorm, NNConv, RGCNConv, SAGEConv
 from torch_geometric.utils import to_torch_csr_tensor
 
 import lrga
-from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.errors import DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
 
 N, D = 12, 6
 
@@ -228,3 +228,44 @@ def test_reset_draws_all_parameters_anew():
 
 def test_repr_shows_the_convolution():
     assert repr(lrga.LRGAConv(GCNConv(6, 5), 6, 7, rank=3)) == "LRGAConv(GCNConv(6, 5), 6, 7, rank=3, heads=1)"
+
+
+def test_a_convolution_that_tells_graphs_apart_is_told(graph):
+    x, edge_index, batch = (t.double() if t.is_floating_point() else t for t in graph)
+    inner = GPSConv(D, GCNConv(D, D), heads=2, norm=None)
+    layer = lrga.LRGAConv(inner, D, 7, rank=3, norm=None).double().eval()
+    out = layer(x, edge_index, batch=batch)
+    torch.testing.assert_close(out[:4], layer(x[:4], edge_index[:, :4]))
+    torch.testing.assert_close(layer(x, edge_index, batch, batch=batch), out)  # told by the caller already
+
+
+def test_one_node_can_be_trained_on():
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
+    out = layer(torch.randn(1, D), torch.empty(2, 0, dtype=torch.int64))
+    out.sum().backward()
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"norm": "fancy"}, "norm.*fancy.*graph_norm"), ({"act": "fancy"}, "act.*fancy")],
+)
+def test_unknown_names_are_answered_with_known_ones(options, words):
+    with pytest.raises(OptionError, match=words):
+        lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, **options)
+
+
+def test_a_convolution_of_another_width_is_refused_at_once():
+    with pytest.raises(ShapeError, match=r"\[N, 6\].*GCNConv.*\[N, 12\].*in_channels=12"):
+        lrga.LRGAConv(GCNConv(12, 5), D, 7, rank=3)
+
+
+def test_mixed_devices_and_precisions_are_refused_in_words(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
+    with pytest.raises(DeviceError, match="x on cpu, batch on meta"):
+        layer(x, edge_index, batch=batch.to("meta"))
+    with pytest.raises(DeviceError, match="x on meta"):
+        layer(x.to("meta"), edge_index, batch=batch)
+    with pytest.raises(DTypeError, match="float32, as the parameters.*float64"):
+        layer(x.double(), edge_index, batch=batch)

@@ -1,6 +1,7 @@
 import copy
 import math
 import pickle
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -218,3 +219,39 @@ def test_a_sampler_of_another_shape_is_refused():
         lrga.RandomFeatures(Echo(), 2, distribution=lambda n, d: torch.ones(n, d + 1))(torch.randn(4, 1))
     with pytest.raises(DTypeError, match="list"):
         lrga.RandomFeatures(Echo(), 2)([1.0, 2.0])
+
+
+def test_held_features_of_any_sampler_stay():
+    model = lrga.RandomFeatures(Echo(), 4, mode="replace", resample=False, distribution=lambda n, d: torch.rand(n, d))
+    x = torch.empty(6, 1)
+    assert torch.equal(model(x), model(x))
+
+
+def test_held_features_follow_a_batch_given_by_position():
+    class Model(nn.Module):
+        def forward(self, x, edge_index, batch):
+            return x
+
+    model = lrga.RandomFeatures(Model(), 4, mode="replace", resample=False)
+    x, batch = torch.empty(5, 1), torch.tensor([0, 0, 1, 1, 1])
+    assert torch.equal(model(x, EDGES, batch), model(x, EDGES, batch=batch))
+    assert torch.equal(model(x, EDGES, batch)[:2], model(x, EDGES, batch)[2:4])
+
+
+def test_named_tuples_are_averaged():
+    class Pair(NamedTuple):
+        value: torch.Tensor
+        name: str
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return Pair(x, "x")
+
+    mean = lrga.RandomFeatures(Model(), 4, mode="replace", samples=400).eval()(torch.empty(5, 1))
+    assert mean.name == "x"
+    assert mean.value.abs().max() < 0.2
+
+
+def test_anything_but_a_module_is_refused():
+    with pytest.raises(DTypeError, match="str"):
+        lrga.RandomFeatures("model", 4)

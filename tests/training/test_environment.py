@@ -5,13 +5,13 @@ import re
 
 import torch
 
-import lrga
 from lrga.training.environment import commit, environment
+from lrga.version import __version__
 
 
 def test_versions_and_hardware_are_told_as_json():
     facts = json.loads(json.dumps(environment(torch.device("cpu"))))
-    assert facts["lrga"] == lrga.__version__
+    assert facts["lrga"] == __version__
     assert facts["packages"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert facts["cpu_threads"] == torch.get_num_threads()
     assert facts["gpu"] is None
@@ -27,7 +27,7 @@ def test_a_package_outside_a_repository_has_no_commit(tmp_path, monkeypatch):
     copied = tmp_path / "lrga" / "__init__.py"
     copied.parent.mkdir()
     copied.write_text("")
-    monkeypatch.setattr(lrga, "__file__", str(copied))
+    monkeypatch.setattr("lrga.training.environment.__file__", str(copied))
     assert commit() is None
 
 

@@ -34,9 +34,12 @@ class checking:
 
     def __init__(self, enabled: bool = True) -> None:
         global _enabled
-        self.previous, _enabled = _enabled, bool(enabled)
+        self.enabled = bool(enabled)
+        self.previous, _enabled = _enabled, self.enabled
 
     def __enter__(self) -> "checking":
+        global _enabled
+        _enabled = self.enabled  # again, for one object used twice
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -82,6 +85,18 @@ def check_same_device(**tensors: Tensor | None) -> None:
         got = ", ".join(f"{name} on {device}" for name, device in present.items())
         first = next(iter(present.values()))
         raise DeviceError("all tensors on one device", got, f"move them with .to('{first}')")
+
+
+def check_same_dtype(x: Tensor, weight: Tensor | None) -> None:
+    """Refuses features of another precision than the parameters, unless autocast converts them."""
+    if weight is not None and x.dtype != weight.dtype and not autocast_is_on(x.device.type):
+        remedy = f"call x.to({weight.dtype}), or module.to({x.dtype})"
+        raise DTypeError(f"x of {weight.dtype}, as the parameters are", str(x.dtype), remedy)
+
+
+def autocast_is_on(device_type: str) -> bool:
+    """Whether autocast is on for this kind of device (meta has none)."""
+    return device_type != "meta" and torch.is_autocast_enabled(device_type)
 
 
 def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:

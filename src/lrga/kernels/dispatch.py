@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_features, check_same_device
+from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device
 from lrga.kernels.reference import NORMALIZATIONS, dense_attention, segmented_attention
 from lrga.kernels.segments import Segments
 
@@ -98,8 +98,3 @@ def check_eps(eps: float) -> None:
     """Refuses an eps that would not keep a division by η = 0 finite."""
     if isinstance(eps, bool) or not isinstance(eps, int | float) or not eps >= 0:
         raise OptionError("eps to be a number of at least 0", repr(eps), "leave it at 1e-6")
-
-
-def autocast_is_on(device_type: str) -> bool:
-    """Whether autocast is on for this kind of device (meta has none)."""
-    return device_type != "meta" and torch.is_autocast_enabled(device_type)

@@ -22,6 +22,7 @@ def endpoints(edges: Edges) -> tuple[Tensor, Tensor]:
     """Source and target of each edge, ``[E]`` each."""
     if isinstance(edges, EdgeLayout):
         return edges.source, edges.target
+    edges = edges.long()  # torch's scatter_reduce has wrong gradients with narrower ones
     return edges[0], edges[1]
 
 

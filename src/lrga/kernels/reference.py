@@ -59,15 +59,20 @@ def segmented_attention(
 def attention_factors(
     u: Tensor, v: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
 ) -> tuple[Tensor, Tensor]:
-    """``(u', v)`` with the normalisation inside u', so that the attention matrix of graph g is ``u'_g v_gᵀ``."""
+    """``(u', v)`` with the normalisation inside u', so that the attention matrix of graph g is ``u'_g v_gᵀ``.
+
+    Half precision comes back as float32: a factor may be smaller than float16 can hold.
+    """
+    dtype = u.dtype
+    u, v = _accumulable(u), _accumulable(v)
     if normalize is None:
         return u, v
-    packed_u, packed_v = segments.pack(_accumulable(u)), segments.pack(_accumulable(v))
+    packed_u, packed_v = segments.pack(u), segments.pack(v)
     if normalize == "graph":
-        scale = segments.to_nodes(inverse(eta_of_graphs(packed_u, packed_v, segments), eps, u.dtype)).unsqueeze(-1)
+        scale = segments.to_nodes(inverse(eta_of_graphs(packed_u, packed_v, segments), eps, dtype)).unsqueeze(-1)
     else:
         scale = segments.unpack(guarded_inverse(row_sums_of_chunks(packed_u, packed_v, segments), eps))
-    return (scale * _accumulable(u)).to(u.dtype), v
+    return scale * u, v
 
 
 def eta_of_graphs(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
@@ -88,8 +93,9 @@ def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
     A divisor of exactly zero means that nothing is attended to; 1 / eps would then multiply zeros, harmlessly. Only
     float16, the ``dtype`` that the result returns to, cannot hold gradients of that size: it gets 0 there instead.
     """
-    result = 1 / torch.where(divisor < 0, divisor - eps, divisor + eps)
-    return torch.where(divisor == 0, 0.0, result) if dtype == torch.float16 else result
+    shifted = torch.where(divisor < 0, divisor - eps, divisor + eps)
+    nothing = divisor == 0 if dtype == torch.float16 else shifted == 0  # the latter with eps = 0 only
+    return torch.where(nothing, 0.0, 1 / torch.where(nothing, 1.0, shifted))
 
 
 def guarded_inverse(divisor: Tensor, eps: float) -> Tensor:

@@ -62,21 +62,26 @@ def solve_width(
             counts[steps] = count_of(lambda: build(steps * multiple_of))
         return counts[steps]
 
-    low, high = 1, 2
-    if count(low) > target_parameters and prefer == "below":
+    top = largest // multiple_of
+    low, high = 1, min(2, top)
+    if count(low) > target_parameters:
+        if prefer == "nearest":
+            return multiple_of
         raise OptionError(
             f"a budget of at least {count(low):,} parameters, those of the smallest width {multiple_of}",
             f"{target_parameters:,}",
             "raise the budget or take fewer layers",
         )
-    while count(high) <= target_parameters:
-        low, high = high, 2 * high
-        if low * multiple_of > largest:
-            raise OptionError(
-                f"a budget that a width of at most {largest} meets",
-                f"{target_parameters:,} parameters, more than width {low * multiple_of} has ({count(low):,})",
-                "lower the budget, take more layers or raise largest",
-            )
+    while high < top and count(high) <= target_parameters:
+        low, high = high, min(2 * high, top)
+    if count(high) < target_parameters:
+        raise OptionError(
+            f"a budget that a width of at most {largest} meets",
+            f"{target_parameters:,} parameters, more than width {high * multiple_of} has ({count(high):,})",
+            "lower the budget, take more layers or raise largest",
+        )
+    if count(high) == target_parameters:
+        return high * multiple_of
     while high - low > 1:  # count(low) <= target < count(high)
         middle = (low + high) // 2
         low, high = (middle, high) if count(middle) <= target_parameters else (low, middle)

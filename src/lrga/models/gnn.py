@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count
+from lrga.kernels.checks import check_choice, check_count, check_same_device
 from lrga.kernels.csr import is_fast
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.message import Edges, num_edges
@@ -187,6 +187,7 @@ class GNN(nn.Module):
             raise DTypeError("x to be a tensor with one row per node", repr(x)[:80], "pass data.x")
         num_nodes = x.size(0)
         edges, order = as_edges(edge_index, x), None
+        check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
         segments = Segments.from_batch(batch, num_nodes, num_graphs)
         h = self._encode(x)
         if self.edge_encoder is None or self.edges_as_ones:

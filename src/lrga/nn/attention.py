@@ -9,9 +9,16 @@ from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 
-from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count, check_features, check_fraction, check_same_device
-from lrga.kernels.dispatch import BACKENDS, attend, autocast_is_on, check_eps
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import (
+    check_choice,
+    check_count,
+    check_features,
+    check_fraction,
+    check_same_device,
+    check_same_dtype,
+)
+from lrga.kernels.dispatch import BACKENDS, attend, check_eps
 from lrga.kernels.reference import NORMALIZATIONS, attention_factors
 from lrga.kernels.segments import Segments
 
@@ -122,7 +129,7 @@ class LowRankGlobalAttention(nn.Module):
         """``(u, v)`` such that the attention matrix of graph g is ``u_g @ v_g.T``, normalisation included.
 
         Shapes:
-            - u, v: ``[N, rank]``, with several heads ``[N, heads, rank]``
+            - u, v: ``[N, rank]``, with several heads ``[N, heads, rank]``; float32 for half precision
         """
         segments = self._check(x, batch, num_graphs)
         if self.maps is not None:
@@ -146,16 +153,11 @@ class LowRankGlobalAttention(nn.Module):
     def _check(self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Segments:
         width = self.in_channels
         check_features("x", x, width if width >= 0 else None)
-        if isinstance(batch, Segments):  # from a model that computed them once for all its layers
-            return batch
         weight = self.project.weight if self.project is not None else None
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None, parameters=weight)
-        if weight is not None and x.dtype != weight.dtype and not autocast_is_on(x.device.type):
-            raise DTypeError(
-                f"x of {weight.dtype}, as the parameters are",
-                str(x.dtype),
-                f"call x.to({weight.dtype}), or the module's",
-            )
+        check_same_dtype(x, weight)
+        if isinstance(batch, Segments):  # from a model that computed them once for all its layers
+            return batch
         return Segments.from_batch(batch, x.size(0), num_graphs)
 
     def _project(self, x: Tensor) -> Tensor:

@@ -1,8 +1,6 @@
 """One line that gives every convolution of a model global attention."""
 
 import copy
-import functools
-import inspect
 from typing import Any
 
 from torch import Tensor, nn
@@ -23,7 +21,8 @@ def augment(module: nn.Module, rank: int, **options: Any) -> nn.Module:
     are copied, not shared.
 
     The attention must know which node belongs to which graph. The call of the returned model tells it: a PyG ``Batch``
-    or an argument named ``batch`` is used, a plain ``Data`` is one graph. Otherwise the layers raise, unless called
+    or an argument named ``batch`` is used (``batch=None`` is one graph, as everywhere in PyG), a plain ``Data`` is one
+    graph. Otherwise the layers raise, unless called
     inside :func:`lrga.batch_context` or made with ``single_graph=True``.
 
     Args:
@@ -47,16 +46,17 @@ def augment(module: nn.Module, rank: int, **options: Any) -> nn.Module:
     allowed = ("heads", "skip", "dropout", "backend", "norm", "act", "single_graph")
     if unknown := [name for name in options if name not in allowed]:
         raise OptionError(f"options among {', '.join(allowed)}", ", ".join(unknown), "see help(lrga.augment)")
-    single_graph = bool(options.pop("single_graph", False))
     replaced: dict[int, AugmentedConv] = {}
-    model = _replace(copy.deepcopy(module), rank, options, replaced)
+    model = copy.deepcopy(module)
+    reference = next((p for p in model.parameters() if p.is_floating_point()), None)
+    model = _replace(model, rank, options | {"reference": reference}, replaced)
     if not replaced:
         raise OptionError(
             "a model with at least one PyG convolution (a MessagePassing layer) not yet augmented",
             type(module).__name__,
             "use lrga.LRGAConv around layers of your own",
         )
-    model.register_forward_pre_hook(functools.partial(_enter, single_graph=single_graph), with_kwargs=True)
+    model.register_forward_pre_hook(_enter, with_kwargs=True)
     model.register_forward_hook(_leave, always_call=True)
     return model
 
@@ -64,15 +64,28 @@ def augment(module: nn.Module, rank: int, **options: Any) -> nn.Module:
 class AugmentedConv(LRGAConv):
     """A convolution of a host model with attention beside it, called exactly as the convolution was."""
 
-    def __init__(self, conv: nn.Module, rank: int, **options: Any) -> None:
+    def __init__(
+        self, conv: nn.Module, rank: int, *, single_graph: bool = False, reference: Tensor | None = None, **options: Any
+    ) -> None:
         nn.Module.__init__(self)
+        self.single_graph = bool(single_graph)
         defaults = {"heads": 1, "skip": True, "dropout": 0.0, "norm": None, "act": None, "backend": "auto"}
         width = input_width(conv)
         self._build(conv, -1 if width is None else width, None, rank, **(defaults | options))
-        reference = next((p for p in conv.parameters() if p.is_floating_point()), None)
+        # A convolution without parameters follows the rest of the model.
+        reference = next((p for p in conv.parameters() if p.is_floating_point()), reference)
         if reference is not None:
             self.to(reference.device, reference.dtype)
         self.train(conv.training)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """That of the convolution, so that a host model which asks ``isinstance(layer, GCNConv)`` is answered yes."""
+        conv = self.__dict__.get("_modules", {}).get("conv")
+        return type(self) if conv is None else type(conv)
+
+    def __reduce__(self) -> Any:
+        return _blank, (), self.__getstate__()  # pickle would look the class above up instead
 
     # The host model may read its convolution's attributes: those come first, here and in __getattr__.
     @property
@@ -104,14 +117,21 @@ class AugmentedConv(LRGAConv):
         self._check_input(x)
         assert isinstance(x, Tensor)
         assignment = context.current()
+        if assignment is None and self.single_graph:
+            assignment = context.Assignment(None)
         if assignment is None:
             raise BatchContextError(
                 "to know which node belongs to which graph",
                 "a call with neither a PyG Batch or Data nor an argument named 'batch'",
                 "pass batch=… to the model, or call it inside `with lrga.batch_context(batch):` "
-                "(batch_context(None) for one graph), or augment with single_graph=True",
+                "(batch_context(None) for one graph; with activation checkpointing the backward pass too), or augment "
+                "with single_graph=True",
             )
-        return self._combine(x, self.conv(*args, **kwargs), assignment.segments(x.size(0)))
+        return self._combine(x, self.conv(*args, **kwargs), assignment.segments(x))
+
+
+def _blank() -> AugmentedConv:
+    return AugmentedConv.__new__(AugmentedConv)
 
 
 def _replace(module: nn.Module, rank: int, options: dict[str, Any], replaced: dict[int, AugmentedConv]) -> nn.Module:
@@ -127,11 +147,13 @@ def _replace(module: nn.Module, rank: int, options: dict[str, Any], replaced: di
     return module
 
 
-def _enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, single_graph: bool) -> None:
-    assignment = _assignment_of_call(module, args, kwargs) or context.current()
-    if assignment is None and single_graph:
-        assignment = context.Assignment(None)
-    context.push(assignment)
+def _enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    outer = context.current()
+    context.push(outer)  # first, since _leave pops whatever happens below
+    assignment = _assignment_of_call(module, args, kwargs)
+    if assignment is not None:
+        context.pop()
+        context.push(assignment)
 
 
 def _leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -140,13 +162,19 @@ def _leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
 
 
 def _assignment_of_call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> context.Assignment | None:
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, HeteroData):
-            raise UnsupportedError("homogeneous graphs", "HeteroData", "convert it with data.to_homogeneous()")
-        if isinstance(value, Data):
-            num_graphs = value.num_graphs if isinstance(value, Batch) else None
-            return context.Assignment(value.batch, num_graphs if value.batch is not None else None)
-    named = _named_arguments(module, args, kwargs)
+    given = [value for value in (*args, *kwargs.values()) if isinstance(value, Data | HeteroData)]
+    if any(isinstance(value, HeteroData) for value in given):
+        raise UnsupportedError("homogeneous graphs", "HeteroData", "convert it with data.to_homogeneous()")
+    if len(given) > 1 and any(not _same(value.batch, given[0].batch) for value in given):
+        raise BatchContextError(
+            "one assignment of nodes to graphs in a call",
+            f"{len(given)} Data objects with different ones",
+            "put lrga.batch_context(data.batch) around each part of the model that works on one of them",
+        )
+    if given:
+        num_graphs = given[0].num_graphs if isinstance(given[0], Batch) else None
+        return context.Assignment(given[0].batch, num_graphs if given[0].batch is not None else None)
+    named = context.named_arguments(module, args, kwargs)
     if "batch" not in named:
         return None
     sizes = (named.get(name) for name in ("num_graphs", "batch_size"))
@@ -154,12 +182,5 @@ def _assignment_of_call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[s
     return context.Assignment(named["batch"], num_graphs if named["batch"] is not None else None)
 
 
-def _named_arguments(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by the names that the model gives them."""
-    names = getattr(getattr(module, "signature", None), "param_dict", None)
-    if names is not None:  # PyG's Sequential, whose forward takes *args
-        return dict(zip(names, args, strict=False)) | kwargs
-    try:
-        return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
-    except TypeError:  # the call itself is wrong: let the model say so
-        return kwargs
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and a.shape == b.shape and bool((a == b).all()))

@@ -1,12 +1,14 @@
 """Which graph each node belongs to, made known to layers that are not told in their call."""
 
+import inspect
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from lrga.errors import BatchError, DTypeError
+from lrga.kernels.checks import check_same_device
 from lrga.kernels.segments import Segments
 
 
@@ -21,8 +23,10 @@ class Assignment:
         self.batch, self.num_graphs = batch, num_graphs
         self._segments: Segments | None = None
 
-    def segments(self, num_nodes: int) -> Segments:
-        """The layout of these graphs for features of ``num_nodes`` rows."""
+    def segments(self, x: Tensor) -> Segments:
+        """The layout of these graphs for the features ``x`` of their nodes."""
+        check_same_device(x=x, batch=self.batch)
+        num_nodes = x.size(0)
         if self._segments is None or self._segments.num_nodes != num_nodes:
             if self.batch is not None and self.batch.size(0) != num_nodes:
                 raise BatchError(
@@ -52,6 +56,17 @@ def current() -> Assignment | None:
     """The innermost assignment, if any."""
     stack = _stack.get()
     return stack[-1] if stack else None
+
+
+def named_arguments(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names that the module's forward gives them."""
+    names = getattr(getattr(module, "signature", None), "param_dict", None)
+    if names is not None:  # PyG's Sequential, whose forward takes *args
+        return dict(zip(names, args, strict=False)) | kwargs
+    try:
+        return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments) | kwargs
+    except TypeError:  # the call itself is wrong: let the module say so
+        return kwargs
 
 
 class batch_context:

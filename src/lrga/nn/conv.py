@@ -6,14 +6,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
 from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from lrga.kernels.checks import check_count, check_features
+from lrga.kernels.checks import check_count, check_features, check_same_device, check_same_dtype
 from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
-from lrga.nn.probe import output_width
+from lrga.nn.context import named_arguments
+from lrga.nn.probe import input_width, output_width
 
 
 class LRGAConv(nn.Module):
@@ -92,12 +94,19 @@ class LRGAConv(nn.Module):
         self.attention = LowRankGlobalAttention(in_channels, rank, heads=heads, dropout=dropout, backend=backend)
         self.skip = bool(skip)
         local = output_width(conv, in_channels)
+        if local is None and in_channels >= 0 and (taken := input_width(conv)) not in (None, in_channels):
+            raise ShapeError(
+                f"a convolution of features [N, {in_channels}]",
+                f"{type(conv).__name__} of features [N, {taken}]",
+                f"pass in_channels={taken}, or make the convolution with {in_channels}",
+            )
         self._out_channels = local if out_channels is None else out_channels
         width = None if local is None else (in_channels if skip else 0) + heads * 2 * rank + local
         self.mix = _linear(width, self._out_channels)
-        self.act = activation_resolver(act) if act is not None else None
+        self.act = _activation(act)
         self.norm = _normalization(norm, self._out_channels)
         self._norm_takes_batch = _takes_batch(self.norm)
+        self._conv_takes_batch = _takes_batch(conv)
 
     @property
     def in_channels(self) -> int:
@@ -145,7 +154,10 @@ class LRGAConv(nn.Module):
         """
         self._check_input(x)
         if not isinstance(batch, Segments):
+            check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
             batch = Segments.from_batch(batch, x.size(0), num_graphs)
+        if self._conv_takes_batch and "batch" not in named_arguments(self.conv, (x, edge_index, *args), kwargs):
+            kwargs["batch"] = batch.batch  # a convolution that tells graphs apart must be told as well
         return self._combine(x, self.conv(x, edge_index, *args, **kwargs), batch)
 
     def _check_input(self, x: Any) -> None:
@@ -157,6 +169,9 @@ class LRGAConv(nn.Module):
             )
         width = self.attention.in_channels
         check_features("x", x, width if width >= 0 else None)
+        weight = None if isinstance(self.mix, nn.LazyLinear) else self.mix.weight
+        check_same_device(x=x, parameters=weight)
+        check_same_dtype(x, weight)
 
     def _combine(self, x: Tensor, local: Any, segments: Segments) -> Any:
         local, *rest = local if isinstance(local, tuple | list) else (local,)
@@ -210,8 +225,23 @@ def _normalization(norm: str | nn.Module | None, channels: int | None) -> nn.Mod
         return norm
     if channels is None:
         raise OptionError("norm=None where the width is not known yet", repr(norm), "pass a module or norm=None")
-    return normalization_resolver(norm, channels)
+    if norm == "batch_norm":
+        return BatchNorm(channels, allow_single_element=True)  # a graph of one node has no variance
+    try:
+        return normalization_resolver(norm, channels)
+    except (ValueError, TypeError) as error:
+        remedy = "name one of PyG's normalisations ('batch_norm', 'layer_norm', 'graph_norm'), or pass a module"
+        raise OptionError("norm as PyG resolves it", repr(norm), remedy) from error
 
 
-def _takes_batch(norm: nn.Module | None) -> bool:
-    return norm is not None and "batch" in inspect.signature(norm.forward).parameters
+def _activation(act: Any) -> Any:
+    if act is None:
+        return None
+    try:
+        return activation_resolver(act() if inspect.isclass(act) else act)
+    except (ValueError, TypeError) as error:
+        raise OptionError("act as PyG resolves it", repr(act), "name one ('relu', 'elu') or pass a module") from error
+
+
+def _takes_batch(module: nn.Module | None) -> bool:
+    return module is not None and "batch" in inspect.signature(module.forward).parameters

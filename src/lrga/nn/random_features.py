@@ -13,6 +13,7 @@ from torch_geometric.nn.inits import reset
 
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
+from lrga.nn.context import named_arguments
 
 Sampler = Callable[..., Tensor]
 MODES = ("concat", "replace")
@@ -75,6 +76,8 @@ class RandomFeatures(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(model, nn.Module):
+            raise DTypeError("a torch module", type(model).__name__, "pass the model itself, not its class")
         check_count("channels", channels, minimum=1)
         check_count("samples", samples, minimum=1)
         check_choice("mode", mode, MODES)
@@ -95,21 +98,23 @@ class RandomFeatures(nn.Module):
 
     def forward(self, x: Tensor | Data, *args: Any, **kwargs: Any) -> Any:
         """Calls the model with random features; all further arguments go to it unchanged."""
-        mean = self.model(self._randomized(x, kwargs), *args, **kwargs)
+        batch = named_arguments(self.model, (x, *args), kwargs).get("batch")
+        mean = self.model(self._randomized(x, batch), *args, **kwargs)
         for done in range(1, 1 if self.training else self.samples):
-            more = self.model(self._randomized(x, kwargs), *args, **kwargs)
+            more = self.model(self._randomized(x, batch), *args, **kwargs)
             mean = _weighted_sum(_weighted_sum(mean, mean, -1 / (done + 1)), more, 1 / (done + 1))
         return mean
 
-    def _randomized(self, x: Tensor | Data, kwargs: dict[str, Any]) -> Tensor | Data:
+    def _randomized(self, x: Tensor | Data, batch: Any) -> Tensor | Data:
         if isinstance(x, Data):
             reference = x.x if x.x is not None else x.edge_index
+            device = torch.device("cpu") if reference is None else reference.device
             data = copy.copy(x)
-            data.x = self._features(x.x, int(x.num_nodes or 0), reference.device, x.batch)
+            data.x = self._features(x.x, int(x.num_nodes or 0), device, x.batch)
             return data
         if not isinstance(x, Tensor):
             raise DTypeError("x as a tensor or a PyG Data", type(x).__name__, "pass node features [N, D] or data")
-        return self._features(x, x.size(0), x.device, kwargs.get("batch"))
+        return self._features(x, x.size(0), x.device, batch if isinstance(batch, Tensor) else None)
 
     def _features(self, x: Tensor | None, num_nodes: int, device: torch.device, batch: Tensor | None) -> Tensor:
         floating = x is not None and x.is_floating_point()
@@ -138,13 +143,17 @@ class RandomFeatures(nn.Module):
         generator, blocks = torch.Generator(), []
         for block in range(math.ceil(rows / _HELD_BLOCK)):
             generator.manual_seed(int(self.held_seed) + block)
-            blocks.append(self._sample(_HELD_BLOCK, generator, torch.device("cpu")))
+            with torch.random.fork_rng(devices=[]):  # for samplers that take no generator
+                torch.manual_seed(int(self.held_seed) + block)
+                blocks.append(self._sample(_HELD_BLOCK, generator, torch.device("cpu")))
         table = torch.cat(blocks) if blocks else torch.empty(0, self.channels)
         return table.to(device, dtype).index_select(0, position)
 
     def _sample(self, num_nodes: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
         sampler = DISTRIBUTIONS[self.distribution] if isinstance(self.distribution, str) else self.distribution
-        options = {"generator": generator, "dtype": torch.get_default_dtype(), "device": device}
+        options: dict[str, Any] = {"dtype": torch.get_default_dtype(), "device": device}
+        if generator is not None or _requires(sampler, "generator"):
+            options["generator"] = generator
         drawn = sampler(num_nodes, self.channels, **_accepted(sampler, options))
         if not isinstance(drawn, Tensor) or tuple(drawn.shape) != (num_nodes, self.channels):
             got = f"shape {list(drawn.shape)}" if isinstance(drawn, Tensor) else type(drawn).__name__
@@ -168,6 +177,15 @@ def _accepted(sampler: Sampler, options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in parameters}
 
 
+def _requires(sampler: Sampler, name: str) -> bool:
+    """Whether the sampler cannot be called without the argument ``name``."""
+    try:
+        parameter = inspect.signature(sampler).parameters.get(name)
+    except ValueError:
+        return False
+    return parameter is not None and parameter.default is inspect.Parameter.empty
+
+
 def _draw_seed(generator: torch.Generator | None) -> Tensor:
     device = "cpu" if generator is None else generator.device
     return torch.randint(2**31, (), generator=generator, device=device).cpu()
@@ -188,6 +206,8 @@ def _weighted_sum(total: Any, more: Any, weight: float) -> Any:
         return total + weight * more if total.is_floating_point() or total.is_complex() else total
     if isinstance(total, dict):
         return {key: _weighted_sum(value, more[key], weight) for key, value in total.items()}
+    if isinstance(total, tuple) and hasattr(total, "_fields"):
+        return type(total)(*(_weighted_sum(a, b, weight) for a, b in zip(total, more, strict=True)))
     if type(total) in (tuple, list):
         return type(total)(_weighted_sum(a, b, weight) for a, b in zip(total, more, strict=True))
     return total

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-import lrga
+from lrga.version import __version__
 
 _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "safetensors", "triton")
 
@@ -23,7 +23,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         ['commit', 'cpu', 'cpu_threads', 'device', 'gpu', 'lrga', 'packages', 'platform', 'python', 'tf32']
     """
     return {
-        "lrga": lrga.__version__,
+        "lrga": __version__,
         "commit": commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -44,7 +44,7 @@ def commit() -> str | None:
     """
     if named := os.environ.get("LRGA_COMMIT"):
         return named
-    source = Path(lrga.__file__).resolve()
+    source = Path(__file__).resolve()
     if shutil.which("git") is None or _git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
         return None
     head = _git(source.parent, "rev-parse", "HEAD")
