@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import pickle
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -68,11 +67,9 @@ def load_file(path: Path) -> Any:
         with torch.serialization.safe_globals(classes), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's remarks on odd files: those are refused, in our words
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError) as error:
-        lines = str(error).splitlines()
-        reason = next(
-            (line.strip() for line in lines if "GLOBAL" in line or "Unsupported" in line), lines[0] if lines else ""
-        )
+    except Exception as error:  # damaged bytes can make the unpickler raise anything: IndexError, struct.error, …
+        lines = str(error).splitlines() or [type(error).__name__]
+        reason = next((line.strip() for line in lines if "GLOBAL" in line or "Unsupported" in line), lines[0])
         remedy = (
             "save a list of torch_geometric.data.Data objects with torch.save; a file that asks for anything but data "
             "classes and tensors is not loaded, as loading it could run any code"
@@ -137,6 +134,7 @@ def _parts(loaded: Any, source: str) -> dict[str, list[Any]]:
 
 def _graphs(loaded: Any, source: str) -> list[Any]:
     if isinstance(loaded, Data):
+        _check_whole(loaded, source)
         return loaded.to_data_list() if hasattr(loaded, "to_data_list") else [loaded]
     if isinstance(loaded, HeteroData):
         raise UnsupportedError(
@@ -152,6 +150,8 @@ def _separate(stored: tuple[Any, ...], source: str) -> list[Data]:
     together, slices = stored[:2]
     if isinstance(together, Mapping):
         together = Data.from_dict(dict(together))
+    if isinstance(together, Data):
+        _check_whole(together, source)
     if not isinstance(together, Data) or not (slices is None or isinstance(slices, Mapping)):
         got = f"a tuple of {', '.join(type(part).__name__ for part in stored)}"
         raise DataError(f"{_SHAPES} in {source}", got, "save a list of Data objects")
@@ -163,12 +163,19 @@ def _separate(stored: tuple[Any, ...], source: str) -> list[Data]:
     return [separate(Data, together, i, slices, decrement=False) for i in range(count)]
 
 
+def _check_whole(graph: Data, where: str) -> None:
+    """A graph whose pickle was damaged, or written by a PyG before 2.0, has nothing that PyG could read it from."""
+    if "_store" not in vars(graph):
+        raise DataError(f"a whole Data object as {where}", "one without its content", "save the graphs again")
+
+
 def _check_graph(graph: Any, number: int, source: str) -> None:
     where = f"graph {number} of {source}"
     if isinstance(graph, HeteroData):
         raise UnsupportedError("homogeneous graphs (Data)", f"HeteroData as {where}", "convert with .to_homogeneous()")
     if not isinstance(graph, Data):
         raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
+    _check_whole(graph, where)
     ends = graph.edge_index
     if ends is not None and (not isinstance(ends, Tensor) or ends.dim() != 2 or ends.size(0) != 2):
         got = f"shape {list(ends.shape)}" if isinstance(ends, Tensor) else f"a {type(ends).__name__}"
