@@ -1,9 +1,12 @@
 """``lrga theory``: the tour on the command line."""
 
 import json
+from dataclasses import replace
 
 from typer.testing import CliRunner
 
+from lrga.bench import theory as bench
+from lrga.bench.theory_monomials import MonomialConfig
 from lrga.cli import theory as command
 from lrga.cli.main import app
 from lrga.errors import OptionError
@@ -31,10 +34,31 @@ def test_json_is_pure_and_progress_goes_to_stderr(tmp_path):
 
 def test_a_statement_that_fails_is_shown_and_sets_the_exit_code(tmp_path, monkeypatch):
     wrong = Statement("wrong", "Nowhere", "1 = 2", lambda: Measurement("1 ≠ 2", holds=False, values={}))
-    monkeypatch.setattr(statements, "choose", lambda keys: [wrong])
+    monkeypatch.setattr(statements, "choose", lambda keys, known: [wrong])
     result = runner.invoke(app, ["theory", "--output", str(tmp_path)])
     assert result.exit_code == 1
     assert "FAILS" in result.stdout
+
+
+def test_what_takes_training_is_shown_from_records(tmp_path):
+    result = runner.invoke(app, ["theory", "learned-head", "learned-monomials", "--json", "--output", str(tmp_path)])
+    assert result.exit_code == 0
+    rows = json.loads(result.stdout)["statements"]
+    assert [row["key"] for row in rows] == ["learned-monomials", "learned-head"]
+    assert all("recorded" in row["figure"] for row in rows)
+    assert not (tmp_path / "records").exists()
+
+
+def test_train_trains_afresh_with_progress_and_writes_the_record(tmp_path, monkeypatch):
+    small = MonomialConfig(seeds=(0,), monomials=((1, 1),), samples=(8, 256), steps=300, test_samples=200)
+    chosen = next(e for e in bench.EXPERIMENTS if e.key == "learned-monomials")
+    monkeypatch.setattr(bench, "EXPERIMENTS", (replace(chosen, config=small),))
+    result = runner.invoke(app, ["theory", "learned-monomials", "--train", "--output", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "learning xy" in result.stderr
+    assert "recorded" not in result.stdout
+    assert json.loads((tmp_path / "records" / "learned-monomials.json").read_text())["config"]["steps"] == 300
+    assert (tmp_path / "learned-monomials.png").is_file()
 
 
 def test_an_unknown_statement_is_refused(tmp_path):
