@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 
 import pytest
@@ -101,6 +102,8 @@ def test_verify_ends_with_1_and_names_the_bad_file(run, tmp_path):
         (["data", "build", "ZINC", "--seed", "3"], "options of ZINC"),
         (["data", "build", "ZINC", "--source", "nowhere"], "nowhere"),
         (["data", "build", "ZINC", "--no-download"], "molecules.zip"),
+        (["data", "build", "CLUSTER", "--sizes", "5,5,5", "--data-root", f"{os.devnull}/x"], "another folder"),
+        (["data", "ls", "--data-root", "a" * 300], "too long"),
     ],
 )
 def test_mistakes_are_answered_in_one_line_with_a_remedy(tmp_path, monkeypatch, capsys, arguments, message):

@@ -1,3 +1,5 @@
+import errno
+import gzip
 import os
 import stat
 from pathlib import Path
@@ -71,13 +73,25 @@ def test_a_full_disk_is_reported_with_a_remedy():
         write_to_a_full_disk()
 
 
-def test_other_errors_of_the_system_pass_unchanged():
-    def read_nothing():
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.EINVAL, 999])
+def test_whatever_the_system_answers_is_reported_with_a_remedy(number):
+    def write_where_it_cannot_be():
         with writable(Path("/data/x")):
-            raise FileNotFoundError(2, "No such file or directory")
+            raise OSError(number, "the reason")
 
-    with pytest.raises(FileNotFoundError):
-        read_nothing()
+    with pytest.raises(DataError, match=r"to write /data/x, got the reason.*--data-root"):
+        write_where_it_cannot_be()
+
+
+@pytest.mark.parametrize("error", [DataMissingError("a", "b", "c"), gzip.BadGzipFile("damaged"), KeyError("x")])
+def test_errors_that_are_not_the_systems_pass_unchanged(error):
+    def read_something():
+        with writable(Path("/data/x")):
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        read_something()
+    assert caught.value is error
 
 
 def test_facts_are_size_and_checksum(tmp_path):

@@ -2,8 +2,18 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+
+import pytest
 
 from lrga.data.locking import folder_lock
+from lrga.errors import DataError
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc, where no folder can be made")
+def test_a_folder_that_cannot_be_made_is_reported_with_a_remedy():
+    with pytest.raises(DataError, match=r"No such file or directory.*--data-root"), folder_lock(Path("/proc/x/y")):
+        raise AssertionError("the lock is held")
 
 
 def test_two_threads_do_not_hold_the_lock_at_once(tmp_path):

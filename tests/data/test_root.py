@@ -33,6 +33,14 @@ def test_a_file_as_root_is_refused(tmp_path):
         data_root(tmp_path / "file")
 
 
+@pytest.mark.parametrize("name", ["a" * 300, "~no such user/x", "loop", "nul\0"])
+def test_a_root_that_cannot_be_a_folder_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OptionError, match="--data-root"):
+        data_root(name)
+
+
 def test_an_empty_root_is_refused():
     with pytest.raises(OptionError, match="empty path"):
         data_root("")

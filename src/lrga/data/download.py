@@ -1,5 +1,6 @@
 """Official files: found on disk or downloaded, resumed after an interruption, verified before they get their name."""
 
+import io
 import json
 import time
 import urllib.error
@@ -89,7 +90,9 @@ def _download(remote: RemoteFile, path: Path, *, progress: Progress, wait: float
         try:
             _fetch(remote, part, progress=progress)
             break
-        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        except LRGAError:  # the disk's fault and not the network's
+            raise
+        except (OSError, HTTPException) as error:  # all that sockets, TLS and urllib raise is an OSError
             permanent = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500 and error.code != 416
             if permanent or attempt == ATTEMPTS - 1:
                 raise _missing(remote, path, f"no such file, and downloading it failed ({error})") from error
@@ -128,15 +131,24 @@ def _fetch(remote: RemoteFile, part: Path, *, progress: Progress) -> None:
         etag = response.headers.get("ETag")
         # A weak ETag ("W/…") does not promise equal bytes, so it cannot validate a range.
         validator = etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
-        with writable(part), open(part, "ab" if resumed else "wb") as file:
+        with writable(part):
             if validator and not resumed:
                 validator_file.write_text(validator)
-            while block := response.read(BLOCK):
-                file.write(block)
+            file = open(part, "ab" if resumed else "wb", buffering=0)  # noqa: SIM115 — closed just below
+        with file:
+            while block := response.read(BLOCK):  # outside of writable: a lost connection is no refusal to write
+                _append(file, block, part)
                 have += len(block)
                 progress(f"downloading {remote.name}", have, total)
     if total is not None and have != total:
         raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
+
+
+def _append(file: io.FileIO, block: bytes, part: Path) -> None:
+    rest = memoryview(block)
+    with writable(part):
+        while rest:  # a file without buffer may take a part only, as when the disk is nearly full
+            rest = rest[file.write(rest) :]
 
 
 def _forget(part: Path) -> None:

@@ -1,6 +1,5 @@
 """Files that can be believed: written whole or not at all, and checked by size and checksum before use."""
 
-import errno
 import hashlib
 import json
 import os
@@ -11,15 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
 
 BLOCK = 1 << 20
 _UMASK = os.umask(0)  # it can only be read by setting it
 os.umask(_UMASK)
-# What the system answers when a file cannot be written; EDQUOT is not there on Windows.
-_REFUSALS = {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
-_REFUSALS |= {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
-_REFUSALS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
 
 
 @dataclass(frozen=True)
@@ -35,8 +30,10 @@ def writable(path: Path) -> Iterator[None]:
     """Turns the operating system's refusal to write below ``path`` into an error that says what to do."""
     try:
         yield
+    except LRGAError:  # some are an OSError as well
+        raise
     except OSError as error:
-        if error.errno not in _REFUSALS:
+        if error.errno is None:  # not the system's: what reads archives calls a damaged one an OSError too
             raise
         raise DataError(
             f"to write {path}",

@@ -1,6 +1,7 @@
 """Where data files live: one root for everything, found the same way by the library and the command line."""
 
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,13 +23,18 @@ def data_root(root: str | Path | None = None) -> Path:
     if root is not None and str(root) == "":
         raise OptionError("a folder for the data", "an empty path", "name a folder, or leave the data root out")
     given = root if root is not None else os.environ.get(ENVIRONMENT_VARIABLE) or cache_folder(sys.platform, os.environ)
-    path = Path(given).expanduser().absolute()
-    if path.exists() and not path.is_dir():
-        raise OptionError(
-            "a folder for the data",
-            f"the file {path}",
-            f"name a folder with --data-root, root= or {ENVIRONMENT_VARIABLE}",
-        )
+    remedy = f"name a folder with --data-root, root= or {ENVIRONMENT_VARIABLE}"
+    try:
+        path = Path(given).expanduser().absolute()
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):  # the first build makes it, or says why it cannot
+            return path
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, a loop of links, an unknown ~user, …
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise OptionError("a usable folder for the data", f"{str(given)!r} ({reason})", remedy) from error
+    if not stat.S_ISDIR(mode):
+        raise OptionError("a folder for the data", f"the file {path}", remedy)
     return path
 
 
