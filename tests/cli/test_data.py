@@ -93,11 +93,44 @@ def test_verify_ends_with_1_and_names_the_bad_file(run, tmp_path):
     assert "truncated" in problems[str(path)]
 
 
+def test_one_damaged_manifest_does_not_hide_the_other_sets(run, tmp_path):
+    run("build", "CLUSTER", *SMALL)
+    run("build", "CLUSTER", "--sizes", "1,1,1")
+    run("build", "PATTERN", *SMALL)
+    folder = tmp_path / "CLUSTER/seed-5_sizes-6-2-3"
+    (folder / "manifest.json").write_text("null")
+    lines = {line.split()[0]: line for line in run("ls").splitlines() if line.strip()}
+    assert lines["CLUSTER"].rstrip().endswith("damaged")
+    assert lines["PATTERN"].rstrip().endswith("MiB*")
+    assert lines["ZINC"].rstrip().endswith("not built")
+    assert str(folder) in lines["Damaged:"]
+    row = next(row for row in json.loads(run("ls", "--json")) if row["name"] == "CLUSTER")
+    assert [variant["problem"] is None for variant in row["variants"]] == [False, True]
+    assert row["built"]
+    assert "(damaged)" in run("info", "CLUSTER")
+    assert "lrga data build CLUSTER --seed 5 --sizes 6,2,3" in run("verify", "CLUSTER", code=1)
+
+
+def test_a_dry_run_with_a_source_says_that_it_would_be_read(run, tmp_path):
+    source = tmp_path / "mine"
+    source.mkdir()
+    for name in ("TSP", "ZINC"):
+        output = run("build", name, "--source", str(source), "--dry-run")
+        assert f"{name} would be built from the files in {source}" in output
+        assert "generated" not in output
+        assert "https://" not in output
+    assert "missing generate" in run("build", "TSP", "--missing", "generate", "--source", str(source), "--dry-run")
+    assert "would be generated" in run("build", "CLUSTER", "--source", str(source), "--dry-run")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["data", "verify", "TSP"], "lrga data build TSP"),
         (["data", "build", "CORA"], "PATTERN"),
+        (["data", "build", "TSP", "--missing", "ignore"], "accept, generate"),
+        (["data", "build", "ZINC", "--missing", "accept"], "options of ZINC"),
+        (["data", "build", "TSP", "--source", "nowhere", "--dry-run"], "nowhere"),
         (["data", "build", "CLUSTER", "--sizes", "a,b"], "1500,250,250"),
         (["data", "build", "ZINC", "--seed", "3"], "options of ZINC"),
         (["data", "build", "ZINC", "--source", "nowhere"], "nowhere"),

@@ -2,11 +2,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from lrga.data import building, cluster
-from lrga.data.building import build_dataset, load_splits, plan_dataset
+from lrga.data.building import build_command, build_dataset, load_splits, plan_dataset, plan_of_folder
 from lrga.data.manifest import FILE_NAME
 from lrga.errors import ChecksumError, DataMissingError, OptionError
 
@@ -97,6 +98,36 @@ def test_a_damaged_file_is_named_and_refused_with_the_command_that_mends_it(tmp_
         assert str(path) in str(caught.value)
         assert "lrga data build CLUSTER --sizes 6,2,3" in str(caught.value)
     assert len(load_splits(plan, build_dataset(plan, force=True))["val"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("CLUSTER", {}),
+        ("CLUSTER", {"sizes": [6, 2, 3], "seed": 5}),
+        ("ZINC", {"sizes": [40, 15, 15]}),
+        ("TSP", {"nodes": [8, 12], "neighbours": 3, "missing": "generate"}),
+    ],
+)
+def test_the_name_of_a_folder_gives_back_its_plan(name, options, tmp_path):
+    plan = plan_dataset(name, tmp_path, **options)
+    assert plan_of_folder(plan.folder) == plan
+
+
+@pytest.mark.parametrize("variant", ["", "mine", "sizes-1-2", "sizes-a-b-c", "seed-", "colour-3", "sizes-01-2-3"])
+def test_a_folder_that_no_plan_makes_has_none(variant, tmp_path):
+    assert plan_of_folder(tmp_path / "CLUSTER" / f"x{variant}") is None
+    assert plan_of_folder(tmp_path / "CLUSTER" / (variant or "x")) is None
+
+
+def test_the_command_that_builds_a_variant_names_all_it_needs():
+    root = Path("my data")
+    assert build_command("CLUSTER", None, None, {}) == "lrga data build CLUSTER"
+    command = build_command("TSP", root, "/a b", {"sizes": [4, 1, 1], "missing": "generate"})
+    assert command == "lrga data build TSP --sizes 4,1,1 --missing generate --data-root 'my data' --source '/a b'"
+    # The command line has no --nodes, so it is not told.
+    command = build_command("TSP", root, None, {"nodes": [8, 12]})
+    assert command == "in Python, lrga.data.load('TSP', root='my data', nodes=[8, 12])"
 
 
 def test_a_build_that_fails_leaves_nothing_believed_and_its_parts_for_the_next(tmp_path, monkeypatch):

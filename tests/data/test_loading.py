@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lrga.data.loading import built_sets, describe, load, overview, verify
-from lrga.data.manifest import FILE_NAME
+from lrga.data.manifest import FILE_NAME, write_manifest
 from lrga.errors import ChecksumError, DataMissingError, OptionError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
@@ -98,6 +98,45 @@ def test_verify_reports_an_unfinished_build_and_a_damaged_manifest(tmp_path):
     assert "damaged" in str(verify("PATTERN", tmp_path)[0].problem)
     manifest.unlink()
     assert "did not end" in str(verify("PATTERN", tmp_path)[0].problem)
+
+
+def test_the_remedy_names_the_whole_command_of_the_broken_variant(tmp_path):
+    load("PATTERN", tmp_path, **SMALL)
+    folder = tmp_path / "PATTERN/seed-5_sizes-6-2-3"
+    command = f"lrga data build PATTERN --seed 5 --sizes 6,2,3 --data-root {tmp_path}"
+    (folder / "val.safetensors").unlink()
+    assert command in str(verify("PATTERN", tmp_path)[1].problem)
+    (folder / FILE_NAME).write_text("null")
+    assert command in str(verify("PATTERN", tmp_path)[0].problem)
+    (folder / FILE_NAME).unlink()
+    assert command in str(verify("PATTERN", tmp_path)[0].problem)
+    folder.rename(tmp_path / "PATTERN/mine")
+    assert "which this version would not build" in str(verify("PATTERN", tmp_path)[0].problem)
+
+
+def test_the_remedy_names_the_source_a_set_was_built_from(tmp_path):
+    folder, source = tmp_path / "ZINC/sizes-40-15-15", tmp_path / "mine"
+    recipe = {"version": 1, "options": {"sizes": [40, 15, 15]}}
+    folder.mkdir(parents=True)
+    (folder / "train.safetensors").write_text("")
+    write_manifest(folder, name="ZINC", recipe=recipe, files=["train.safetensors"], notes={"source": str(source)})
+    (folder / "train.safetensors").unlink()
+    command = f"lrga data build ZINC --sizes 40,15,15 --data-root {tmp_path}"
+    assert f"{command} --source {source}" in str(verify("ZINC", tmp_path)[0].problem)
+    (folder / FILE_NAME).write_text("null")
+    assert f"{command} (and --source DIR if" in str(verify("ZINC", tmp_path)[0].problem)
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "3", '{"files": {"a": {"size": Infinity}}}', "[" * 100_000])
+def test_a_damaged_manifest_is_listed_as_such_beside_the_others(content, tmp_path):
+    for name in ("seed-5", "sizes-1-1-1"):
+        (tmp_path / "PATTERN" / name).mkdir(parents=True)
+    (tmp_path / "PATTERN/seed-5" / FILE_NAME).write_text(content)
+    damaged, unfinished = built_sets("PATTERN", tmp_path)
+    assert damaged.manifest is None
+    assert str(damaged.folder / FILE_NAME) in damaged.problem
+    assert unfinished.problem is None
+    assert describe("PATTERN", tmp_path)["damaged"]
 
 
 def test_verify_checks_downloads_too(tmp_path):

@@ -75,6 +75,7 @@ def test_the_prepared_tours_are_read_and_a_short_split_is_marked(tmp_path):
     source = few_prepared(tmp_path / "prepared", {"train": 35, "val": 20, "test": 40})
     graphs = tsp.build(place(tmp_path, source), **tsp.options(sizes=(100, 20, 30)))
     assert graphs["train"].meta["incomplete"].startswith("35 of 100")
+    assert "--missing generate" in graphs["train"].meta["incomplete"]
     assert graphs["train"].meta["missing"] == 65
     assert "incomplete" not in graphs["val"].meta
     assert [len(graphs[split]) for split in ("train", "val", "test")] == [35, 20, 30]

@@ -1,6 +1,7 @@
 """``lrga data``: what data sets there are, building them, verifying them."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,35 +31,46 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
     from rich import box
     from rich.table import Table
 
+    from lrga.bench.slim_table import SlimTable
     from lrga.data.loading import overview
 
     rows = overview(data_root)
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    console = _console()
+    # Names and numbers are whole at any width: what gives way is free text, and `lrga data info` has all of it.
+    narrow, tiny = console.width < 100, console.width < 80
+    gap = 0 if narrow else 1
+    slim = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False)
+    table = SlimTable() if tiny else slim
     table.add_column("name", no_wrap=True)
-    table.add_column("task", width=14)
+    table.add_column("task", no_wrap=narrow, width=None if narrow else 14)
     table.add_column("train/val/test", no_wrap=True)
     table.add_column("nodes", justify="right", no_wrap=True)
     table.add_column("edges", justify="right", no_wrap=True)
-    table.add_column("comes from", no_wrap=True)
-    table.add_column("licence", width=12)
+    if not tiny:
+        table.add_column("comes from", no_wrap=True)
+        table.add_column("licence", min_width=8, max_width=12)
     table.add_column("on disk", justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
             row["name"],
-            row["task"],
+            row["task"].split()[0] if narrow else row["task"],
             "/".join(f"{count:,}" for count in row["splits"].values()),
             f"{row['mean_nodes']:,.1f}",
             f"{row['mean_edges']:,.0f}",
-            row["obtained"],
-            row["licence"],
+            *(() if tiny else (row["obtained"], row["licence"])),
             _on_disk(row),
         )
-    console = _console()
     console.print(table)
     console.print("nodes, edges: published means of a graph, edges directed. *: only a smaller variant is built.")
+    for row in rows:
+        for variant in row["variants"]:
+            if variant["problem"] is not None:
+                at = "" if data_root is None else f" --data-root {shlex.quote(str(data_root))}"
+                text = f"Damaged: {variant['folder']}. What to do: lrga data verify {row['name']}{at}"
+                console.print(text, soft_wrap=True, markup=False)
     console.print(f"Data root: {rows[0]['data_root']}", soft_wrap=True)
     console.print(f"Cite for all: {rows[0]['citation'][0]}")
     console.print("Further citations, origin of every file: lrga data info NAME. Build one: lrga data build NAME")
@@ -99,7 +111,8 @@ def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> No
     if facts["note"]:
         table.add_row("note", facts["note"])
     for variant in facts["variants"]:
-        state = _mebibytes(variant["bytes"]) if variant["complete"] else "unfinished"
+        unusable = "unfinished" if variant["problem"] is None else "damaged"
+        state = _mebibytes(variant["bytes"]) if variant["complete"] else unusable
         table.add_row("built", f"{variant['folder']} ({state})")
     if not facts["variants"]:
         table.add_row("built", f"no; lrga data build {facts['name']}")
@@ -116,6 +129,13 @@ def build(
     ] = None,
     source: Annotated[
         Path | None, typer.Option(help="Folder of raw or prepared files to build from.", metavar="DIR")
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            help="TSP alone: where the source has fewer tours, [bold]accept[/] them or [bold]generate[/] the rest.",
+            metavar="accept|generate",
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes; all cores if left out. The result is the same.", metavar="N")
@@ -134,12 +154,13 @@ def build(
     from lrga.data.place import parse_sizes
     from lrga.data.progress import show_progress
 
-    given: dict[str, Any] = {"seed": seed, "sizes": None if sizes is None else parse_sizes(sizes)}
+    numbers = None if sizes is None else parse_sizes(sizes)
+    given: dict[str, Any] = {"seed": seed, "sizes": numbers, "missing": missing}
     plan = plan_dataset(name, data_root, **{key: value for key, value in given.items() if value is not None})
     if not dry_run:
         with show_progress() as progress:
             build_dataset(plan, source=source, workers=workers, progress=progress, download=download, force=force)
-    report = plan.report()
+    report = plan.report(source)
     if as_json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return
@@ -179,13 +200,16 @@ def verify(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
 
 
 def _console() -> "Console":
-    from rich.console import Console
+    from lrga.cli.tables import stdout
 
-    console = Console(highlight=False)
-    return console if console.is_terminal and console.width <= 100 else Console(highlight=False, width=100)
+    console = stdout()
+    console.width = min(console.width, 100)
+    return console
 
 
 def _on_disk(row: dict[str, Any]) -> str:
+    if row["damaged"]:
+        return "damaged"
     if row["built"]:
         return _mebibytes(row["bytes"]) + ("" if row["full"] else "*")
     return "unfinished" if row["variants"] else "not built"

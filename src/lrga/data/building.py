@@ -1,6 +1,7 @@
 """Which variant of a data set is meant, whether it is built, and building it so that a kill leaves nothing believed."""
 
 import inspect
+import shlex
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS, Builder, BuildPlace, default_workers
 from lrga.data.progress import Progress, silent
 from lrga.data.root import data_root
-from lrga.errors import DataMissingError, OptionError
+from lrga.errors import DataMissingError, LRGAError, OptionError
 
 BUILDERS: dict[str, str] = {
     "PATTERN": "lrga.data.pattern",
@@ -28,6 +29,12 @@ BUILDERS: dict[str, str] = {
     "TSP": "lrga.data.tsp",
 }
 """Name → module that offers what :class:`lrga.data.place.Builder` lists; imported when it is needed."""
+
+READ_SOURCE = ("ZINC", "MNIST", "CIFAR10", "TSP")
+"""Those that can be built from files of the user; the others are always generated."""
+
+COMMAND_OPTIONS = ("seed", "sizes", "missing")
+"""Options that ``lrga data build`` knows; the others are options of :func:`lrga.data.load` alone."""
 
 DEFAULT_VARIANT = "default"
 RAW_FOLDER = "raw"
@@ -54,21 +61,28 @@ class Plan:
         """Where parts of an unfinished build lie."""
         return self.folder / "parts"
 
-    @property
-    def rebuild(self) -> str:
-        """What to do about a damaged set."""
-        chosen = "".join(f" --{key} {_text(value, ',')}" for key, value in self._other_options().items())
-        return f"delete {self.folder} and build it again: lrga data build {self.facts.name}{chosen}"
+    def rebuild(self, manifest: Manifest | None = None) -> str:
+        """What to do about a damaged set; its ``manifest``, where it is legible, says what it was built from."""
+        source = None if manifest is None else manifest.notes.get("source")
+        command = build_command(self.facts.name, self.folder.parent.parent, source, self._other_options())
+        known = manifest is not None or self.facts.name not in READ_SOURCE
+        hint = "" if known else " (and --source DIR if it was built from files of yours)"
+        return f"delete {self.folder} and build it again: {command}{hint}"
 
     def _other_options(self) -> dict[str, Any]:
         defaults = _builder(self.facts.name).options()
         return {key: value for key, value in self.recipe["options"].items() if value != defaults[key]}
 
-    def report(self) -> dict[str, Any]:
-        """What there is or what building would do, as JSON values."""
-        manifest = self.finished()
+    def report(self, source: str | Path | None = None) -> dict[str, Any]:
+        """What there is or what building, from ``source`` if it is given, would do, as JSON values."""
+        manifest, origin = self.finished(), _existing_folder(source)
         what = f"{self.facts.name} is built in {self.folder}; nothing to do."
-        if manifest is None:
+        if manifest is None and origin is not None and self.facts.name in READ_SOURCE:
+            what = (
+                f"{self.facts.name} would be built from the files in {origin}, without downloading anything, with "
+                f"{_listed(self.recipe['options'])} in {self.folder}."
+            )
+        elif manifest is None:
             files = ", ".join(file.url for file in self.facts.files)
             what = (
                 f"{self.facts.name} would be {self.facts.obtained} with {_listed(self.recipe['options'])} in "
@@ -87,7 +101,7 @@ class Plan:
 
     def finished(self) -> Manifest | None:
         """The manifest if this variant is completely built by the present recipe, else ``None``."""
-        manifest = read_manifest(self.folder, remedy=self.rebuild)
+        manifest = read_manifest(self.folder, remedy=self.rebuild())
         return manifest if manifest is not None and manifest.recipe == self.recipe else None
 
 
@@ -116,6 +130,47 @@ def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> P
         folder=base / ("_".join(chosen) or DEFAULT_VARIANT),
         raw=base / RAW_FOLDER,
     )
+
+
+def plan_of_folder(folder: Path) -> Plan | None:
+    """The plan whose set lies in ``folder``, read from its name; ``None`` where no set of this version lies there.
+
+    Example:
+        >>> plan_of_folder(Path("somewhere/CLUSTER/seed-5_sizes-6-2-3").absolute()).recipe["options"]
+        {'seed': 5, 'sizes': [6, 2, 3]}
+    """
+    defaults = _builder(folder.parent.name).options()
+    chosen: dict[str, Any] = {}
+    for part in [] if folder.name == DEFAULT_VARIANT else folder.name.split("_"):
+        key, _, text = part.partition("-")
+        kind: Any = type(defaults.get(key))
+        try:
+            chosen[key] = [int(number) for number in text.split("-")] if kind is list else kind(text)
+        except (TypeError, ValueError):  # not the name of a variant
+            return None
+    try:
+        plan = plan_dataset(folder.parent.name, folder.parent.parent, **chosen)
+    except LRGAError:
+        return None
+    return plan if plan.folder == folder else None
+
+
+def build_command(name: str, root: Path | None, source: str | None, options: Mapping[str, Any]) -> str:
+    """The command line that builds a variant; where it has options that the command lacks, the call in Python.
+
+    Example:
+        >>> build_command("ZINC", Path("my data"), None, {"sizes": [40, 15, 15]})
+        "lrga data build ZINC --sizes 40,15,15 --data-root 'my data'"
+    """
+    source = source if name in READ_SOURCE else None
+    if set(options) <= set(COMMAND_OPTIONS):
+        words = [f"--{key} {_text(value, ',')}" for key, value in options.items()]
+        words += [] if root is None else [f"--data-root {shlex.quote(str(root))}"]
+        words += [] if source is None else [f"--source {shlex.quote(source)}"]
+        return " ".join(["lrga data build", name, *words])
+    given = {"root": None if root is None else str(root), "source": source, **options}
+    arguments = [f"{key}={value!r}" for key, value in given.items() if value is not None]
+    return f"in Python, lrga.data.load({', '.join([repr(name), *arguments])})"
 
 
 def build_dataset(
@@ -148,7 +203,7 @@ def build_dataset(
     with folder_lock(plan.folder):
         manifest = None if force else plan.finished()
         if manifest is not None:
-            verify_manifest(plan.folder, manifest, remedy=plan.rebuild)
+            verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
             return manifest
         with writable(plan.folder):
             (plan.folder / FILE_NAME).unlink(missing_ok=True)  # first: from here on the folder is not believed
@@ -163,7 +218,7 @@ def build_dataset(
 
 def load_splits(plan: Plan, manifest: Manifest) -> dict[str, PackedGraphs]:
     """Checks every file of a finished variant and reads it."""
-    verify_manifest(plan.folder, manifest, remedy=plan.rebuild)
+    verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
     for statistics in manifest.notes.get("statistics", {}).values():
         if "incomplete" in statistics:  # results on it must not pass for results on the whole set
             warnings.warn(f"{plan.facts.name} is incomplete: {statistics['incomplete']}", stacklevel=3)

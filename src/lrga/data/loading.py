@@ -19,7 +19,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lrga.data.building import DEFAULT_VARIANT, RAW_FOLDER, build_dataset, load_splits, plan_dataset
+from lrga.data.building import (
+    DEFAULT_VARIANT,
+    RAW_FOLDER,
+    build_command,
+    build_dataset,
+    load_splits,
+    plan_dataset,
+    plan_of_folder,
+)
 from lrga.data.catalog import CATALOG, dataset_facts
 from lrga.data.download import check_recorded
 from lrga.data.files import verify_file
@@ -70,10 +78,14 @@ def load(
 
 @dataclass(frozen=True)
 class BuiltSet:
-    """A variant of a data set on disk; ``manifest`` is ``None`` where its build did not end."""
+    """A variant of a data set on disk.
+
+    ``manifest`` is ``None`` where its build did not end, or where the manifest is damaged: ``problem`` then says how.
+    """
 
     folder: Path
     manifest: Manifest | None
+    problem: str | None = None
 
     @property
     def size(self) -> int:
@@ -94,6 +106,7 @@ def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
             "folder": str(built.folder),
             "options": None if built.manifest is None else built.manifest.recipe.get("options"),
             "complete": built.manifest is not None,
+            "problem": built.problem,
             "bytes": built.size,
             "statistics": None if built.manifest is None else built.manifest.notes.get("statistics"),
         }
@@ -102,6 +115,7 @@ def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
     return asdict(facts) | {
         "built": any(variant["complete"] for variant in variants),
         "full": any(variant["complete"] and Path(variant["folder"]).name == DEFAULT_VARIANT for variant in variants),
+        "damaged": any(variant["problem"] is not None for variant in variants),
         "bytes": sum(variant["bytes"] for variant in variants),
         "variants": variants,
         "data_root": str(data_root(root)),
@@ -120,11 +134,14 @@ def built_sets(name: str, root: str | Path | None = None) -> list[BuiltSet]:
     """The variants of a data set below the data root."""
     base = data_root(root) / dataset_facts(name).name
     folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
-    return [
-        BuiltSet(folder, read_manifest(folder, remedy=_rebuild(folder)))
-        for folder in folders
-        if folder.name != RAW_FOLDER
-    ]
+    return [_built_set(folder) for folder in folders if folder.name != RAW_FOLDER]
+
+
+def _built_set(folder: Path) -> BuiltSet:
+    try:
+        return BuiltSet(folder, read_manifest(folder, remedy=_rebuild(folder)))
+    except LRGAError as error:  # one damaged variant must not hide the others
+        return BuiltSet(folder, None, str(error))
 
 
 def verify(name: str, root: str | Path | None = None) -> list[Check]:
@@ -143,18 +160,16 @@ def verify(name: str, root: str | Path | None = None) -> list[Check]:
     for folder in folders:
         checks += check_recorded(folder) if folder.name == RAW_FOLDER else _verify_variant(folder)
     if not checks:
-        raise DataMissingError(
-            f"{base.name} below {base.parent}", "nothing built there", f"build it: lrga data build {base.name}"
-        )
+        command = build_command(base.name, None if root is None else base.parent, None, {})
+        raise DataMissingError(f"{base.name} below {base.parent}", "nothing built there", f"build it: {command}")
     return [Check(file, problem) for file, problem in checks]
 
 
 def _verify_variant(folder: Path) -> list[tuple[Path, str | None]]:
-    remedy = _rebuild(folder)
-    try:
-        manifest = read_manifest(folder, remedy=remedy)
-    except LRGAError as error:
-        return [(folder / FILE_NAME, str(error))]
+    built = _built_set(folder)
+    if built.problem is not None:
+        return [(folder / FILE_NAME, built.problem)]
+    manifest, remedy = built.manifest, _rebuild(folder, built.manifest)
     if manifest is None:
         return [(folder / FILE_NAME, f"no such file: the build of {folder} did not end. To fix: {remedy}.")]
     result: list[tuple[Path, str | None]] = []
@@ -167,5 +182,6 @@ def _verify_variant(folder: Path) -> list[tuple[Path, str | None]]:
     return result
 
 
-def _rebuild(folder: Path) -> str:
-    return f"delete {folder} and build the data set again: lrga data build {folder.parent.name}"
+def _rebuild(folder: Path, manifest: Manifest | None = None) -> str:
+    plan = plan_of_folder(folder)
+    return f"delete {folder}, which this version would not build" if plan is None else plan.rebuild(manifest)

@@ -51,15 +51,15 @@ def write_manifest(
 def read_manifest(folder: Path, *, remedy: str) -> Manifest | None:
     """The manifest of ``folder``; ``None`` where there is none, an error where it is damaged."""
     path = folder / FILE_NAME
-    if not path.is_file():
-        return None
     try:
+        if not path.is_file():
+            return None
         value = json.loads(path.read_bytes())
         files = {
             str(name): FileFacts(int(facts["size"]), str(facts["sha256"])) for name, facts in value["files"].items()
         }
         return Manifest(str(value["name"]), dict(value["recipe"]), files, dict(value["notes"]), str(value["lrga"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise ChecksumError(f"a manifest in {path}", f"a damaged file ({error})", remedy) from error
 
 

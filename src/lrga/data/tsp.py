@@ -76,7 +76,8 @@ def build(
     if prepared and missing == "accept":
         for split, count in lacking.items():
             short = f"{have[split]:,} of {wanted[split]:,} graphs of {split}, as the prepared tours hold no more"
-            notes[split] |= {"incomplete": f"{short} (missing='generate' makes the rest)", "missing": count}
+            remedy = "build with --missing generate, in Python missing='generate', to have the rest made"
+            notes[split] |= {"incomplete": f"{short} ({remedy})", "missing": count}
         generated: dict[str, Tours] = {}
     else:
         generated = _generate(place, {split: (have[split], wanted[split]) for split in lacking}, seed, nodes)
