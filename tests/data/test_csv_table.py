@@ -74,6 +74,9 @@ def test_names_of_classes_are_kept_as_text(tmp_path):
         ("node,x\na,1\n".encode("utf-16"), 1, "UTF-8"),
         ("node,x\na,1,5\n", 2, "got 3"),
         ("node,x\na,0x10\n", 2, "'0x10'"),
+        ("node,x\na,1\nb,1_000\n", 3, "'1_000'"),
+        ("node,x\na,1\nb,1_0.5e1_0\n", 3, "'1_0.5e1_0'"),
+        ("node,y\na,1_000\nb,2\n", 2, "'1_000'"),
         ("node;x\na;1\n", 1, "separate the columns by commas"),
     ],
 )
@@ -90,6 +93,25 @@ def test_every_mistake_is_answered_with_file_line_and_remedy(content, line, word
 def test_a_missing_column_is_named_beside_those_that_are_there(tmp_path):
     with pytest.raises(DataError, match=r"the columns 'source', 'target', got the columns 'node', 'x' in .*line 1"):
         read(tmp_path, "node,x\na,1\n", required=["source", "target"])
+
+
+def test_an_underscore_in_a_number_is_answered_with_how_to_write_it(tmp_path):
+    with pytest.raises(DataError, match=r"without underscores \(1000\)"):
+        read(tmp_path, "node,x\na,1_000\n")
+    assert read(tmp_path, "node,x\na_1,1000\n").texts["node"] == ["a_1"]
+
+
+def test_labels_that_may_be_blank_tell_where_they_are(tmp_path):
+    options = {"blanks": ["split", "y"]}
+    table = read(tmp_path, "node,y,split\na,,\nb,3,train\nc,4,\n", **options)
+    assert table.blank["y"].tolist() == [True, False, False]
+    np.testing.assert_array_equal(table.numbers["y"], [np.nan, 3, 4])
+    assert table.integral == {"y"}
+    assert table.texts["split"] == ["", "train", ""]
+    late = "node,y\n" + "a,\n" * (BLOCK_ROWS + 1) + "b,cat\n"  # not known before the second block
+    assert read(tmp_path, late, **options).texts["y"][-2:] == ["", "cat"]
+    with pytest.raises(DataError, match=f"'dog' in .*line {BLOCK_ROWS + 4}"):
+        read(tmp_path, late.replace("cat", "1") + "c,dog\n", **options)
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])

@@ -7,7 +7,7 @@ it gone through value by value, to find the line.
 import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,9 +26,10 @@ class Table:
     Attributes:
         path: The file.
         texts: The columns kept as text (ids, splits, names of classes), without the spaces around them.
-        numbers: The columns of numbers, float64, all finite.
+        numbers: The columns of numbers, float64, all finite but for NaN where a label is blank.
         integral: The columns of numbers whose every value is written as an integer.
         rows: Number of rows below the header.
+        blank: Label → [rows] where it is blank, for the labels that may be.
     """
 
     path: Path
@@ -36,6 +37,7 @@ class Table:
     numbers: dict[str, np.ndarray]
     integral: frozenset[str]
     rows: int
+    blank: dict[str, np.ndarray] = field(default_factory=dict)
 
     def error(self, row: int, expected: str, got: str, remedy: str) -> DataError:
         """An error about ``row`` (0 is the first below the header) that names file and line."""
@@ -53,6 +55,7 @@ def read_table(
     texts: Sequence[str],
     required: Sequence[str] = (),
     labels: Sequence[str] = (),
+    blanks: Sequence[str] = (),
     may_be_empty: bool = False,
 ) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
@@ -62,6 +65,7 @@ def read_table(
         texts: Columns to keep as text, where they are there; all the others must hold numbers.
         required: Columns that must be there.
         labels: Columns that may hold names of classes: kept as text if their first value is no number.
+        blanks: Texts and labels that may be blank in some rows.
         may_be_empty: Whether a header without rows will do.
 
     Example:
@@ -75,21 +79,18 @@ def read_table(
     """
     with _open(path) as (header, body):
         _check_header(path, header, required)
-        kept: dict[str, list[str]] = {name: [] for name in header if name in set(texts)}
-        parts: dict[str, list[np.ndarray]] = {name: [] for name in header if name not in kept}
+        wanted = {*texts, *labels}
+        kept: dict[str, list[str]] = {name: [] for name in header if name in wanted}
+        parts: dict[str, list[np.ndarray]] = {name: [] for name in header if name not in wanted}
         integral = set(parts)
         count = 0
         while block := list(islice(body, BLOCK_ROWS)):
             _check_widths(path, header, block, count)
             columns = dict(zip(header, zip(*block, strict=True), strict=True))
-            if count == 0:
-                for name in [name for name in labels if name in parts and _is_name(columns[name][0])]:
-                    kept[name] = []
-                    del parts[name]
             for name, values in kept.items():
                 values.extend(map(str.strip, columns[name]))
             for name, blocks in parts.items():
-                numbers, whole = _numbers(path, name, columns[name], count)
+                numbers, whole = _numbers(path, name, columns[name], range(count, count + len(block)))
                 blocks.append(numbers)
                 if not whole:
                     integral.discard(name)
@@ -97,14 +98,26 @@ def read_table(
     if count == 0 and not may_be_empty:
         remedy = "write one row for each item, or take the file away if there is none"
         raise DataError(f"rows below the header in {path}", "a header alone (line 1)", remedy)
-    for name in set(kept) - set(labels):
+    for name in set(kept) - {*labels, *blanks}:
         if "" in kept[name]:
             row = kept[name].index("")
             raise _error(path, row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
-    for name in set(kept) & set(labels):
-        _check_names(path, name, kept[name])
     joined = {name: np.concatenate([np.zeros(0), *blocks]) for name, blocks in parts.items()}
-    return Table(path, kept, joined, frozenset(integral & set(joined)), count)
+    blank: dict[str, np.ndarray] = {}
+    # Only now that a label is read to its end is it known whether it is a number: its first rows may be blank.
+    for name in [name for name in labels if name in kept]:
+        filled = [row for row, text in enumerate(kept[name]) if text or name not in blanks]
+        if filled and _is_name(kept[name][filled[0]]):
+            _check_names(path, name, kept[name], filled)
+        else:
+            values = kept.pop(name)
+            joined[name] = np.full(count, np.nan)
+            joined[name][filled], whole = _numbers(path, name, [values[row] for row in filled], filled)
+            integral |= {name} if whole else set()
+        if name in blanks:
+            blank[name] = np.ones(count, dtype=bool)
+            blank[name][filled] = False
+    return Table(path, kept, joined, frozenset(integral & set(joined)), count, blank)
 
 
 @contextmanager
@@ -173,15 +186,19 @@ def _check_widths(path: Path, header: list[str], block: list[list[str]], first: 
             raise _error(path, row, expected, f"{len(values)}", remedy)
 
 
-def _numbers(path: Path, name: str, texts: Sequence[str], first: int) -> tuple[np.ndarray, bool]:
-    """The values of a column, and whether all are written as integers."""
+def _numbers(path: Path, name: str, texts: Sequence[str], rows: Sequence[int]) -> tuple[np.ndarray, bool]:
+    """The values of a column, which stand in ``rows``, and whether all are written as integers."""
+    if "_" in "".join(texts):  # Python reads 1_000 as a number; a CSV file that has it is more likely mistaken
+        row, text = next((row, text) for row, text in zip(rows, texts, strict=True) if "_" in text)
+        remedy = "write the number without underscores (1000), or take the column away if it is no feature"
+        raise _error(path, row, f"a number in column {name!r}", repr(text), remedy)
     try:
         return np.fromiter(map(int, texts), np.int64, len(texts)).astype(np.float64), True
     except (ValueError, OverflowError):
         values = _floats(texts)
     if values is not None and np.isfinite(values).all():
         return values, False
-    row, text = next((row, text) for row, text in enumerate(texts, first) if not _is_finite(text))
+    row, text = next((row, text) for row, text in zip(rows, texts, strict=True) if not _is_finite(text))
     remedy = "write a finite number with a decimal point, or take the column away if it is no feature"
     raise _error(path, row, f"a number in column {name!r}", repr(text) if text.strip() else "nothing", remedy)
 
@@ -202,10 +219,10 @@ def _is_name(text: str) -> bool:
     return bool(text.strip()) and _floats([text]) is None
 
 
-def _check_names(path: Path, name: str, values: list[str]) -> None:
+def _check_names(path: Path, name: str, values: list[str], rows: Sequence[int]) -> None:
     """A column whose first value is a name must hold names alone: a number among them is a mistake, as is a gap."""
-    for row, text in enumerate(values):
-        if not _is_name(text):
-            got = f"{text!r} (the first row has {values[0]!r})" if text else "nothing"
+    for row in rows:
+        if not _is_name(values[row]):
+            got = f"{values[row]!r} (an earlier row has {values[rows[0]]!r})" if values[row] else "nothing"
             expected = f"numbers alone or names of classes alone in column {name!r}"
             raise _error(path, row, expected, got, "write the same kind throughout")
