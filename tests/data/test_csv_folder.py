@@ -146,3 +146,47 @@ def test_ids_are_text_so_that_1_and_01_are_two_nodes(tmp_path):
         write(tmp_path, nodes_csv="node,x\n1,5\n01,6\n", edges_csv="source,target\n01,1\n", graphs_csv=None)
     )
     assert table.edge_index.tolist() == [[1], [0]]
+
+
+ONE = {"edges_csv": "source,target\nu,v\nv,w\n", "graphs_csv": None}
+
+
+@pytest.mark.parametrize(
+    ("values", "blank"), [(["0", "1", "2"], 0), (["0.5", "1", "2"], np.nan), (["p", "q", "r"], "")]
+)
+def test_a_node_with_a_blank_split_is_in_none_and_may_have_a_blank_target(values, blank, tmp_path):
+    rows = ["s,0,,", *(f"{n},1,{y},{name}" for n, y, name in zip("uvw", values, ("train", "val", "test"), strict=True))]
+    table = read_folder(write(tmp_path, nodes_csv="\n".join(["node,x,y,split", *rows, "z,1,, "]), **ONE))
+    assert table.num_nodes.tolist() == [5]
+    assert table.split.code.tolist() == [-1, 0, 1, 2, -1]
+    found = table.targets["node"].values
+    np.testing.assert_array_equal(found[[0, 4]], [blank, blank])
+    assert [str(value) for value in found[1:4].tolist()] == [str(type(found[1].item())(y)) for y in values]
+
+
+@pytest.mark.parametrize(
+    ("files", "where", "remedy"),
+    [
+        ({"nodes_csv": "node,y,split\nu,0,train\nv,,val\nw,1,\n", **ONE}, ("nodes.csv", 3), "split of this row blank"),
+        ({"nodes_csv": "node,y\nu,0\nv,1\nw,\n", **ONE}, ("nodes.csv", 4), "add a column split"),
+        ({"graphs_csv": "graph,y,split\na,,train\nb,,\n"}, ("graphs.csv", 2), "split of this row blank"),
+        (
+            {
+                "nodes_csv": "graph,node,y\nb,1,\na,1,0\na,2,\n",
+                "edges_csv": "graph,source,target\n",
+                "graphs_csv": "graph,split\na,train\nb,\n",
+            },
+            ("nodes.csv", 4),
+            "split of its graph blank",
+        ),
+    ],
+)
+def test_a_blank_target_of_what_is_in_a_split_is_answered_with_both_ways_out(files, where, remedy, tmp_path):
+    folder = write(tmp_path, **files)
+    with pytest.raises(DataError) as caught:
+        read_folder(folder)
+    assert f"{tmp_path / where[0]}, line {where[1]}" in str(caught.value)
+    assert caught.value.remedy.startswith("fill in y, or ")
+    assert remedy in caught.value.remedy
+    assert "away" not in caught.value.remedy
+    assert len(read_folder(folder, target=False).num_nodes) > 0  # to predict, no target is needed

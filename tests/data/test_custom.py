@@ -100,6 +100,37 @@ def test_one_graph_is_divided_by_masks_that_share_its_tensors(tmp_path):
     assert len(x) == 1
 
 
+@pytest.mark.parametrize(("labels", "task"), [("ab", "classification"), (("0.5", "1.5"), "regression")])
+def test_nodes_without_label_stay_in_the_graph_and_in_no_mask(labels, task, tmp_path):
+    known = {0: "train", 1: "train", 5: "val", 6: "test", 7: "test"}
+    rows = "".join(f"{n},{n},{labels[n % 2] if n in known else ''},{known.get(n, '')}\n" for n in range(12))
+    (tmp_path / "nodes.csv").write_text("node,x,y,split\n" + rows)
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{n},{(n + 1) % 12}\n" for n in range(12)))
+    data = load_custom(tmp_path)
+    assert (data.masked, data.task) == (True, task)
+    assert data.classes == (("a", "b") if task == "classification" else None)
+    for name, graphs in data.splits.items():
+        batch = graphs.batch([0])
+        assert batch.num_nodes == 12
+        assert batch.attribute("mask").tolist() == [known.get(n) == name for n in range(12)]
+        assert batch.y.isfinite().all()
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_a_graph_with_a_blank_split_is_left_out_with_its_targets(level, tmp_path):
+    names = {"g0": "train", "g1": "train", "g2": "val", "g3": "test", "g4": ""}
+    node_y = {name: f",{g % 2}" if name != "g4" else "," for g, name in enumerate(names)}
+    rows = "".join(f"{name},{n}{node_y[name] if level == 'node' else ''}\n" for name in names for n in range(2))
+    (tmp_path / "nodes.csv").write_text(f"graph,node{',y' if level == 'node' else ''}\n" + rows)
+    (tmp_path / "edges.csv").write_text("graph,source,target\n")
+    rows = "".join(f"{name},{split}{node_y[name] if level == 'graph' else ''}\n" for name, split in names.items())
+    (tmp_path / "graphs.csv").write_text(f"graph,split{',y' if level == 'graph' else ''}\n" + rows)
+    data = load_custom(tmp_path)
+    assert (data.level, data.classes) == (level, ("0", "1"))
+    found = {name: [one.graph_id for one in graphs] for name, graphs in data.splits.items()}
+    assert found == {"train": ["g0", "g1"], "val": ["g2"], "test": ["g3"]}
+
+
 def test_a_mask_of_edges_follows_its_edges_where_packing_sorts_them(tmp_path):
     ends = [(3, 0), (0, 2), (2, 1), (1, 0), (3, 1), (0, 3)]
     (tmp_path / "nodes.csv").write_text("node\n" + "".join(f"{n}\n" for n in range(4)))

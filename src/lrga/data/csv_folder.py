@@ -13,10 +13,13 @@ In each file ``y`` is the target of a node, an edge or a graph (a number, or the
 feature of its file; all other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without
 features every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first
 node), nodes and edges that of their file.
+
+A blank ``split`` means in no split: a node or an edge then stays in its graph, but its target is looked at neither in
+training nor in evaluation; a graph is left out. What is in no split, by itself or by its graph, may have a blank ``y``.
+So a graph of which only some nodes are labelled has ``y`` and ``split`` filled in for these and blank for the others.
 """
 
 from collections.abc import Sequence
-from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +29,15 @@ from lrga.data.graph_table import GraphTable, Split, Target
 from lrga.data.place import SPLITS
 from lrga.errors import DataError, DataMissingError
 
+BLANKS = ("split", "y")
 IDS = ("graph", "node", "source", "target", "split")
 _ONE_GRAPH = "0"  # the id where no file has a column `graph`
 
 
-def read_folder(folder: Path) -> GraphTable:
+def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
     """Reads the graphs of ``folder``; every complaint names the file, the line and what to do.
+
+    Without ``target`` nothing is to be learnt from them, and ``y`` may be blank anywhere.
 
     Example:
         >>> import tempfile
@@ -45,12 +51,16 @@ def read_folder(folder: Path) -> GraphTable:
     """
     if not folder.is_dir():
         raise DataMissingError(f"the folder {folder}", "no such folder", "name a folder with nodes.csv and edges.csv")
-    nodes = read_table(folder / "nodes.csv", texts=IDS, required=["node"], labels=["y"])
+    nodes = read_table(folder / "nodes.csv", texts=IDS, required=["node"], labels=["y"], blanks=BLANKS)
     several = "graph" in nodes.texts
     required = ["source", "target", *(["graph"] if several else [])]
-    edges = read_table(folder / "edges.csv", texts=IDS, required=required, labels=["y"], may_be_empty=True)
+    edges = read_table(
+        folder / "edges.csv", texts=IDS, required=required, labels=["y"], blanks=BLANKS, may_be_empty=True
+    )
     graphs_file = folder / "graphs.csv"
-    graphs = read_table(graphs_file, texts=IDS, required=["graph"], labels=["y"]) if graphs_file.is_file() else None
+    graphs = None
+    if graphs_file.is_file():
+        graphs = read_table(graphs_file, texts=IDS, required=["graph"], labels=["y"], blanks=BLANKS)
     if graphs is not None and not several:
         remedy = "add it, or take graphs.csv away if all nodes belong to one graph"
         raise DataError("the column 'graph' beside graphs.csv", f"none in {nodes.path}, line 1", remedy)
@@ -61,20 +71,25 @@ def read_folder(folder: Path) -> GraphTable:
     _check_no_empty_graph(graphs, graph_ids, num_nodes)
     x = _features(nodes, order)
     place = _places(nodes, order, num_nodes)
-    graph_of_edge, source, target = _ends(edges, nodes, graph_ids, graph_of_node, place)
+    graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
 
     tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
     present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
+    split = _split(present)
+    if target:
+        graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
+        for level, (table, rows) in present.items():
+            _check_labelled(level, table, rows, graph_of[level], split)
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
     return GraphTable(
         num_nodes=num_nodes,
         num_edges=np.bincount(graph_of_edge, minlength=len(graph_ids)),
-        edge_index=np.stack([source, target])[:, edge_order],
+        edge_index=np.stack([source, sink])[:, edge_order],
         x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
         edge_attr=_features(edges, edge_order),
         targets={level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None},
-        split=_split(present),
+        split=split,
         objects={
             "graph_id": list(graph_ids),
             "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
@@ -185,8 +200,24 @@ def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
         return Target(level, np.asarray(table.texts["y"])[order], where)
     if "y" in table.numbers:
         values = table.numbers["y"][order]
-        return Target(level, values.astype(np.int64) if "y" in table.integral else values, where)
+        # A blank label of a row in no split is never looked at; as an integer it needs some value.
+        return Target(level, np.nan_to_num(values).astype(np.int64) if "y" in table.integral else values, where)
     return None
+
+
+def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarray, split: Split | None) -> None:
+    """Every row that is in a split must have its ``y``; ``graph`` holds the graph of each row."""
+    used = np.ones(table.rows, dtype=bool)
+    remedy = "fill in y, or add a column split and leave it blank where y is not known"
+    if split is not None and split.level == level:
+        used[order] = split.code >= 0
+        remedy = "fill in y, or leave the split of this row blank as well: it is then in no split"
+    elif split is not None and split.level == "graph":
+        used = (split.code >= 0)[graph]
+        remedy = "fill in y, or leave the split of its graph blank: the graph is then in no split"
+    wrong = table.blank.get("y", np.zeros(table.rows, dtype=bool)) & used
+    if wrong.any():
+        raise table.error(int(np.argmax(wrong)), "a target in column 'y'", "nothing", remedy)
 
 
 def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
@@ -198,9 +229,10 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
         return None
     table, order = present[given[0]]
     number = dict(zip(SPLITS, range(len(SPLITS)), strict=True))
-    codes = list(map(number.get, table.texts["split"], repeat(-1)))
-    if -1 in codes:
-        row = codes.index(-1)
+    codes = list(map((number | {"": -1}).get, table.texts["split"]))
+    if None in codes:
+        row = codes.index(None)
         got = f"{table.texts['split'][row]!r}"
-        raise table.error(row, "train, val or test in column 'split'", got, "write one of these three")
+        remedy = "write one of these three, or leave it blank for what is in no split"
+        raise table.error(row, "train, val or test in column 'split'", got, remedy)
     return Split(given[0], np.array(codes, np.int8)[order], f"column split of {table.path.name}")

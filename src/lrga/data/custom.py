@@ -95,8 +95,7 @@ def load_custom(
     target = choose_target(table, level, source)
     divided = make_split(table, target.level, split, seed, source)
     masked = divided.level != "graph"
-    used = divided.code >= 0 if masked else np.ones(table.rows(target.level), dtype=bool)
-    labels = make_labels(target, task, used, table)
+    labels = make_labels(target, task, _used(table, target.level, divided), table)
     return CustomData(
         splits=_splits(table, labels, divided),
         task=labels.task,
@@ -124,7 +123,7 @@ def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = Tr
     """The graphs that ``spec`` names (see :func:`load_custom`) as flat arrays."""
     text, path = str(spec), Path(spec).expanduser()
     if path.is_dir():
-        return read_folder(path)
+        return read_folder(path, target=target)
     if path.suffix == ".csv":
         raise DataError(
             "a folder of CSV files", f"the file {text}", "name the folder that holds nodes.csv and edges.csv"
@@ -138,6 +137,14 @@ def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = Tr
         f"{text!r}, which is none of them here ({Path.cwd()})",
         "correct the path, or name a function as package.module:function",
     )
+
+
+def _used(table: GraphTable, level: str, divided: Split) -> np.ndarray:
+    """[R] whether each row of ``level`` is in a split, itself or by its graph."""
+    used = divided.code >= 0
+    if divided.level == level:
+        return np.asarray(used)
+    return np.repeat(used, table.num_nodes if level == "node" else table.num_edges)
 
 
 def _splits(table: GraphTable, labels: Labels, divided: Split) -> dict[str, PackedGraphs]:
