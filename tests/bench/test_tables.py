@@ -4,8 +4,10 @@ import json
 import math
 import statistics
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from lrga.bench.cell import Cell, run_name
 from lrga.bench.protocols import cells_of, paper_config, table1
@@ -83,6 +85,26 @@ def test_every_table_of_the_paper_fits_100_columns():
         lines = table(cells, many).to_text().splitlines()
         assert max(map(len, lines)) <= 100
         assert not any("…" in line for line in lines)  # nothing was cut
+
+
+@pytest.mark.parametrize("experiment", ["table1", "table3", "rank"])
+def test_results_are_whole_on_80_columns(experiment):
+    cells = cells_of(experiment)
+    outcomes = [outcome(c, test=12.345 + c.run.seed) for cell in cells for c in cell.runs()]
+    many = [replace(o, record=replace(o.record, seconds=1e5 + 7 * i, epochs=1000)) for i, o in enumerate(outcomes)]
+    result = table(cells, many)
+    file = StringIO()
+    Console(file=file, width=80, color_system=None).print(result.to_rich())
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in file.getvalue()
+    assert {"ours", "n", "paper", "diff"} <= set(lines[1].split())
+    for row in result.rows:
+        assert any(row.cell.labels["model"] in line for line in lines)
+        assert any(row.spread().text(row.metric.decimals) in line for line in lines)
+        assert any(f"{row.mean_of('seconds'):,.0f}" in line for line in lines)
+        if row.difference is not None:  # beside the paper's, in one line
+            assert any(f"{row.difference:+.{row.metric.decimals}f}" in line for line in lines)
 
 
 def test_a_sweep_shows_validation_in_place_of_the_paper():

@@ -11,15 +11,13 @@ WIDTH = 100
 HEADINGS = {"dataset": "data set", "name": "data set", "rank": "κ", "rank/117": "κ/117"}
 
 
-def slim_table(title: str) -> "RichTable":
-    """A table without lines but the one below its headings."""
-    from rich import box
-    from rich.table import Table
+def slim_table(title: str, *, results: Sequence[str] = ()) -> "RichTable":
+    """A table without lines but the one below its headings, whole on any terminal; ``results`` stay in their rows."""
+    from lrga.bench.slim_table import SlimTable
 
-    return Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )  # fmt: skip
+    table = SlimTable(title=title)
+    table.results = frozenset(results)
+    return table
 
 
 def label_columns(table: "RichTable", labels: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -27,7 +25,7 @@ def label_columns(table: "RichTable", labels: Sequence[Mapping[str, Any]]) -> li
     keys = list(dict.fromkeys(key for row in labels for key in row))
     for key in keys:
         numbers = all(isinstance(row.get(key), int | float) for row in labels)
-        table.add_column(HEADINGS.get(key, key), justify="right" if numbers else "left", overflow="fold")
+        table.add_column(HEADINGS.get(key, key), justify="right" if numbers else "left", no_wrap=True)
     return [[value_text(row.get(key)) for key in keys] for row in labels]
 
 

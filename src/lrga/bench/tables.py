@@ -177,9 +177,9 @@ class CampaignTable:
 
     def to_rich(self) -> "RichTable":
         """For a terminal."""
-        table = slim_table(self.title)
-        labels = label_columns(table, [row.cell.labels for row in self.rows])
         middle = ("ours", "n", "paper", "diff") if self.paper else ("test", "n", "val")
+        table = slim_table(self.title, results=middle)
+        labels = label_columns(table, [row.cell.labels for row in self.rows])
         for heading in (*middle, "params", "epochs", "seconds"):
             table.add_column(heading, justify="right", no_wrap=True)
         best = None if self.paper else self._best_by_validation()

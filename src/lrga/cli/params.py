@@ -28,10 +28,10 @@ def params(
         print(json.dumps([cell.as_dict() for cell in cells], indent=2))
         return
 
-    from rich.console import Console
-    from rich.table import Table
+    from lrga.bench.slim_table import SlimTable
+    from lrga.cli.tables import stdout
 
-    table = Table(box=None, header_style="bold", pad_edge=False, caption="d: width, L: layers, κ: rank")
+    table = SlimTable()
     for heading in ("data set", "model", "budget"):
         table.add_column(heading, no_wrap=True)
     for heading in ("d", "L", "κ", "parameters", "printed"):
@@ -45,4 +45,6 @@ def params(
             f"{cell.parameters:,}",
             cell.printed or "",
         )
-    Console().print(table)
+    console = stdout()
+    console.print(table)
+    console.print("d: width, L: layers, κ: rank")

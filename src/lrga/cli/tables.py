@@ -1,5 +1,6 @@
 """How the commands print."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ if TYPE_CHECKING:
 
 
 def stdout() -> "Console":
-    """The console of results: as wide as the terminal, 100 columns elsewhere, numbers in no colours."""
+    """The console of results: as wide as the terminal, elsewhere ``COLUMNS`` or 100; numbers in no colours."""
     from rich.console import Console
 
+    given = os.environ.get("COLUMNS", "")
+    asked = given.isdigit() and int(given) > 0  # rich itself reads it then
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=100)
+    return console if console.is_terminal or asked else Console(highlight=False, width=100)
 
 
 def facts_table(rows: Mapping[str, str]) -> "Table":
