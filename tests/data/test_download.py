@@ -4,7 +4,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lrga.data.download import RECORD_SUFFIX, RemoteFile, check_recorded, obtain
+from lrga.data.download import RECORD_SUFFIX, RemoteFile, check_recorded, obtain, obtain_all
 from lrga.data.files import FileFacts
 from lrga.errors import ChecksumError, DataMissingError
 
@@ -177,3 +177,16 @@ def test_a_damaged_record_is_named(tmp_path, server):
     (tmp_path / ("file.bin" + RECORD_SUFFIX)).write_text("{")
     with pytest.raises(ChecksumError, match="damaged"):
         obtain(remote(server), tmp_path)
+
+
+def test_several_files_are_obtained_or_all_that_are_missing_named(tmp_path, server):
+    files = [RemoteFile(f"{remote(server).url}{name}", name) for name in ("a", "b", "c")]
+    assert obtain_all(files[:2], tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    (tmp_path / "a").unlink()
+    server.statuses = [404]
+    with pytest.raises(DataMissingError) as caught:
+        obtain_all(files, tmp_path, wait=0.001)
+    assert caught.value.expected == f"the files {tmp_path / 'a'}, {tmp_path / 'c'}"
+    assert "404" in caught.value.got
+    assert files[0].url in caught.value.remedy
+    assert files[2].url in caught.value.remedy

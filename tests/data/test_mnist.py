@@ -7,7 +7,7 @@ import pytest
 
 from lrga.data.mnist import MD5, read_idx, read_images
 from lrga.data.place import BuildPlace
-from lrga.errors import ChecksumError, DataError
+from lrga.errors import ChecksumError, DataError, DataMissingError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 
@@ -69,3 +69,11 @@ def test_other_images_under_the_same_names_are_refused(tmp_path):
         (tmp_path / name).write_bytes(idx(np.zeros((2, 28, 28), np.uint8)))
     with pytest.raises(ChecksumError, match="train-images-idx3-ubyte"):
         read_images(BuildPlace(raw=tmp_path, work=tmp_path, source=tmp_path))
+
+
+def test_offline_all_missing_files_are_named_at_once(tmp_path):
+    with pytest.raises(DataMissingError) as caught:
+        read_images(BuildPlace(raw=tmp_path, work=tmp_path, download=False))
+    for name in MD5:
+        assert str(tmp_path / f"{name}.gz") in caught.value.expected
+        assert f"{name}.gz and put it at {tmp_path}" in caught.value.remedy

@@ -5,6 +5,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -50,7 +51,7 @@ def obtain(
     remedy = f"delete {path} (and {record.name} beside it) and start again, or put a sound copy of {remote.url} there"
     if not path.exists():
         if not download:
-            raise _missing(remote, path, "no such file, and downloading is off")
+            raise _missing([remote], folder, "no such file, and downloading is off")
         _download(remote, path, progress=progress, wait=wait)
     verify_file(path, remote.facts, remedy=remedy)
     if record.is_file():
@@ -58,6 +59,24 @@ def obtain(
     else:
         write_json(record, asdict(facts_of(path)) | {"url": remote.url})
     return path
+
+
+def obtain_all(
+    remotes: Sequence[RemoteFile],
+    folder: Path,
+    *,
+    progress: Progress = silent,
+    download: bool = True,
+    wait: float = 1.0,
+) -> list[Path]:
+    """Paths of several files, as :func:`obtain` gives each; the error names all that are missing."""
+    try:
+        return [obtain(remote, folder, progress=progress, download=download, wait=wait) for remote in remotes]
+    except DataMissingError as error:
+        missing = [remote for remote in remotes if not (folder / remote.name).is_file()]
+        if len(missing) < 2:
+            raise
+        raise _missing(missing, folder, error.got) from error
 
 
 def check_recorded(folder: Path) -> list[tuple[Path, str | None]]:
@@ -95,7 +114,7 @@ def _download(remote: RemoteFile, path: Path, *, progress: Progress, wait: float
         except (OSError, HTTPException) as error:  # all that sockets, TLS and urllib raise is an OSError
             permanent = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500 and error.code != 416
             if permanent or attempt == ATTEMPTS - 1:
-                raise _missing(remote, path, f"no such file, and downloading it failed ({error})") from error
+                raise _missing([remote], path.parent, f"no such file, and downloading it failed ({error})") from error
             time.sleep(wait * 2**attempt)
     try:
         verify_file(part, remote.facts, remedy=f"try again; if it happens again, {remote.url} has changed")
@@ -120,6 +139,7 @@ def _fetch(remote: RemoteFile, part: Path, *, progress: Progress) -> None:
             urllib.request.Request(remote.url, headers=headers), timeout=TIMEOUT_SECONDS
         )
     except urllib.error.HTTPError as error:
+        error.close()  # it is the server's answer, too, with the connection
         if error.code == 416:  # the part is no prefix of the file
             _forget(part)
         raise
@@ -156,10 +176,12 @@ def _forget(part: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _missing(remote: RemoteFile, path: Path, got: str) -> DataMissingError:
+def _missing(remotes: Sequence[RemoteFile], folder: Path, got: str) -> DataMissingError:
+    several = len(remotes) > 1
     return DataMissingError(
-        f"the file {path}",
+        f"the file{'s' if several else ''} {', '.join(str(folder / remote.name) for remote in remotes)}",
         got,
-        f"on a machine with a network, download {remote.url} and put it at {path}; "
-        "or build from files you have with --source FOLDER",
+        "on a machine with a network, download "
+        + ", ".join(f"{remote.url} and put it at {folder / remote.name}" for remote in remotes)
+        + "; or build from files you have with --source FOLDER",
     )

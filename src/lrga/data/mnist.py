@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lrga.data.catalog import dataset_facts
-from lrga.data.download import obtain
+from lrga.data.download import obtain_all
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import BuildPlace
 from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes
@@ -46,7 +46,7 @@ def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
 def read_images(place: BuildPlace) -> dict[str, Images]:
     """Both official parts: from the folder the user named, else downloaded."""
     if place.source is None:
-        paths = [obtain(file, place.raw, progress=place.progress, download=place.download) for file in _files()]
+        paths = obtain_all(_files(), place.raw, progress=place.progress, download=place.download)
     else:
         zipped, plain = [f"{name}.gz" for name in MD5], list(MD5)
         below = ("raw", "mnist/raw", "MNIST/raw")

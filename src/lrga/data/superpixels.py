@@ -176,6 +176,6 @@ def missing_images(images: str, place: BuildPlace, names: list[str]) -> DataMiss
     prepared = " and ".join(f"{images.lower()}_sp_{part}.npz" for part in ("train", "test"))
     return DataMissingError(
         f"the {images} images ({', '.join(names)}) or their superpixels ({prepared}) in {place.source}",
-        "none of them there",
+        "not all of the ones or the others there",
         f"put them into {place.source}, or leave the source out to download the images",
     )
