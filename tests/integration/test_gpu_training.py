@@ -54,7 +54,8 @@ def test_every_precision_learns(root, tmp_path, model, precision):
 
 def test_a_gpu_starts_where_a_cpu_starts(root, tmp_path):
     runs = [train(config_of(root, device=d, max_epochs=1), tmp_path / d) for d in ("cpu", "cuda")]
-    assert runs[0].history[0].train_loss == pytest.approx(runs[1].history[0].train_loss, rel=2e-3)
+    # A mean over an epoch of steps: Adam's first ones turn rounding of tiny gradients into whole steps.
+    assert runs[0].history[0].train_loss == pytest.approx(runs[1].history[0].train_loss, rel=2e-2)
 
 
 def test_a_paused_run_continues_here_or_on_a_cpu(root, tmp_path):
