@@ -1,5 +1,6 @@
 """What the README shows runs as it stands there."""
 
+import json
 import re
 import subprocess
 import sys
@@ -53,3 +54,20 @@ def test_your_own_graphs_train_and_predict_as_shown(tmp_path):
     lrga("predict", str(run), "my_graphs/", "-o", "predictions.csv")
     rows = (tmp_path / "predictions.csv").read_text().splitlines()
     assert len(rows) == 1 + len(graphs)
+
+
+def test_no_placeholder_is_left():
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        assert not re.search(r"@@\w+@@|TODO|FIXME", path.read_text()), path
+
+
+def test_the_speeds_are_those_of_the_records():
+    speed = ROOT / "results" / "speed"
+    records = [json.loads((speed / f"attention-{name}.json").read_text()) for name in ("cpu", "h200")]
+    for method in ("padded LRGA", "authors' arithmetic", "PyG Performer", "PyG SGFormer", "MultiheadAttention"):
+        (line,) = re.findall(rf"^\| {re.escape(method)} \|.*$", README, re.MULTILINE)
+        for cell, case in zip(line.split("|")[2:5], ("uniform", "skewed", "large"), strict=True):
+            for shown, record in zip(cell.split("/"), records, strict=True):
+                (row,) = (r for r in record["rows"] if (r["case"], r["method"]) == (case, method))
+                expected = f"{row['ratio']:.1f}×" if row["skipped"] is None else None
+                assert shown.strip() == expected or (expected is None and shown.strip() in ("–", "out of memory"))
