@@ -1,0 +1,67 @@
+"""Whether the Triton kernels can take some tensors, and if not, why."""
+
+import importlib.util
+import os
+from functools import cache
+
+import torch
+from torch import Tensor
+
+TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def why_not_triton(*tensors: Tensor | None) -> str | None:
+    """Why the Triton kernels cannot be used for these tensors; ``None`` if they can.
+
+    They run on a CUDA GPU of compute capability 8 or higher in float32, bfloat16 and float16; on a CPU only in Triton's
+    interpreter (``TRITON_INTERPRET=1``), which is for tests.
+
+    Example:
+        >>> import torch
+        >>> why_not_triton(torch.zeros(2, dtype=torch.float64))
+        'float64 is computed by PyTorch'
+    """
+    present = [tensor for tensor in tensors if tensor is not None]
+    for tensor in present:
+        if tensor.is_floating_point() and tensor.dtype not in TRITON_DTYPES:
+            return f"{str(tensor.dtype).removeprefix('torch.')} is computed by PyTorch"
+    if not has_triton():
+        return "Triton is not installed"
+    devices = {tensor.device for tensor in present}
+    if len(devices) > 1:
+        return f"the tensors lie on {len(devices)} devices"
+    return _why_not_device(next(iter(devices))) if devices else "there is no tensor"
+
+
+def runs_on_gpu(*tensors: Tensor | None) -> bool:
+    """Whether the automatic choice is the Triton kernels: on a GPU that can run them. The interpreter is never it."""
+    return all(t is None or t.device.type == "cuda" for t in tensors) and why_not_triton(*tensors) is None
+
+
+@cache
+def has_triton() -> bool:
+    """Whether Triton is installed."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def interpreted() -> bool:
+    """Whether Triton kernels run in its interpreter, on the CPU."""
+    return os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+
+def dot_precision(dtype: torch.dtype) -> str:
+    """How Triton's matrix products treat float32: ``"tf32"`` where PyTorch's own switch allows it."""
+    allowed = dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
+    return "tf32" if allowed else "ieee"
+
+
+@cache
+def _why_not_device(device: torch.device) -> str | None:
+    if device.type == "cpu":
+        return None if interpreted() else "the tensors are on the CPU"
+    if device.type != "cuda":
+        return f"the tensors are on {device.type}"
+    if torch.version.hip is not None:
+        return "the kernels were not tried on AMD GPUs"
+    major, minor = torch.cuda.get_device_capability(device)
+    return None if major >= 8 else f"the GPU has compute capability {major}.{minor}, 8.0 is needed"
