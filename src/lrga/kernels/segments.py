@@ -8,12 +8,17 @@ Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from lrga.errors import BatchError
 from lrga.kernels.checks import check_batch, may_read_values
+
+if TYPE_CHECKING:
+    from lrga.kernels.tiles import Tiles
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
 CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
@@ -31,6 +36,7 @@ class Segments:
         slot: Row of each node among the ``M * C`` rows of all chunks, ``[N]``, or ``None`` for one graph.
         graph_of_chunk: ``[M]``, or ``None`` for one graph.
         chunk: C.
+        in_order: Whether the nodes are known to be in the order of their graphs.
     """
 
     num_nodes: int
@@ -40,6 +46,7 @@ class Segments:
     slot: Tensor | None = None
     graph_of_chunk: Tensor | None = None
     chunk: int = 1
+    in_order: bool = False
 
     @staticmethod
     def from_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None = None) -> "Segments":
@@ -66,6 +73,14 @@ class Segments:
     def is_single(self) -> bool:
         """Whether all nodes form one graph, so that no chunks are needed."""
         return self.slot is None
+
+    @cached_property
+    def tiles(self) -> "Tiles":
+        """The same nodes as tiles, for the GPU kernels; the device is that of ``counts``."""
+        from lrga.kernels.tiles import Tiles
+
+        assert self.counts is not None
+        return Tiles.of(self, self.counts.device)
 
     def pack(self, rows: Tensor) -> Tensor:
         """``[N, H, K]`` to chunks ``[H, M, C, K]``; unused rows are zero."""
@@ -121,7 +136,8 @@ def _cut_into_chunks(batch: Tensor, num_nodes: int, num_graphs: int) -> Segments
 
     position = torch.arange(num_nodes, device=batch.device)
     readable = may_read_values(batch)
-    if readable and bool((batch[1:] >= batch[:-1]).all()):
+    in_order = readable and bool((batch[1:] >= batch[:-1]).all())
+    if in_order:
         slot = position + (first_row - first_node).index_select(0, batch)
     else:
         in_order, order = torch.sort(batch, stable=True)
@@ -134,7 +150,7 @@ def _cut_into_chunks(batch: Tensor, num_nodes: int, num_graphs: int) -> Segments
     graph_of_chunk = torch.searchsorted(last_chunk, index, right=True)
     if not readable:
         graph_of_chunk = graph_of_chunk.clamp(max=num_graphs - 1)  # chunks past the last one are all zero
-    return Segments(num_nodes, num_graphs, counts, batch, slot, graph_of_chunk, chunk)
+    return Segments(num_nodes, num_graphs, counts, batch, slot, graph_of_chunk, chunk, in_order)
 
 
 def _chunk_rows(num_nodes: int, num_graphs: int) -> int:
