@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -103,3 +105,21 @@ def test_layout_of_another_number_of_nodes_is_refused():
     layout, _ = EdgeLayout.from_edge_index(random_edges(), 9)
     with pytest.raises(ShapeError, match="of 8 nodes"):
         check_edges_fit(layout, 8, torch.device("cpu"))
+
+
+def test_layout_keeps_what_gpu_kernels_ask_of_it_for_all_layers():
+    layout, _ = EdgeLayout.from_edge_index(random_edges(), 9)
+    for i in range(9):
+        run = slice(int(layout.out_ptr[i]), int(layout.out_ptr[i + 1]))
+        assert sorted(layout.out_target[run].tolist()) == sorted(layout.target[layout.source == i].tolist())
+    into, out_of = layout.degree_roots
+    torch.testing.assert_close(into, layout.in_degree.clamp(min=1) ** -0.5)
+    torch.testing.assert_close(out_of, layout.out_degree.clamp(min=1) ** -0.5)
+    torch.testing.assert_close(layout.degree_inverse, 1 / layout.in_degree.clamp(min=1))
+
+
+def test_known_longest_run_survives_moving_and_turning():
+    layout, _ = EdgeLayout.from_edge_index(random_edges(), 9)
+    known = replace(layout, longest=40)
+    assert layout.longest is None
+    assert known.to("meta").longest == known.transposed.longest == 40

@@ -32,6 +32,8 @@ class EdgeLayout:
         in_ptr: The edges that end in node i are ``in_ptr[i] … in_ptr[i + 1] - 1``; ``[N + 1]``.
         out_order: Permutation that sorts these edges by source, ``[E]``; stable but in a transposed layout.
         out_ptr: The edges that begin in node i are ``out_order[out_ptr[i] : out_ptr[i + 1]]``; ``[N + 1]``.
+        longest: No node has more edges than this, in or out, if known: GPU kernels then need not prepare for one that
+            has very many.
 
     Example:
         >>> import torch
@@ -47,6 +49,7 @@ class EdgeLayout:
     in_ptr: Tensor
     out_order: Tensor
     out_ptr: Tensor
+    longest: int | None = None
 
     @staticmethod
     def from_edge_index(edge_index: Tensor, num_nodes: int, *, check: bool = True) -> tuple["EdgeLayout", Tensor]:
@@ -95,12 +98,29 @@ class EdgeLayout:
         return self.out_ptr.diff()
 
     @cached_property
+    def out_target(self) -> Tensor:
+        """Where the edges end, in the order of their sources: those that leave node i end in
+        ``out_target[out_ptr[i] : out_ptr[i + 1]]``; ``[E]``."""
+        return self.target.index_select(0, self.out_order)
+
+    @cached_property
+    def degree_roots(self) -> tuple[Tensor, Tensor]:
+        """1/√ of each node's edges in and out, at least one, ``[N]`` float32 each: once for all layers."""
+        into, out_of = (d.clamp(min=1).float().rsqrt() for d in (self.in_degree, self.out_degree))
+        return into, out_of
+
+    @cached_property
+    def degree_inverse(self) -> Tensor:
+        """1 / (edges that end in each node, at least one), ``[N]`` float32."""
+        return self.in_degree.clamp(min=1).float().reciprocal()
+
+    @cached_property
     def transposed(self) -> "EdgeLayout":
         """Every edge turned round, in the order of what were the sources (edge k was edge ``out_order[k]``)."""
         positions = torch.arange(self.num_edges, device=self.device)
         back = torch.empty_like(self.out_order).index_copy(0, self.out_order, positions)
         source, target = self.target.index_select(0, self.out_order), self.source.index_select(0, self.out_order)
-        return EdgeLayout(source, target, self.num_nodes, self.out_ptr, back, self.in_ptr)
+        return EdgeLayout(source, target, self.num_nodes, self.out_ptr, back, self.in_ptr, self.longest)
 
     @cached_property
     def ones(self) -> Tensor:
@@ -150,6 +170,7 @@ class EdgeLayout:
             function(self.in_ptr),
             function(self.out_order),
             function(self.out_ptr),
+            self.longest,
         )
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "EdgeLayout":
