@@ -78,3 +78,7 @@ class CheckpointError(LRGAError, RuntimeError):
 
 class MissingDependencyError(LRGAError, ImportError):
     """An optional package is needed that is not installed."""
+
+
+class RankLostError(LRGAError, RuntimeError):
+    """Another process of a distributed run has stopped."""
