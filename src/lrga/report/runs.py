@@ -1,0 +1,187 @@
+"""A run as a page shows it, whether it comes from a run folder or from a record."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lrga.bench.cell import essence, model_label
+from lrga.bench.recording import best_epoch
+from lrga.bench.records import FINISHED, RunRecord
+from lrga.models.budget import count_of
+from lrga.report.metrics_file import read_metrics
+from lrga.tasks.task import METRICS, Metric, Task
+from lrga.training.architecture import Architecture
+from lrga.training.config import TrainingConfig
+from lrga.training.events import EpochRecord
+from lrga.training.files import read_json
+from lrga.training.graphs import catalogue_name
+from lrga.training.run_folder import RunFolder
+
+UNFINISHED = "unfinished"
+# What a damaged file can raise while it is read; anything else is a fault of ours and must be seen.
+DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run.
+
+    Attributes:
+        name: Of its folder or in its record.
+        place: Where it was read from.
+        status: As in a record, or ``"unfinished"`` of a run folder without a result.
+        reason: What ended it, or what is known of why it has not.
+        config: Its options.
+        metric: What is measured, ``None`` where the run never came so far.
+        parameters: Of the network, where they are known.
+        epochs: Epochs trained.
+        seconds: Spent on them.
+        last, best: All numbers of the last epoch, and of the best in validation.
+        curve: Columns of numbers, among them ``epoch``.
+        data: What is known of the graphs.
+        environment: Where every start happened.
+        faults: What could not be read of it.
+    """
+
+    name: str
+    place: str
+    status: str
+    reason: str
+    config: TrainingConfig
+    metric: Metric | None
+    parameters: int | None
+    epochs: int
+    seconds: float
+    last: dict[str, float] | None
+    best: dict[str, float] | None
+    curve: dict[str, list[float]]
+    data: dict[str, Any] = field(default_factory=dict)
+    environment: list[dict[str, Any]] = field(default_factory=list)
+    faults: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it reached its end: only such runs are averaged."""
+        return self.status == FINISHED and self.last is not None and self.metric is not None
+
+    @property
+    def dataset(self) -> str:
+        """Name of the data set, as the paper has it or as the user typed it."""
+        return catalogue_name(self.config.data.name) or self.config.data.name
+
+    @property
+    def model(self) -> str:
+        """The network as the paper writes it."""
+        return model_label(self.config)
+
+    @property
+    def seed(self) -> int:
+        """Of weights and order."""
+        return self.config.run.seed
+
+    @property
+    def identity(self) -> str:
+        """Equal for a run folder and the record that was made of it, different for runs that compute something else."""
+        return json.dumps([self.name, essence(self.config)], sort_keys=True)
+
+
+def run_of_record(record: RunRecord, place: str) -> Run:
+    """From a record."""
+    return Run(
+        name=record.run,
+        place=place,
+        status=record.status,
+        reason=record.reason,
+        config=TrainingConfig.from_json(record.config),
+        metric=None if record.metric is None else METRICS[record.metric],
+        parameters=record.parameters if isinstance(record.parameters, int) else None,
+        epochs=record.epochs,
+        seconds=float(record.seconds),
+        last=record.last,
+        best=record.best,
+        curve=_sound_curve(record.curve),
+        data={key: value for key, value in record.data.items() if key not in ("recipe", "files")},
+        environment=[start for start in record.environment if isinstance(start, dict)],
+    )
+
+
+def run_of_folder(path: str | Path) -> Run:
+    """From a run folder, finished or not; only a configuration that cannot be read is an error.
+
+    Raises:
+        CheckpointError, OptionError: Where there is no sound configuration.
+    """
+    home, faults = RunFolder(path), []
+    config = home.config()
+    network, task, checksum = None, None, None
+    try:
+        network, task, checksum = home.model_facts()
+    except DAMAGE as error:
+        faults.append(f"model.json: {error}")
+    epochs, wrong = read_metrics(home.path / "metrics.jsonl")
+    faults += wrong
+    result: dict[str, Any] | None = None
+    try:
+        result = home.result()
+    except DAMAGE as error:
+        faults.append(f"result.json: {error}")
+    environment: list[dict[str, Any]] = []
+    try:
+        if (home.path / "environment.json").is_file():
+            environment = [dict(start) for start in read_json(home.path / "environment.json")]
+    except DAMAGE as error:
+        faults.append(f"environment.json: {error}")
+    finished = result is not None and bool(epochs) and task is not None
+    if result is not None and not finished:
+        faults.append("result.json stands there, but not the epochs or the task that it sums up")
+    best = None if task is None else best_epoch([EpochRecord(**epoch) for epoch in epochs], task)  # type: ignore[arg-type]
+    return Run(
+        name=home.path.resolve().name,
+        place=str(path),
+        status=FINISHED if finished else UNFINISHED,
+        reason=str((result or {}).get("stopped_by", "")) if finished else _last_word(home.path / "log.txt"),
+        config=config,
+        metric=None if task is None else task.metric_facts,
+        parameters=_parameters(result, network, task),
+        epochs=len(epochs),
+        seconds=epochs[-1]["elapsed"] if epochs else 0.0,
+        last=epochs[-1] if epochs else None,
+        best=None if best is None else best.to_json(),
+        curve={name: [epoch[name] for epoch in epochs] for name in epochs[0]} if epochs else {},
+        data={"name": config.data.name, "options": dict(config.data.options), "sha256": checksum},
+        environment=environment,
+        faults=tuple(faults),
+    )
+
+
+def _parameters(result: dict[str, Any] | None, network: Architecture | None, task: Task | None) -> int | None:
+    counted = (result or {}).get("parameters")
+    if isinstance(counted, int):
+        return counted
+    return None if network is None or task is None else count_of(network.build)
+
+
+def _last_word(path: Path) -> str:
+    """The last line of the log, which says how far the run came."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return f"last in its log: {lines[-1].strip()}" if lines else "no log"
+
+
+def _sound_curve(curve: dict[str, Any]) -> dict[str, list[float]]:
+    """Columns of finite numbers, all as long as ``epoch``; what is not is left out."""
+    length = len(curve.get("epoch", ()))
+
+    def sound(values: Any) -> bool:
+        return (
+            isinstance(values, list)
+            and len(values) == length
+            and all(isinstance(v, int | float) and math.isfinite(v) for v in values)
+        )
+
+    kept = {name: values for name, values in curve.items() if sound(values)}
+    return kept if length and "epoch" in kept else {}

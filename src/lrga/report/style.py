@@ -1,0 +1,56 @@
+"""One look for pages and pictures: colours that the colour-blind tell apart, sizes that can be read in print."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+# Okabe and Ito's colours for the colour-blind, without the yellow, which is too pale on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+SEQUENTIAL = "cividis"  # a scale of brightness, the same to every eye
+PAPER = "#555555"
+FORMATS = ("png", "svg", "pdf")
+_SETTINGS: dict[str, Any] = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9.0,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "errorbar.capsize": 2.5,
+    "image.cmap": SEQUENTIAL,
+    "figure.dpi": 100,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,  # letters stay letters: they can be selected, and publishers take the file
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lrga",  # equal runs give equal files
+    "text.parse_math": False,  # a name with $ in it stays a name
+    "mathtext.default": "regular",
+}
+
+
+def colour(number: int) -> str:
+    """The colour of the ``number``-th series; after the last one they come again.
+
+    Example:
+        >>> colour(0) == colour(len(COLOURS))
+        True
+    """
+    return COLOURS[number % len(COLOURS)]
+
+
+def styled() -> AbstractContextManager[None]:
+    """A context in which matplotlib draws in this style; the caller's settings come back."""
+    from lrga.bench.curves import require_matplotlib
+
+    require_matplotlib()
+    import matplotlib as mpl
+
+    return mpl.rc_context(_SETTINGS)

@@ -1,0 +1,71 @@
+// What all pages share: their data, light and dark, charts that follow both.
+"use strict";
+window.LRGA = (() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const drawn = new Set();
+
+  // Plotly reads some HTML tags in its labels; a name must stay text.
+  const label = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const colour = (number) => data.colours[number % data.colours.length];
+  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  function axis() {
+    return { gridcolor: css("--grid"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
+  }
+
+  // The layout in the colours of the page; what the chart itself asks for wins.
+  function themed(layout) {
+    const result = {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: css("--text"), family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
+      margin: { l: 55, r: 15, t: 28, b: 45 },
+      legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom" },
+      hoverlabel: { bgcolor: css("--panel"), bordercolor: css("--line"), font: { color: css("--text") }, align: "left" },
+      ...layout,
+    };
+    for (const name of ["xaxis", "yaxis"]) result[name] = { ...axis(), ...(layout[name] || {}) };
+    return result;
+  }
+
+  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+
+  function draw(element, traces, layout, more = {}) {
+    const node = typeof element === "string" ? document.getElementById(element) : element;
+    if (!node) return null;
+    drawn.add(node);
+    node.lrgaLayout = layout;
+    return Plotly.react(node, traces, themed(layout), { ...config, ...more });
+  }
+
+  function repaint() {
+    for (const node of drawn) {
+      const full = themed(node.lrgaLayout);
+      Plotly.relayout(node, {
+        "font.color": full.font.color, hoverlabel: full.hoverlabel,
+        "xaxis.gridcolor": css("--grid"), "yaxis.gridcolor": css("--grid"),
+        "xaxis.linecolor": css("--line"), "yaxis.linecolor": css("--line"),
+        "xaxis.zerolinecolor": css("--line"), "yaxis.zerolinecolor": css("--line"),
+      });
+    }
+  }
+
+  let chosen = null; // by the reader; else the system decides
+  function theme(name) {
+    root.dataset.theme = name;
+    repaint();
+  }
+  const current = () => chosen || (system.matches ? "dark" : "light");
+  root.dataset.theme = current();
+  system.addEventListener("change", () => theme(current()));
+  document.getElementById("theme").addEventListener("click", () => {
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    theme(chosen);
+  });
+  // Paper is white.
+  window.addEventListener("beforeprint", () => theme("light"));
+  window.addEventListener("afterprint", () => theme(current()));
+
+  return { data, label, colour, css, draw };
+})();
