@@ -37,7 +37,17 @@ def test_the_list_shows_every_set_and_fits_100_columns(run, tmp_path):
 
 def test_the_list_as_json(run):
     rows = json.loads(run("ls", "--json"))
-    assert [row["name"] for row in rows] == ["PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP"]
+    assert [row["name"] for row in rows] == [
+        "PATTERN",
+        "CLUSTER",
+        "ZINC",
+        "MNIST",
+        "CIFAR10",
+        "TSP",
+        "ogbl-ppa",
+        "ogbl-collab",
+        "ogbl-ddi",
+    ]
     assert rows[2]["files"][0]["url"].startswith("https://")
     assert rows[0]["citation"]
 

@@ -158,7 +158,7 @@ def test_verifying_what_is_not_there_is_an_error(tmp_path):
 def test_the_overview_tells_what_is_built_and_how_large_it_is(tmp_path):
     load("PATTERN", tmp_path, **SMALL)
     rows = {row["name"]: row for row in overview(tmp_path)}
-    assert list(rows) == ["PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP"]
+    assert list(rows) == ["PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP", "ogbl-ppa", "ogbl-collab", "ogbl-ddi"]
     assert rows["PATTERN"]["built"]
     assert not rows["PATTERN"]["full"]
     folder = tmp_path / "PATTERN/seed-5_sizes-6-2-3"

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, build, verify.")
 
-Name = Annotated[str, typer.Argument(help="Data set: PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Data set: PATTERN, CLUSTER, ZINC, MNIST, CIFAR10, TSP, ogbl-ppa, ogbl-collab or ogbl-ddi.",
+    ),
+]
 Root = Annotated[
     Path | None,
     typer.Option(
@@ -20,6 +25,7 @@ Root = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+LINKS = "link prediction"
 
 
 @app.command("ls")
@@ -53,7 +59,7 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
         table.add_column("comes from", no_wrap=True)
         table.add_column("licence", min_width=8, max_width=12)
     table.add_column("on disk", justify="right", no_wrap=True)
-    for row in rows:
+    for row in (row for row in rows if row["task"] != LINKS):
         table.add_row(
             row["name"],
             row["task"].split()[0] if narrow else row["task"],
@@ -65,6 +71,15 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
         )
     console.print(table)
     console.print("nodes, edges: published means of a graph, edges directed. *: only a smaller variant is built.")
+    console.print()
+    links = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for heading in ("one graph", "metric", "nodes", "train/val/test edges", "on disk"):
+        right = heading in ("nodes", "on disk")
+        links.add_column(heading, no_wrap=True, justify="right" if right else "left")
+    for row in (row for row in rows if row["task"] == LINKS):
+        sizes = "/".join(f"{count:,}" for count in row["splits"].values())
+        links.add_row(row["name"], row["metric"], f"{row['mean_nodes']:,.0f}", sizes, _on_disk(row))
+    console.print(links)
     for row in rows:
         for variant in row["variants"]:
             if variant["problem"] is not None:
@@ -96,9 +111,13 @@ def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> No
     table.add_row("name", facts["name"])
     table.add_row("task", facts["task"] + ("" if facts["classes"] is None else f", {facts['classes']} classes"))
     table.add_row("metric", facts["metric"])
-    table.add_row("graphs", ", ".join(f"{split} {count:,}" for split, count in facts["splits"].items()))
+    one = facts["task"] == LINKS
+    sizes = ", ".join(f"{split} {count:,}" for split, count in facts["splits"].items())
+    table.add_row("edges" if one else "graphs", sizes)
+    digits = 0 if one else 1
     table.add_row(
-        "mean graph", f"{facts['mean_nodes']:,.1f} nodes, {facts['mean_edges']:,.1f} directed edges (published)"
+        "graph" if one else "mean graph",
+        f"{facts['mean_nodes']:,.{digits}f} nodes, {facts['mean_edges']:,.{digits}f} directed edges (published)",
     )
     table.add_row("node features", facts["node_features"])
     table.add_row("edge features", facts["edge_features"])
@@ -168,7 +187,14 @@ def build(
     if dry_run:
         console.print(report["what"], soft_wrap=True)
         return
-    for split, statistics in report["statistics"].items():
+    if report["graph"] is not None:
+        graph = report["graph"]
+        console.print(f"graph  {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']} node features")
+        for split, counts in report["statistics"].items():
+            console.print(f"{split:5}  {counts['edges']:>11,} edges, {counts['negatives']:>9,} negative pairs")
+        if report["note"]:
+            console.print(f"[yellow]note[/]: {report['note']}", soft_wrap=True)
+    for split, statistics in report["statistics"].items() if report["graph"] is None else ():
         console.print(
             f"{split:5}  {statistics['graphs']:>7,} graphs  mean {statistics['mean_nodes']:,.2f} nodes, "
             f"{statistics['mean_edges']:,.2f} edges"

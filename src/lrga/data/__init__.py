@@ -3,6 +3,7 @@
 from lrga.data.batch import PackedBatch
 from lrga.data.catalog import CATALOG, DatasetFacts, dataset_facts
 from lrga.data.custom import CustomData, load_custom
+from lrga.data.link_data import LinkData, LinkSplit
 from lrga.data.loading import built_sets, load, verify
 from lrga.data.packed import PackedGraphs
 from lrga.data.root import data_root
@@ -11,6 +12,8 @@ __all__ = [
     "CATALOG",
     "CustomData",
     "DatasetFacts",
+    "LinkData",
+    "LinkSplit",
     "PackedBatch",
     "PackedGraphs",
     "built_sets",

@@ -12,6 +12,9 @@ from typing import Any, cast
 
 from lrga.data.catalog import DatasetFacts, dataset_facts
 from lrga.data.files import writable
+from lrga.data.link_catalog import LINK_CATALOG
+from lrga.data.link_data import LinkData
+from lrga.data.link_storage import load_link_data, save_link_data
 from lrga.data.locking import folder_lock
 from lrga.data.manifest import FILE_NAME, Manifest, read_manifest, verify_manifest, write_manifest
 from lrga.data.packed import PackedGraphs
@@ -30,13 +33,14 @@ BUILDERS: dict[str, str] = {
 }
 """Name → module that offers what :class:`lrga.data.place.Builder` lists; imported when it is needed."""
 
-READ_SOURCE = ("ZINC", "MNIST", "CIFAR10", "TSP")
+READ_SOURCE = ("ZINC", "MNIST", "CIFAR10", "TSP", "ogbl-ppa", "ogbl-collab", "ogbl-ddi")
 """Those that can be built from files of the user; the others are always generated."""
 
 COMMAND_OPTIONS = ("seed", "sizes", "missing")
 """Options that ``lrga data build`` knows; the others are options of :func:`lrga.data.load` alone."""
 
 DEFAULT_VARIANT = "default"
+LINK_FILE = "graph.safetensors"
 RAW_FOLDER = "raw"
 
 
@@ -97,6 +101,8 @@ class Plan:
             "bytes": 0 if manifest is None else manifest.size,
             "files": {} if manifest is None else {name: asdict(facts) for name, facts in manifest.files.items()},
             "statistics": {} if manifest is None else manifest.notes.get("statistics", {}),
+            "graph": None if manifest is None else manifest.notes.get("graph"),
+            "note": "" if manifest is None else manifest.notes.get("note", ""),
         }
 
     def finished(self) -> Manifest | None:
@@ -210,15 +216,18 @@ def build_dataset(
             for left_over in plan.folder.glob(".*.tmp"):
                 left_over.unlink()
             place.work.mkdir(exist_ok=True)
-        splits = _builder(plan.facts.name).build(place, **plan.recipe["options"])
-        manifest = _write(plan, splits, notes={"source": None if place.source is None else str(place.source)})
+        made: Any = _builder(plan.facts.name).build(place, **plan.recipe["options"])
+        write = _write_link_data if isinstance(made, LinkData) else _write
+        manifest = write(plan, made, notes={"source": None if place.source is None else str(place.source)})
         shutil.rmtree(place.work)
         return manifest
 
 
-def load_splits(plan: Plan, manifest: Manifest) -> dict[str, PackedGraphs]:
-    """Checks every file of a finished variant and reads it."""
+def load_splits(plan: Plan, manifest: Manifest) -> Any:
+    """Checks every file of a finished variant and reads it: splits of graphs, or a :class:`LinkData`."""
     verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
+    if plan.facts.name in LINK_CATALOG:
+        return load_link_data(plan.folder / LINK_FILE)
     for statistics in manifest.notes.get("statistics", {}).values():
         if "incomplete" in statistics:  # results on it must not pass for results on the whole set
             warnings.warn(f"{plan.facts.name} is incomplete: {statistics['incomplete']}", stacklevel=3)
@@ -235,7 +244,22 @@ def _write(plan: Plan, splits: Mapping[str, PackedGraphs], *, notes: dict[str, A
     return write_manifest(plan.folder, name=plan.facts.name, recipe=plan.recipe, files=files, notes=notes)
 
 
+def _write_link_data(plan: Plan, data: LinkData, *, notes: dict[str, Any]) -> Manifest:
+    save_link_data(data, plan.folder / LINK_FILE)
+    sizes = {
+        split: {"edges": part.edge.size(0), "negatives": 0 if part.edge_neg is None else part.edge_neg.size(0)}
+        for split, part in data.splits.items()
+    }
+    graph = {"nodes": data.num_nodes, "edges": data.edge.size(0), "features": data.num_features or 0}
+    notes |= {"statistics": sizes, "graph": graph, "note": data.meta.get("differs", "")}
+    return write_manifest(plan.folder, name=plan.facts.name, recipe=plan.recipe, files=[LINK_FILE], notes=notes)
+
+
 def _builder(name: str) -> Builder:
+    if name in LINK_CATALOG:
+        from lrga.data.ogb import SETS
+
+        return cast(Builder, SETS[name])
     return cast(Builder, import_module(BUILDERS[name]))
 
 

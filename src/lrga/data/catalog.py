@@ -222,10 +222,12 @@ def dataset_facts(name: str) -> DatasetFacts:
         >>> dataset_facts("cluster").classes
         6
     """
-    found = CATALOG.get(str(name).upper())
+    from lrga.data.link_catalog import LINK_CATALOG, link_name  # which is made of the facts defined here
+
+    found = CATALOG.get(str(name).upper()) or LINK_CATALOG.get(link_name(name) or "")
     if found is None:
         raise OptionError(
-            f"one of the data sets {', '.join(CATALOG)}",
+            f"one of the data sets {', '.join((*CATALOG, *LINK_CATALOG))}",
             repr(name),
             "choose one of these names; your own graphs are read by lrga.data.load_custom",
         )

@@ -31,8 +31,8 @@ from lrga.data.building import (
 from lrga.data.catalog import CATALOG, dataset_facts
 from lrga.data.download import check_recorded
 from lrga.data.files import verify_file
+from lrga.data.link_catalog import LINK_CATALOG
 from lrga.data.manifest import FILE_NAME, Manifest, read_manifest
-from lrga.data.packed import PackedGraphs
 from lrga.data.progress import Progress, show_progress
 from lrga.data.root import data_root
 from lrga.errors import DataMissingError, LRGAError
@@ -47,8 +47,9 @@ def load(
     progress: Progress | None = None,
     download: bool = True,
     **options: Any,
-) -> dict[str, PackedGraphs]:
-    """The splits ``train``, ``val`` and ``test`` of a data set; built first if they are not there.
+) -> Any:
+    """The splits ``train``, ``val`` and ``test`` of a data set, or the :class:`~lrga.data.link_data.LinkData` of a
+    link-prediction set; built first if they are not there.
 
     Args:
         name: A name of :data:`lrga.data.catalog.CATALOG`, in any case.
@@ -95,7 +96,7 @@ class BuiltSet:
 
 def overview(root: str | Path | None = None) -> list[dict[str, Any]]:
     """Every data set of the catalogue with its facts and what of it is on disk, as JSON values."""
-    return [describe(name, root) for name in CATALOG]
+    return [describe(name, root) for name in (*CATALOG, *LINK_CATALOG)]
 
 
 def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:

@@ -1,0 +1,170 @@
+"""One large graph and the edges that are to be predicted in it.
+
+Letters: N nodes, E directed edges of the graph, P positive and M negative pairs of a split.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lrga.errors import DataError, ShapeError
+from lrga.kernels.edges import EdgeLayout
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class LinkSplit:
+    """Pairs of one split.
+
+    Attributes:
+        edge: Pairs that are edges, ``[P, 2]`` int64.
+        edge_neg: Pairs that are none, ``[M, 2]``; ``None`` in training, where they are drawn afresh.
+        weight: Of the edges, ``[P]`` float32.
+        year: Of the edges (any time), ``[P]`` int64.
+    """
+
+    edge: Tensor
+    edge_neg: Tensor | None = None
+    weight: Tensor | None = None
+    year: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> "LinkSplit":
+        """On ``device``."""
+        return LinkSplit(**{key: None if v is None else v.to(device) for key, v in vars(self).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkData:
+    """A graph for link prediction.
+
+    Attributes:
+        num_nodes: N.
+        edge: Edges of the graph to train on, ``[E', 2]`` int64; where ``undirected``, each once.
+        splits: ``train``, ``val`` and ``test``.
+        undirected: Whether every edge stands for both directions.
+        x: Node features ``[N, F]`` float32.
+        edge_weight: ``[E']`` float32.
+        edge_year: ``[E']`` int64.
+        metric: What is reported: ``"hits@20"``, ``"mrr"``, ``"auc"``.
+        node_ids: What node 0, 1, … is called in the user's own data.
+        meta: Facts worth keeping, as JSON values.
+
+    Example:
+        >>> edge = torch.tensor([[0, 1], [1, 2]])
+        >>> split = LinkSplit(edge=edge)
+        >>> data = LinkData(num_nodes=3, edge=edge, splits={"train": split, "val": split, "test": split})
+        >>> data.edge_index.tolist()
+        [[0, 1, 1, 2], [1, 0, 2, 1]]
+    """
+
+    num_nodes: int
+    edge: Tensor
+    splits: Mapping[str, LinkSplit]
+    undirected: bool = True
+    x: Tensor | None = None
+    edge_weight: Tensor | None = None
+    edge_year: Tensor | None = None
+    metric: str = "hits@50"
+    node_ids: tuple[str, ...] | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """The edges as PyG writes them, ``[2, E]``; both directions, side by side, where the graph is undirected."""
+        return as_edge_index(self.edge, undirected=self.undirected)
+
+    @property
+    def num_features(self) -> int | None:
+        """F; ``None`` without node features."""
+        return None if self.x is None else self.x.size(1)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.edge.device
+
+    def to(self, device: torch.device | str) -> "LinkData":
+        """On ``device``."""
+        moved = {key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **moved, splits={name: split.to(device) for name, split in self.splits.items()})
+
+    def graph(self, *, with_validation: bool = False, weighted: bool = True) -> "LinkGraph":
+        """The edges that messages run along, sorted; with the validation edges where a test may know them.
+
+        Validation edges without a weight of their own get weight one.
+        """
+        edge, weight = self.edge, self.edge_weight if weighted else None
+        if with_validation:
+            more = self.splits["val"]
+            edge = torch.cat([edge, more.edge])
+            if weight is not None:
+                added = more.weight if more.weight is not None else weight.new_ones(more.edge.size(0))
+                weight = torch.cat([weight, added])
+        return LinkGraph.of(edge, self.num_nodes, undirected=self.undirected, weight=weight)
+
+    def fingerprint(self) -> str:
+        """A checksum of graph and splits, so that a run is not continued on others."""
+        digest = hashlib.sha256(f"{self.num_nodes} {self.undirected} {self.metric}".encode())
+        tensors = {"edge": self.edge, "x": self.x, "weight": self.edge_weight, "year": self.edge_year}
+        for name in SPLITS:
+            tensors |= {f"{name}.{key}": value for key, value in vars(self.splits[name]).items()}
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+                digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def check(self, where: str) -> None:
+        """Refuses splits and attributes that do not fit the graph."""
+        remedy = "get all files again from one source: they do not fit together"
+        pairs = {"the graph": self.edge}
+        for name in SPLITS:
+            if name not in self.splits:
+                raise DataError(f"the splits train, val and test in {where}", f"no {name}", remedy)
+            pairs[f"the edges of {name}"] = self.splits[name].edge
+            negatives = self.splits[name].edge_neg
+            if negatives is not None:
+                pairs[f"the negative pairs of {name}"] = negatives
+        for what, edge in pairs.items():
+            if edge.dim() != 2 or edge.size(1) != 2:
+                raise ShapeError(f"{what} in {where} as rows of two nodes", f"shape {list(edge.shape)}", remedy)
+            if edge.numel() and not 0 <= int(edge.min()) <= int(edge.max()) < self.num_nodes:
+                bad = int(edge.max()) if int(edge.min()) >= 0 else int(edge.min())
+                raise DataError(f"nodes 0 to {self.num_nodes - 1:,} in {what} in {where}", f"node {bad:,}", remedy)
+        for name in ("val", "test"):
+            if self.splits[name].edge.size(0) == 0:
+                raise DataError(f"edges to predict in {name!r} in {where}", "none", "divide the edges otherwise")
+        if self.splits["train"].edge.size(0) == 0:
+            raise DataError(f"edges to train on in {where}", "none", "divide the edges otherwise")
+
+
+@dataclass(frozen=True)
+class LinkGraph:
+    """Sorted edges, their weights in that order, and whether any edge runs from a node to itself."""
+
+    layout: EdgeLayout
+    weight: Tensor | None
+    has_loops: bool
+
+    @classmethod
+    def of(cls, edge: Tensor, num_nodes: int, *, undirected: bool, weight: Tensor | None = None) -> "LinkGraph":
+        """From pairs ``[E', 2]``."""
+        layout, order = EdgeLayout.from_edge_index(as_edge_index(edge, undirected=undirected), num_nodes, check=False)
+        if weight is not None:
+            weight = (weight.repeat_interleave(2) if undirected else weight).index_select(0, order)
+        return cls(layout, weight, bool((layout.source == layout.target).any()))
+
+
+def as_edge_index(edge: Tensor, *, undirected: bool) -> Tensor:
+    """Pairs ``[E', 2]`` as ``[2, E]``; where ``undirected``, each edge is followed by its inverse, as OGB has it."""
+    if not undirected:
+        return edge.t().contiguous()
+    result = edge.new_empty(2, 2 * edge.size(0))
+    result[0, 0::2], result[1, 0::2] = edge[:, 0], edge[:, 1]
+    result[0, 1::2], result[1, 1::2] = edge[:, 1], edge[:, 0]
+    return result

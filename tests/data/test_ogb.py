@@ -1,0 +1,122 @@
+import functools
+import http.server
+import threading
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lrga.data import load
+from lrga.data.link_catalog import LINK_CATALOG
+from lrga.data.loading import verify
+from lrga.data.ogb import SETS
+from lrga.errors import ChecksumError, DataError, DataMissingError
+
+DDI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ogbl_ddi"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_of_ogbs_layout_is_read(ogb_folder, tmp_path, name):
+    folder = ogb_folder(name)
+    data = load(name, tmp_path / "root", source=folder)
+    edge = np.loadtxt(folder / "raw" / "edge.csv.gz", delimiter=",", dtype=np.int64)
+    # The layout of OGB's own reader: every edge followed by its inverse.
+    wanted = np.repeat(edge.T, 2, axis=1)
+    wanted[0, 1::2], wanted[1, 1::2] = wanted[1, 0::2], wanted[0, 0::2]
+    np.testing.assert_array_equal(data.edge_index.numpy(), wanted)
+    assert data.num_nodes == 60
+    assert {"ogbl-ppa": 58, "ogbl-collab": 128, "ogbl-ddi": None}[name] == data.num_features
+    assert [len(split.edge) for split in data.splits.values()] == [280, 60, 60]
+    assert [len(data.splits[s].edge_neg) for s in ("val", "test")] == [30, 40]
+    assert "not the published set: nodes 60 (published" in data.meta["differs"]
+    if name == "ogbl-collab":
+        weights = np.loadtxt(folder / "raw" / "edge_weight.csv.gz")
+        np.testing.assert_array_equal(data.edge_weight.numpy(), weights)
+        assert int(data.edge_year.min()) >= 1990
+        assert data.splits["test"].year.unique().tolist() == [2019]
+    assert load(name, tmp_path / "root", download=False).fingerprint() == data.fingerprint()
+    assert [check.problem for check in verify(name, tmp_path / "root")] == [None]
+
+
+def test_real_ddi_has_its_published_sizes(tmp_path):
+    if not DDI.is_dir():
+        pytest.skip("the files of ogbl-ddi are not beside this checkout")
+    data = load("ogbl-ddi", tmp_path, source=DDI)
+    assert data.num_nodes == 4_267
+    assert data.edge_index.shape == (2, 2_135_822)
+    assert [len(split.edge) for split in data.splits.values()] == [1_067_911, 133_489, 133_489]
+    assert [len(data.splits[s].edge_neg) for s in ("val", "test")] == [101_882, 95_599]
+    assert "differs" not in data.meta
+    assert not data.graph().has_loops
+
+
+@pytest.mark.parametrize("below", ["ogbl_ddi", "ogbl-ddi", "ddi"])
+def test_a_folder_that_holds_the_sets_folder_will_do(ogb_folder, tmp_path, below):
+    (tmp_path / "all").mkdir()
+    ogb_folder("ogbl-ddi").rename(tmp_path / "all" / below)
+    assert SETS["ogbl-ddi"].find(tmp_path / "all") == tmp_path / "all" / below
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["raw/edge.csv.gz", "raw/num-node-list.csv.gz", "raw/num-edge-list.csv.gz", "raw/edge_weight.csv.gz",
+     "raw/edge_year.csv.gz", "split/time/train.pt", "split/time/valid.pt", "split/time/test.pt"],
+)  # fmt: skip
+def test_every_missing_or_truncated_file_is_named(ogb_folder, tmp_path, name):
+    folder = ogb_folder("ogbl-collab")
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises((ChecksumError, DataError), match=Path(name).name):
+        load("ogbl-collab", tmp_path / "root", source=folder)
+    (folder / name).unlink()
+    with pytest.raises(DataMissingError, match=Path(name).name):
+        load("ogbl-collab", tmp_path / "root", source=folder)
+
+
+def test_files_of_different_sets_do_not_fit_together(ogb_folder, tmp_path):
+    folder = ogb_folder("ogbl-ddi")
+    torch.save({"edge": np.array([[0, 99]])}, folder / "split" / "target" / "train.pt")
+    with pytest.raises(DataError, match="node 99"):
+        SETS["ogbl-ddi"].read(folder)
+    torch.save({"edges": np.array([[0, 9]])}, folder / "split" / "target" / "train.pt")
+    with pytest.raises(DataError, match="a dict with edge"):
+        SETS["ogbl-ddi"].read(folder)
+    torch.save({"edge": np.array([[0.5, 9]])}, folder / "split" / "target" / "train.pt")
+    with pytest.raises(DataError, match="whole numbers"):
+        SETS["ogbl-ddi"].read(folder)
+    with pytest.raises(DataMissingError, match="no such folder|edge.csv.gz"):
+        load("ogbl-ddi", tmp_path / "root", source=folder / "raw")
+
+
+def test_a_checksum_beside_the_files_is_held(ogb_folder):
+    folder = ogb_folder("ogbl-ddi")
+    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  raw/edge.csv.gz\n")
+    with pytest.raises(ChecksumError, match="edge.csv.gz"):
+        SETS["ogbl-ddi"].read(folder)
+
+
+def test_the_official_archive_is_downloaded_and_unpacked(ogb_folder, tmp_path, monkeypatch):
+    folder = ogb_folder("ogbl-ppa")
+    (tmp_path / "site").mkdir()
+    with zipfile.ZipFile(tmp_path / "site" / "ppassoc.zip", "w") as archive:
+        for path in folder.rglob("*.*"):
+            archive.write(path, Path("ppassoc") / path.relative_to(folder))
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Says nothing."""
+
+    handler = functools.partial(Quiet, directory=str(tmp_path / "site"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        facts = LINK_CATALOG["ogbl-ppa"]
+        remote = replace(facts.files[0], url=f"http://127.0.0.1:{server.server_port}/ppassoc.zip")
+        monkeypatch.setitem(LINK_CATALOG, "ogbl-ppa", replace(facts, files=(remote,)))
+        data = load("ogbl-ppa", tmp_path / "root")
+        server.shutdown()
+    assert data.num_features == 58
+    with pytest.raises(DataMissingError, match="collab.zip"):
+        load("ogbl-collab", tmp_path / "root", download=False)
