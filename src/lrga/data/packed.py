@@ -23,6 +23,8 @@ from lrga.errors import OptionError
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from lrga.data.fixed import FixedGraphs
+
 _GRAPHS_AT_ONCE = 256  # converted together while iterating
 
 
@@ -77,6 +79,7 @@ class PackedGraphs:
         self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
         self._transposed: tuple[Tensor, Tensor] | None = None
         self._edge_table: EdgeTable | None = None
+        self._fixed: FixedGraphs | None = None
 
     @classmethod
     def from_data_list(cls, graphs: Sequence["Data"], *, y_level: str | None = None) -> "PackedGraphs":
@@ -245,7 +248,7 @@ class PackedGraphs:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise OptionError("batch_size, an integer of at least 1", repr(batch_size), "pass for example 128")
         stop = len(self) - len(self) % batch_size if drop_last else len(self)
-        return self._batches(batch_size, stop, self._shuffled(generator) if shuffle else None)
+        return self._batches(batch_size, stop, self.shuffled(generator) if shuffle else None)
 
     def _batches(self, batch_size: int, stop: int, order: Tensor | None) -> Iterator[PackedBatch]:
         on_device = None if order is None else order.to(self.device, non_blocking=True)
@@ -256,7 +259,8 @@ class PackedGraphs:
             else:
                 yield PackedBatch.of(self, order[chosen], on_device[chosen])
 
-    def _shuffled(self, generator: torch.Generator | None) -> Tensor:
+    def shuffled(self, generator: torch.Generator | None = None) -> Tensor:
+        """[G] on the CPU: a new random order of the graphs, that of :meth:`batches` for the same generator."""
         device = "cpu" if generator is None else generator.device
         return torch.randperm(len(self), generator=generator, device=device).cpu()
 
@@ -308,6 +312,15 @@ class PackedGraphs:
             self._transposed = (order.int(), degree)  # the table's memory, not a second copy
             self._edge_table = EdgeTable(self.source, self._transposed[0], self.edge_ptr)
         return self._edge_table
+
+    @property
+    def fixed(self) -> "FixedGraphs":
+        """What batches of a fixed capacity are gathered from, made once and kept."""
+        if self._fixed is None:
+            from lrga.data.fixed import FixedGraphs
+
+            self._fixed = FixedGraphs(self)
+        return self._fixed
 
     def _with(self, **tensors: Any) -> "PackedGraphs":
         return PackedGraphs(

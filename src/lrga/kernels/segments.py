@@ -7,6 +7,9 @@ hold zeros and therefore add nothing, so a graph of 10,000 nodes does not make o
 Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -62,12 +65,40 @@ class Segments:
                     "pass data.batch",
                 )
             return Segments(num_nodes, 1)
+        known = None if torch.compiler.is_compiling() else _known.get()
+        if known is not None and known.batch is batch and num_graphs in (None, known.num_graphs):
+            return known
         check_batch(batch, num_nodes, num_graphs)
         if num_graphs is None:
             num_graphs = int(batch.max()) + 1 if num_nodes else 0
         if num_graphs == 1:
             return Segments(num_nodes, 1)
         return _cut_into_chunks(batch.long(), num_nodes, num_graphs)
+
+    @staticmethod
+    def from_ptr(ptr: Tensor, batch: Tensor) -> "Segments":
+        """Graphs whose nodes follow each other, nodes ``ptr[g] … ptr[g + 1] - 1`` being graph g's.
+
+        Nothing is sorted and no value is read, so that this can be captured in a CUDA graph.
+
+        Args:
+            ptr: ``[G + 1]`` int64.
+            batch: The same as a batch vector, ``[N]`` int64.
+
+        Example:
+            >>> segments = Segments.from_ptr(torch.tensor([0, 2, 5]), torch.tensor([0, 0, 1, 1, 1]))
+            >>> segments.num_graphs, segments.counts.tolist()
+            (2, [2, 3])
+        """
+        num_nodes, num_graphs, counts = batch.size(0), ptr.size(0) - 1, ptr.diff()
+        chunk = _chunk_rows(num_nodes, num_graphs)
+        last_chunk = torch.div(counts + (chunk - 1), chunk, rounding_mode="floor").cumsum(0)
+        first_row = torch.nn.functional.pad(last_chunk[:-1] * chunk, (1, 0))
+        position = torch.arange(num_nodes, device=batch.device)
+        slot = position + (first_row - ptr[:-1]).index_select(0, batch)
+        index = torch.arange(num_nodes // chunk + num_graphs, device=batch.device)
+        graph_of_chunk = torch.searchsorted(last_chunk, index, right=True).clamp_(max=num_graphs - 1)
+        return Segments(num_nodes, num_graphs, counts, batch, slot, graph_of_chunk, chunk, True)
 
     @property
     def is_single(self) -> bool:
@@ -126,6 +157,19 @@ class Segments:
         return self.counts.clamp(min=1).to(like.dtype)
 
 
+_known: ContextVar[Segments | None] = ContextVar("known_segments", default=None)
+
+
+@contextmanager
+def known_segments(segments: Segments) -> Iterator[None]:
+    """Within it, :meth:`Segments.from_batch` of this very batch vector returns ``segments`` at no cost."""
+    token = _known.set(segments)
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
 def _cut_into_chunks(batch: Tensor, num_nodes: int, num_graphs: int) -> Segments:
     counts = batch.new_zeros(num_graphs).scatter_add(0, batch, torch.ones_like(batch))
     chunk = _chunk_rows(num_nodes, num_graphs)
@@ -140,8 +184,8 @@ def _cut_into_chunks(batch: Tensor, num_nodes: int, num_graphs: int) -> Segments
     if in_order:
         slot = position + (first_row - first_node).index_select(0, batch)
     else:
-        in_order, order = torch.sort(batch, stable=True)
-        slot_in_order = position + (first_row - first_node).index_select(0, in_order)
+        sorted_batch, order = torch.sort(batch, stable=True)
+        slot_in_order = position + (first_row - first_node).index_select(0, sorted_batch)
         slot = torch.empty_like(position).index_copy(0, order, slot_in_order)
 
     # Each graph begins at most one chunk that it does not fill. The bound needs no look at the values.

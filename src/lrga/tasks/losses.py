@@ -7,9 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def wide(scores: Tensor) -> Tensor:
+    """Half precision as float32; double precision as it is."""
+    return scores if scores.dtype == torch.float64 else scores.float()
+
+
 def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
     """Mean cross entropy of scores ``[M, C]`` and labels ``[M]``."""
-    return F.cross_entropy(scores.float(), labels.long())
+    return F.cross_entropy(wide(scores), labels.long())
 
 
 def weighted_cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
@@ -23,11 +28,11 @@ def weighted_cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
         >>> round(float(weighted_cross_entropy(scores, labels)), 4)
         0.5516
     """
-    labels = labels.long()
+    scores, labels = wide(scores), labels.long()
     rows = scores.size(0)
     count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
-    weight = (rows - count).to(torch.float32) / max(rows, 1) * (count > 0)
-    total = F.cross_entropy(scores.float(), labels, weight=weight, reduction="sum")
+    weight = (rows - count).to(scores.dtype) / max(rows, 1) * (count > 0)
+    total = F.cross_entropy(scores, labels, weight=weight, reduction="sum")
     # Σ over rows of their class's weight, which is 0 only where one class has all rows; total is 0 there too.
     mass = (weight * count).sum()
     return total / torch.where(mass > 0, mass, torch.ones_like(mass))
@@ -35,12 +40,12 @@ def weighted_cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
 
 def l1(scores: Tensor, targets: Tensor) -> Tensor:
     """Mean absolute difference."""
-    return F.l1_loss(scores.float(), targets.view_as(scores).float())
+    return F.l1_loss(wide(scores), targets.view_as(scores).to(wide(scores).dtype))
 
 
 def mse(scores: Tensor, targets: Tensor) -> Tensor:
     """Mean squared difference."""
-    return F.mse_loss(scores.float(), targets.view_as(scores).float())
+    return F.mse_loss(wide(scores), targets.view_as(scores).to(wide(scores).dtype))
 
 
 Loss = Callable[[Tensor, Tensor], Tensor]

@@ -10,6 +10,7 @@ from lrga.data.batch import PackedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
 from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
+from lrga.tasks.masked import MASKED_LOSSES, MASKED_METRICS
 from lrga.tasks.metrics import accuracy, f1_positive, mae, weighted_accuracy
 
 LEVELS = ("node", "graph", "edge")
@@ -121,12 +122,19 @@ class Task:
             return output[mask], targets[mask]
         return output, targets
 
-    def loss_of(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """What training minimises; 0 (with a gradient of 0) where a batch has no target."""
+    def loss_of(self, scores: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
+        """What training minimises; 0 (with a gradient of 0) where a batch has no target.
+
+        With ``counted`` ``[M]`` only the rows where it is true, in shapes that do not depend on how many they are.
+        """
+        if counted is not None:
+            return MASKED_LOSSES[self.loss](scores, targets, counted)
         return scores.sum() * 0.0 if scores.size(0) == 0 else self._losses[self.loss](scores, targets)
 
-    def score(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The metric as it is reported."""
+    def score(self, scores: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
+        """The metric as it is reported; with ``counted`` of those rows, 0 where there are none."""
+        if counted is not None:
+            return MASKED_METRICS[self.metric](scores.detach(), targets, counted) * self.metric_facts.scale
         return self.metric_facts.function(scores.detach(), targets) * self.metric_facts.scale
 
     def to_json(self) -> dict[str, Any]:

@@ -1,0 +1,224 @@
+"""Batches of a fixed capacity, gathered on the device of the graphs without a look at their values.
+
+A captured training step replays the same kernels on the same memory, so every batch has the same shapes: B graphs, N
+nodes and E edges, of which the first are real. Real graphs come first; a place without a graph holds an empty one. What
+is left of the nodes belongs to a dummy graph, number B; there is always at least one such node. What is left of the
+edges are loops at those nodes, spread evenly (all at one node, their sum could overflow). On a GPU ``in_ptr`` and
+``out_ptr`` end at the last real edge, so that no kernel that walks along them sees the rest; on a CPU, whose sparse
+products need a pointer for every edge, they include the loops.
+
+Letters: B graphs, N nodes and E edges of a batch with its padding; G graphs of the set.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lrga.data.packed import PackedGraphs
+from lrga.data.segments import narrow, repeat
+from lrga.errors import DataError
+from lrga.kernels.edges import EdgeLayout, run_starts
+from lrga.kernels.segments import Segments
+
+
+@dataclass(frozen=True, order=True)
+class Capacity:
+    """Room of a batch: nodes (one of them a dummy) and edges."""
+
+    nodes: int
+    edges: int
+
+    def holds(self, nodes: int, edges: int) -> bool:
+        """Whether so many real nodes and edges fit in."""
+        return nodes < self.nodes and edges <= self.edges
+
+
+@dataclass(eq=False)
+class FixedBatch:
+    """A batch with its padding; the attributes are those of :class:`~lrga.data.batch.PackedBatch`.
+
+    Attributes:
+        segments: Nodes by graph, of ``B + 1`` graphs, the last being the dummy.
+        real: Rows of each level that are real: ``"node"``, ``"edge"`` and ``"graph"``, 0-dimensional int64.
+        mask: Attribute ``mask`` of the set at the level of y, where it has one.
+    """
+
+    x: Tensor | None
+    edges: EdgeLayout
+    edge_attr: Tensor | None
+    y: Tensor | None
+    mask: Tensor | None
+    batch: Tensor
+    segments: Segments
+    real: dict[str, Tensor]
+    num_graphs: int  # with the dummy
+    num_nodes: int
+    num_edges: int
+
+    def capacities(self) -> dict[int, Tensor]:
+        """Number of rows → number of real ones, for :func:`lrga.kernels.padding.padded`."""
+        rows = {"graph": self.num_graphs, "edge": self.num_edges, "node": self.num_nodes}
+        return {rows[level]: self.real[level] for level in rows}
+
+    def counted(self, level: str) -> Tensor:
+        """Which rows of predictions count, bool: real ones, and of those the ones in the set's mask."""
+        rows = {"node": self.num_nodes, "edge": self.num_edges, "graph": self.num_graphs - 1}[level]
+        real = torch.arange(rows, device=self.batch.device) < self.real[level]
+        return real if self.mask is None else real & self.mask.view(rows)
+
+
+class FixedGraphs:
+    """A packed set from which batches of a fixed capacity are gathered.
+
+    Args:
+        graphs: The set, on any device.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> data = [Data(x=torch.full((2, 1), float(i)), edge_index=path) for i in range(4)]
+        >>> fixed = FixedGraphs(PackedGraphs.from_data_list(data))
+        >>> batch = fixed.gather(torch.tensor([2, 0, fixed.nothing]), Capacity(8, 10))
+        >>> batch.x[:4, 0].tolist(), batch.batch.tolist(), int(batch.real["graph"])
+        ([2.0, 2.0, 0.0, 0.0], [0, 0, 1, 1, 3, 3, 3, 3], 2)
+    """
+
+    def __init__(self, graphs: PackedGraphs) -> None:
+        self.graphs, self.device = graphs, graphs.device
+        node_ptr, edge_ptr = graphs.node_ptr, graphs.edge_ptr
+        starts = torch.stack([node_ptr, edge_ptr], dim=1)  # [G + 1, 2]
+        counts = torch.cat([starts.diff(dim=0), starts.new_zeros(1, 2)])
+        self.table = torch.cat([starts, counts], dim=1)  # first node, first edge, nodes, edges; the last graph is empty
+        order, out_degree = graphs.transposed
+        in_degree = graphs.in_degree.long()
+        self._in_start, self._out_start = (_starts(degree) for degree in (in_degree, out_degree.long()))
+        local = torch.arange(graphs.num_nodes, device=self.device)
+        local -= repeat(node_ptr[:-1], node_ptr.diff(), graphs.num_nodes)
+        self._target = repeat(narrow(local), in_degree, graphs.num_edges)
+        self._source, self._order = graphs.source, order
+        self._spare_node, self._spare_edge = _finite_row(graphs, "node"), _finite_row(graphs, "edge")
+
+    @property
+    def nothing(self) -> int:
+        """The number that stands for an empty graph."""
+        return len(self.graphs)
+
+    def counted_per_graph(self, level: str) -> Tensor:
+        """[G + 1] on the CPU: nodes, edges or graphs of each graph that count, those in the mask where there is one."""
+        graphs, mask = self.graphs, self.graphs.columns.get("mask")
+        if mask is None:
+            sizes = {"node": graphs.nodes_per_graph, "edge": graphs.edges_per_graph}.get(level)
+            counts = torch.ones(len(graphs), dtype=torch.int64) if sizes is None else sizes
+        else:
+            ptrs = {"node": graphs.host_node_ptr, "edge": graphs.host_edge_ptr}
+            ptr = ptrs.get(level, torch.arange(len(graphs) + 1))
+            before = _starts(mask.values.cpu().view(-1).long())
+            counts = before[ptr].diff()
+        return torch.nn.functional.pad(counts, (0, 1))
+
+    def gather(self, index: Tensor, capacity: Capacity) -> FixedBatch:
+        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`nothing` last.
+
+        Nothing is read from the device: whether they fit is for the caller to see.
+        """
+        size, nodes, edges, device = index.size(0), capacity.nodes, capacity.edges, self.device
+        chosen = self.table.index_select(0, index)  # [B, 4]
+        ends = chosen[:, 2:].cumsum(0)  # [B, 2]
+        begins = torch.nn.functional.pad(ends, (0, 0, 1, 0))  # [B + 1, 2]: nodes and edges before each graph
+        real_nodes, real_edges = begins[size, 0], begins[size, 1]
+        node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))
+
+        place = torch.arange(nodes + 1, device=device)  # one more, for the ends of the pointers
+        graph = torch.searchsorted(node_begin[1:], place, right=True)  # [N + 1], B for padding
+        shift = torch.nn.functional.pad(chosen[:, :2] - begins[:size], (0, 0, 0, 1))  # [B + 1, 2]
+        node_shift, edge_shift = (column.contiguous() for column in shift.unbind(1))
+        no_node = place >= real_nodes
+        row = torch.where(no_node, self._spare_node, place + node_shift.index_select(0, graph))
+        back = edge_shift.index_select(0, graph)
+        in_ptr, out_ptr = (
+            torch.where(no_node, real_edges, start.index_select(0, row) - back)
+            for start in (self._in_start, self._out_start)
+        )
+
+        number = torch.arange(edges, device=device)
+        of_edge = torch.searchsorted(edge_begin[1:], number, right=True)  # [E], graph of each edge
+        no_edge = number >= real_edges
+        edge_row = torch.where(no_edge, self._spare_edge, number + edge_shift.index_select(0, of_edge))
+        first_node, first_edge = node_begin.index_select(0, of_edge), edge_begin.index_select(0, of_edge)
+        # Padding edge k of P is a loop at padding node k n / P of n.
+        beyond = torch.div((number - real_edges) * (nodes - real_nodes), (edges - real_edges).clamp(min=1),
+                           rounding_mode="floor") + real_nodes  # fmt: skip
+        source, target = (
+            torch.where(no_edge, beyond, first_node + _of(values, edge_row)) for values in (self._source, self._target)
+        )
+        out_order = torch.where(no_edge, number, first_edge + _of(self._order, edge_row))
+        if device.type == "cpu":
+            in_ptr = run_starts(target, nodes)
+            out_ptr = torch.where(place > real_nodes, in_ptr, out_ptr)
+
+        batch = graph[:nodes]
+        ptr = torch.cat([node_begin, node_begin.new_full((1,), nodes)])
+        rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
+        return FixedBatch(
+            x=self._column("x", rows),
+            edges=EdgeLayout(source, target, nodes, in_ptr, out_order, out_ptr),
+            edge_attr=self._column("edge_attr", rows),
+            y=self._column("y", rows),
+            mask=self._column("mask", rows),
+            batch=batch,
+            segments=Segments.from_ptr(ptr, batch),
+            real={"node": real_nodes, "edge": real_edges, "graph": (index < self.nothing).sum()},
+            num_graphs=size + 1,
+            num_nodes=nodes,
+            num_edges=edges,
+        )
+
+    def _column(self, name: str, rows: dict[str, Tensor]) -> Tensor | None:
+        column = self.graphs.columns.get(name)
+        if column is None:
+            return None
+        chosen = rows[column.level]
+        if column.values.size(0) == 0:  # a set without any edge
+            values = column.values.new_zeros(chosen.size(0), *column.values.shape[1:], dtype=column.dtype)
+        else:
+            values = column.values.index_select(0, chosen).to(column.dtype)
+        return values.flatten(0, 1) if column.level == "graph" and values.dim() > 1 else values
+
+
+def why_not_fixed(graphs: PackedGraphs) -> str | None:
+    """Why batches of a fixed capacity cannot be made of these graphs; ``None`` where they can."""
+    if graphs.num_nodes == 0 or len(graphs) == 0:
+        return "there is no node"
+    for name in ("x", "edge_attr", "y", "mask"):
+        column = graphs.columns.get(name)
+        if column is not None and column.level not in ("node", "edge", "graph"):
+            return f"the rows of {name} belong to no node, edge or graph"
+    for level in ("node", "edge"):
+        try:
+            _finite_row(graphs, level)
+        except DataError:
+            return f"no {level} has finite features"
+    return None
+
+
+def _starts(degree: Tensor) -> Tensor:
+    """[N + 1] how many edges the nodes before each have."""
+    return torch.nn.functional.pad(degree.cumsum(0), (1, 0))
+
+
+def _of(values: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a small integer type as int64; zeros where there is nothing to take."""
+    return values.index_select(0, rows).long() if values.numel() else torch.zeros_like(rows)
+
+
+def _finite_row(graphs: PackedGraphs, level: str) -> int:
+    """A node or edge whose features are finite: padding repeats it, and must not bring a NaN in."""
+    name = {"node": "x", "edge": "edge_attr"}[level]
+    column = graphs.columns.get(name)
+    if column is None or column.level != level or not column.values.is_floating_point() or not column.values.numel():
+        return 0
+    finite = column.values.flatten(1).isfinite().all(1) if column.values.dim() > 1 else column.values.isfinite()
+    if not bool(finite.any()):
+        raise DataError(f"a {level} with finite features", "none", "look for NaN and infinity in the data")
+    return int(finite.int().argmax())
