@@ -1,0 +1,122 @@
+r"""Low-rank global attention over nodes divided between ranks: exact, at a traffic that does not depend on n.
+
+.. math::
+    \mathrm{LRGA}(X)_r = \left[ \frac{1}{\eta} \, U_r \Big( \sum_s V_s^\top Z_s \Big), \; m_4(X_r) \right], \qquad
+    \eta = \frac{1}{n} \Big( \sum_s \mathbf 1^\top U_s \Big) \Big( \sum_s V_s^\top \mathbf 1 \Big)
+
+The three sums over ranks s, a κ×κ matrix and two κ-vectors for each head, travel in one buffer by one all-reduce; so
+do their gradients in the backward pass.
+
+Letters: n nodes of this rank, H heads, K rank, Z columns of z.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lrga.distributed.collectives import Group, all_reduce_sum
+from lrga.errors import UnsupportedError
+from lrga.kernels.checks import autocast_is_on
+from lrga.kernels.reference import guarded_inverse, inverse
+from lrga.kernels.segments import Segments
+from lrga.nn.attention import LowRankGlobalAttention
+
+Factors = tuple[Tensor, Tensor, Tensor]
+
+
+def divided_attention(
+    heads: list[Factors], num_nodes: int, *, normalize: str | None = "graph", eps: float = 1e-6, group: Group = None
+) -> list[Tensor]:
+    """The attention of each head over the nodes of all ranks, for this rank's nodes.
+
+    Args:
+        heads: ``(u, v, z)`` of each head, ``[n, K]``, ``[n, K]``, ``[n, Z]``.
+        num_nodes: Nodes of all ranks together.
+        normalize: As of :class:`lrga.LowRankGlobalAttention`.
+        eps: As there.
+        group: Process group.
+
+    Example:
+        >>> u, v, z = torch.rand(5, 2), torch.rand(5, 2), torch.rand(5, 3)
+        >>> divided_attention([(u, v, z)], 5)[0].shape
+        torch.Size([5, 3])
+    """
+    if heads and autocast_is_on(heads[0][0].device.type):
+        with torch.autocast(heads[0][0].device.type, enabled=False):  # it would round the sums to half precision
+            return _attend(heads, num_nodes, normalize, eps, group)
+    return _attend(heads, num_nodes, normalize, eps, group)
+
+
+def _attend(heads: list[Factors], num_nodes: int, normalize: str | None, eps: float, group: Group) -> list[Tensor]:
+    wide = [tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in head) for head in heads]
+    pieces = [piece for u, v, z in wide for piece in (v.t() @ z, u.sum(0), v.sum(0))]
+    packed = all_reduce_sum(torch.cat([piece.flatten() for piece in pieces]), purpose="attention", group=group)
+    sums = [part.view_as(piece) for part, piece in zip(packed.split([p.numel() for p in pieces]), pieces, strict=True)]
+    out = []
+    for i, (u, _, _) in enumerate(wide):
+        context, u_sum, v_sum = sums[3 * i : 3 * i + 3]
+        if normalize == "graph":
+            context = inverse((u_sum * v_sum).sum() / max(num_nodes, 1), eps, heads[i][0].dtype) * context
+        attended = u @ context
+        if normalize == "row":
+            attended = guarded_inverse(u @ v_sum, eps).unsqueeze(-1) * attended
+        out.append(attended.to(heads[i][0].dtype))
+    return out
+
+
+class DividedAttention(LowRankGlobalAttention):
+    """:class:`lrga.LowRankGlobalAttention` whose nodes are divided between ranks; made of one by :meth:`of`.
+
+    Parameters and state dict are unchanged. It attends over one graph, the whole divided one.
+    """
+
+    num_nodes: int
+    group: Group
+
+    @classmethod
+    def of(cls, attention: LowRankGlobalAttention, num_nodes: int, group: Group = None) -> "DividedAttention":
+        """The module itself, from now on over ``num_nodes`` nodes of all ranks."""
+        attention.__class__ = cls
+        assert isinstance(attention, cls)
+        attention.num_nodes, attention.group = num_nodes, group
+        return attention
+
+    def forward(self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None) -> Tensor:
+        """Attends over the nodes of all ranks; every rank must call it, be it with no row at all."""
+        heads, fourth = self._factors_of(x, batch, num_graphs)
+        if not heads:
+            return x.new_zeros(x.size(0), 0)
+        attended = divided_attention(heads, self.num_nodes, normalize=self.normalize, eps=self.eps, group=self.group)
+        parts = [part for pair in zip(attended, fourth, strict=True) for part in pair]
+        return F.dropout(torch.cat(parts, dim=-1), self.dropout, self.training)
+
+    def factors(
+        self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """``(u, v)`` of this rank's nodes: the attention of node i to node j of any ranks is ``u_i · v_j``."""
+        heads, _ = self._factors_of(x, batch, num_graphs)
+        u = torch.stack([head[0] for head in heads], 1) if heads else x.new_zeros(x.size(0), self.heads, 0)
+        v = torch.stack([head[1] for head in heads], 1) if heads else x.new_zeros(x.size(0), self.heads, 0)
+        if heads and self.normalize is not None:
+            sums = all_reduce_sum(torch.stack([u.sum(0), v.sum(0)]), purpose="attention", group=self.group)  # [2, H, K]
+            if self.normalize == "graph":
+                eta = (sums[0] * sums[1]).sum(-1) / max(self.num_nodes, 1)
+                u = inverse(eta, self.eps, u.dtype).unsqueeze(-1) * u
+            else:
+                u = guarded_inverse((u * sums[1]).sum(-1), self.eps).unsqueeze(-1) * u
+        return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
+
+    def _factors_of(
+        self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None
+    ) -> tuple[list[Factors], list[Tensor]]:
+        segments = self._check(x, batch, num_graphs)
+        if not segments.is_single:
+            remedy = "divide the graphs over the ranks whole: torchrun … lrga train"
+            raise UnsupportedError("one graph divided between the ranks", f"{segments.num_graphs} graphs", remedy)
+        if self.maps is not None:
+            mapped = [[m(x) for m in head] for head in self._heads()]
+            return [(u, v, z) for u, v, z, _ in mapped], [m4 for _, _, _, m4 in mapped]
+        if self.project is None:
+            return [], []
+        split = F.relu(self.project(x)).view(-1, self.heads, 4, self.rank).unbind(1)  # H times [n, 4, K]
+        return [(h[:, 0], h[:, 1], h[:, 2]) for h in split], [h[:, 3] for h in split]

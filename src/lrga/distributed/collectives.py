@@ -1,0 +1,231 @@
+r"""Sums over all ranks and exchanges between them, differentiable, with every byte counted.
+
+The loss of a step is the sum of what the ranks contribute, :math:`L = \sum_r L_r`. The gradient of a sum over ranks,
+which every rank receives, is therefore the sum of the gradients on all ranks, and the gradient of an exchange is the
+exchange back.
+
+Letters: W ranks, D channels.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd import Function
+
+Group = dist.ProcessGroup | None
+
+
+@dataclass
+class Traffic:
+    """Bytes that this rank sends to others, by purpose (``"halo"``, ``"attention"``, ``"norm"``, ``"gradients"``, …).
+
+    An all-reduce of b bytes is counted as 2 b (W - 1) / W, what the usual ring sends; an all-gather as b (W - 1); an
+    all-to-all as what goes to other ranks. ``payload`` is what was handed to the collectives, whatever the number of
+    ranks.
+
+    Example:
+        >>> traffic = Traffic()
+        >>> traffic.add("halo", payload=800, wire=600)
+        >>> traffic.wire, traffic.total
+        ({'halo': 600}, 600)
+    """
+
+    wire: dict[str, int] = field(default_factory=dict)
+    payload: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def add(self, purpose: str, *, payload: int, wire: int) -> None:
+        """One collective more."""
+        for counts, value in ((self.wire, wire), (self.payload, payload), (self.calls, 1)):
+            counts[purpose] = counts.get(purpose, 0) + value
+
+    @property
+    def total(self) -> int:
+        """All bytes sent."""
+        return sum(self.wire.values())
+
+    def __str__(self) -> str:
+        parts = [f"{name} {self.wire[name]:,} B in {self.calls[name]} calls" for name in sorted(self.wire)]
+        return f"sent {self.total:,} B: " + (", ".join(parts) or "nothing")
+
+
+_counter: ContextVar[Traffic | None] = ContextVar("traffic", default=None)
+
+
+@contextmanager
+def count_traffic() -> Iterator[Traffic]:
+    """Counts what this rank sends inside the block, backward passes of what was computed there included.
+
+    Example:
+        >>> with count_traffic() as traffic:
+        ...     pass
+        >>> print(traffic)
+        sent 0 B: nothing
+    """
+    traffic = Traffic()
+    token = _counter.set(traffic)
+    try:
+        yield traffic
+    finally:
+        _counter.reset(token)
+
+
+def world_size(group: Group = None) -> int:
+    """Number of ranks; 1 where no process group was made."""
+    return dist.get_world_size(group) if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank_of(group: Group = None) -> int:
+    """This process's number; 0 where no process group was made."""
+    return dist.get_rank(group) if dist.is_available() and dist.is_initialized() else 0
+
+
+def reduce_(tensor: Tensor, purpose: str, group: Group = None, traffic: Traffic | None = None) -> Tensor:
+    """Sums ``tensor`` over all ranks in place; not differentiable."""
+    ranks = world_size(group)
+    if ranks > 1:
+        size = tensor.numel() * tensor.element_size()
+        _count(purpose, size, 2 * size * (ranks - 1) // ranks, traffic)
+        dist.all_reduce(tensor, group=group)
+    return tensor
+
+
+def gather_rows(rows: Tensor, purpose: str, group: Group = None) -> Tensor:
+    """What every rank passes, all of one shape ``[…]``, side by side: ``[W, …]``; not differentiable."""
+    ranks = world_size(group)
+    if ranks == 1:
+        return rows.unsqueeze(0)
+    rows = rows.contiguous()
+    size = rows.numel() * rows.element_size()
+    _count(purpose, size, size * (ranks - 1), None)
+    parts = [torch.empty_like(rows) for _ in range(ranks)]
+    dist.all_gather(parts, rows, group=group)
+    return torch.stack(parts)
+
+
+def gather_ragged(rows: Tensor, purpose: str = "output", group: Group = None) -> Tensor:
+    """The rows of all ranks one after the other, ranks having different numbers of them; not differentiable."""
+    if world_size(group) == 1:
+        return rows
+    counts = gather_rows(torch.tensor([rows.size(0)], device=rows.device), purpose, group).flatten().tolist()
+    padded = rows.new_zeros(max(counts), *rows.shape[1:])
+    padded[: rows.size(0)] = rows
+    together = gather_rows(padded, purpose, group)
+    return torch.cat([together[rank, :count] for rank, count in enumerate(counts)])
+
+
+def exchange(rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group = None) -> Tensor:
+    """Rows for each rank, in the order of the ranks, for rows from each rank; not differentiable."""
+    return _exchange(rows, send, receive, purpose, group, None)
+
+
+def all_reduce_sum(x: Tensor, *, purpose: str = "sum", group: Group = None) -> Tensor:
+    """The sum of ``x`` over all ranks, on every rank; the gradient is the sum of the ranks' gradients.
+
+    Args:
+        x: Of one shape on all ranks.
+        purpose: Under which its bytes are counted.
+        group: Process group, by default all ranks.
+
+    Example:
+        >>> all_reduce_sum(torch.ones(2))  # without a process group there is one rank
+        tensor([1., 1.])
+    """
+    return x if world_size(group) == 1 else _AllReduce.apply(x, purpose, group, _counter.get())
+
+
+def halo_exchange(
+    x: Tensor, send_index: Tensor, send: Sequence[int], receive: Sequence[int], *, group: Group = None
+) -> Tensor:
+    """``x`` ``[n, D]`` of this rank's nodes followed by the rows of its halo, ``[n + h, D]``.
+
+    Args:
+        x: Features of own nodes.
+        send_index: Which of them go to other ranks, those for rank 0 first; ``[sum(send)]``.
+        send: How many go to each rank.
+        receive: How many come from each rank; h in all.
+        group: Process group.
+    """
+    return _Halo.apply(x, send_index, tuple(send), tuple(receive), group, _counter.get())
+
+
+def _exchange(
+    rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group, traffic: Traffic | None
+) -> Tensor:
+    rows = rows.contiguous()
+    out = rows.new_empty(sum(receive), *rows.shape[1:])
+    size = rows.shape[1:].numel() * rows.element_size()
+    own = send[rank_of(group)]
+    _count(purpose, size * sum(send), size * (sum(send) - own), traffic)
+    dist.all_to_all_single(out, rows, list(receive), list(send), group=group)
+    return out
+
+
+def _count(purpose: str, payload: int, wire: int, traffic: Traffic | None) -> None:
+    traffic = traffic or _counter.get()
+    if traffic is not None:
+        traffic.add(purpose, payload=payload, wire=wire)
+
+
+class _AllReduce(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, purpose: str, group: Group, traffic: Traffic | None) -> Tensor:
+        ctx.purpose, ctx.group, ctx.traffic = purpose, group, traffic
+        return reduce_(x.clone(memory_format=torch.contiguous_format), purpose, group, traffic)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        # A function of its own again, so that gradients of gradients are right too.
+        return _AllReduce.apply(grads[0], ctx.purpose, ctx.group, ctx.traffic), None, None, None
+
+
+class _Halo(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        send_index: Tensor,
+        send: tuple[int, ...],
+        receive: tuple[int, ...],
+        group: Group,
+        traffic: Traffic | None,
+    ) -> Tensor:
+        ctx.save_for_backward(send_index)
+        ctx.options = (send, receive, group, traffic)
+        return torch.cat([x, _exchange(x.index_select(0, send_index), send, receive, "halo", group, traffic)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+        (send_index,) = ctx.saved_tensors
+        return _HaloBack.apply(grads[0], send_index, *ctx.options), None, None, None, None, None
+
+
+class _HaloBack(Function):
+    """The transpose: what a halo row collected returns to its owner and is added there."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        grad: Tensor,
+        send_index: Tensor,
+        send: tuple[int, ...],
+        receive: tuple[int, ...],
+        group: Group,
+        traffic: Traffic | None,
+    ) -> Tensor:
+        ctx.save_for_backward(send_index)
+        ctx.options = (send, receive, group, traffic)
+        own = grad.size(0) - sum(receive)
+        returned = _exchange(grad[own:], receive, send, "halo", group, traffic)
+        return grad[:own].index_add(0, send_index, returned)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+        (send_index,) = ctx.saved_tensors
+        return _Halo.apply(grads[0], send_index, *ctx.options), None, None, None, None, None

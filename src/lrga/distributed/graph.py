@@ -1,0 +1,222 @@
+"""One rank's part of a divided graph: its nodes, the edges that end in them, its halo, and who sends what to whom.
+
+Local nodes are numbered from 0; the halo, nodes of other ranks in which local edges begin, follows. All lists of what
+is sent are computed once.
+
+Letters: N, E nodes and edges of the whole graph; n, e of this rank; h its halo; W ranks; D channels.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from lrga.distributed.collectives import Group, exchange, gather_ragged, halo_exchange, rank_of, reduce_, world_size
+from lrga.distributed.partition import Partition
+from lrga.errors import ShapeError
+from lrga.kernels.edges import EdgeLayout, check_edge_index
+
+
+@dataclass(frozen=True)
+class DividedLayout(EdgeLayout):
+    """The local edges as converted layers take them: targets are own nodes, sources own nodes or halo.
+
+    ``num_nodes`` is the number of own nodes, so that features ``[n, D]`` fit. Layers made for whole graphs must not be
+    handed one: :func:`~lrga.distributed.model.partition_model` converts them.
+    """
+
+    part: "GraphPart" = field(kw_only=True)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "DividedLayout":
+        """The layout on another device."""
+        return self.part.to(device).edges
+
+
+@dataclass(frozen=True, eq=False)
+class GraphPart:
+    """What one rank knows of a divided graph. Made by :func:`partition_graph`.
+
+    Attributes:
+        partition: Who owns what.
+        rank: Of this process.
+        group: Process group.
+        layout: The local edges over the ``n + h`` nodes at hand, sorted by target.
+        nodes: Numbers of the own nodes in the whole graph, ``[n]``.
+        halo: Places of the halo nodes in the order of the partition, ``[h]``, owners in order.
+        edge_ids: Which of the edges handed to :func:`partition_graph` are local, in the order of ``layout``, ``[e]``.
+        in_degree: Of own nodes, ``[n]``.
+        out_degree: Of own nodes, counted over all ranks, ``[n]``.
+        send_index: Own nodes that other ranks need, by rank.
+        send: How many each rank gets.
+        receive: How many come from each rank.
+        num_edges: E.
+        exchanges: Whether any rank has a halo.
+    """
+
+    partition: Partition
+    rank: int
+    group: Group
+    layout: EdgeLayout
+    nodes: Tensor
+    halo: Tensor
+    edge_ids: Tensor
+    in_degree: Tensor
+    out_degree: Tensor
+    send_index: Tensor
+    send: tuple[int, ...]
+    receive: tuple[int, ...]
+    num_edges: int
+    exchanges: bool
+
+    @property
+    def num_nodes(self) -> int:
+        """N, of the whole graph."""
+        return self.partition.num_nodes
+
+    @property
+    def num_own(self) -> int:
+        """n."""
+        return self.nodes.size(0)
+
+    @property
+    def num_halo(self) -> int:
+        """h."""
+        return self.halo.size(0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.nodes.device
+
+    @property
+    def edges(self) -> DividedLayout:
+        """The local edges, to be passed to a converted model in place of ``edge_index``."""
+        own, whole = self.num_own, self.layout
+        in_ptr = whole.in_ptr[: own + 1]
+        return DividedLayout(whole.source, whole.target, own, in_ptr, whole.out_order, whole.out_ptr, part=self)
+
+    def take_nodes(self, values: Tensor) -> Tensor:
+        """The rows of own nodes, of values ``[N, …]`` of the whole graph."""
+        if values.size(0) != self.num_nodes:
+            raise ShapeError(
+                f"one row for each of the {self.num_nodes} nodes of the whole graph",
+                f"{values.size(0)} rows",
+                "pass values of all nodes; those of this rank are chosen from them",
+            )
+        return values.index_select(0, self.nodes.to(values.device)).to(self.device)
+
+    def take_edges(self, values: Tensor) -> Tensor:
+        """The rows of local edges, of values for the edges that were handed to :func:`partition_graph`."""
+        return values.index_select(0, self.edge_ids.to(values.device)).to(self.device)
+
+    def with_halo(self, x: Tensor) -> Tensor:
+        """Features ``[n, D]`` followed by those of the halo, ``[n + h, D]``: the exchange before message passing."""
+        if x.size(0) != self.num_own:
+            raise ShapeError(f"{self.num_own} rows, one for each own node", f"{x.size(0)}", "pass own nodes only")
+        if not self.exchanges:
+            return x
+        flat = x.flatten(1) if x.dim() != 2 else x
+        out = halo_exchange(flat, self.send_index, self.send, self.receive, group=self.group)
+        return out.view(-1, *x.shape[1:]) if x.dim() != 2 else out
+
+    def gather_nodes(self, values: Tensor) -> Tensor:
+        """Values ``[n, …]`` of own nodes to ``[N, …]`` of all nodes, on every rank; not differentiable."""
+        together = gather_ragged(values.detach(), "output", self.group)
+        place = self.partition.place
+        return together if place is None else together.index_select(0, place.to(values.device))
+
+    def to(self, device: torch.device | str) -> "GraphPart":
+        """The part with its tensors on ``device``."""
+        if torch.empty(0, device=device).device == self.device:
+            return self
+        moved: dict[str, Any] = dict(vars(self))
+        moved |= {name: value.to(device) for name, value in moved.items() if isinstance(value, Tensor | EdgeLayout)}
+        return GraphPart(**moved)
+
+    def __repr__(self) -> str:
+        return (
+            f"GraphPart(rank {self.rank} of {self.partition.parts}: {self.num_own:,} of {self.num_nodes:,} nodes, "
+            f"{self.layout.num_edges:,} of {self.num_edges:,} edges, halo of {self.num_halo:,})"
+        )
+
+
+def partition_graph(
+    edge_index: Tensor,
+    num_nodes: int,
+    *,
+    method: str = "blocks",
+    partition: Partition | None = None,
+    group: Group = None,
+    device: torch.device | str = "cpu",
+) -> GraphPart:
+    """This rank's part of a graph; every rank of the group calls it.
+
+    Args:
+        edge_index: ``[2, E]``. Either the whole graph on every rank, or on each rank any share of the edges that
+            contains those that end in its own nodes: other edges are left out.
+        num_nodes: N.
+        method: ``"blocks"`` of consecutive nodes, or ``"metis"`` (extra ``metis``; needs the whole graph).
+        partition: Another division, in place of ``method``; the same on all ranks.
+        group: Process group, by default all ranks. Without any, the one part is the whole graph.
+        device: Where features will lie: the lists go there.
+
+    Example:
+        >>> part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
+        >>> part
+        GraphPart(rank 0 of 1: 3 of 3 nodes, 3 of 3 edges, halo of 0)
+    """
+    check_edge_index(edge_index, num_nodes)
+    ranks, rank = world_size(group), rank_of(group)
+    partition = partition or Partition.by(method, edge_index, num_nodes, ranks)
+    if partition.parts != ranks or partition.num_nodes != num_nodes:
+        got = f"{partition.parts} parts of {partition.num_nodes} nodes"
+        raise ShapeError(f"a partition of {num_nodes} nodes into {ranks} parts", got, "divide this graph for this run")
+    begin, end = partition.starts[rank], partition.starts[rank + 1]
+    source, target = (partition.places(side.long().cpu()) for side in edge_index)
+    local = ((target >= begin) & (target < end)).nonzero().squeeze(1)
+    source, target = source[local], target[local] - begin
+    foreign = (source < begin) | (source >= end)
+    halo = source[foreign].unique()  # sorted, so owners come in order
+    numbers = source - begin
+    numbers[foreign] = torch.searchsorted(halo, source[foreign]) + (end - begin)
+    layout, order = EdgeLayout.from_edge_index(torch.stack([numbers, target]), end - begin + halo.numel(), check=False)
+    receive = torch.bincount(partition.owner_of_places(halo), minlength=ranks)
+    counts = layout.out_degree  # of own nodes and halo, as far as edges lie here
+    total, any_halo = torch.tensor([local.numel()]), torch.tensor([halo.numel()])
+    if ranks > 1:
+        comm = _device_of(group)
+        sent = exchange(receive.to(comm), [1] * ranks, [1] * ranks, "setup", group).cpu()
+        asked = exchange(halo.to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
+        send_index = asked - begin
+        returned = exchange(counts[end - begin :].to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
+        counts = counts[: end - begin].index_add(0, send_index, returned)
+        both = reduce_(torch.cat([total, any_halo]).to(comm), "setup", group).cpu()
+        total, any_halo = both[:1], both[1:]
+    else:
+        sent, send_index = receive.clone(), halo
+    part = GraphPart(
+        partition=partition,
+        rank=rank,
+        group=group,
+        layout=layout,
+        nodes=partition.nodes(rank),
+        halo=halo,
+        edge_ids=local.index_select(0, order),
+        in_degree=layout.in_degree[: end - begin],
+        out_degree=counts,
+        send_index=send_index,
+        send=tuple(sent.tolist()),
+        receive=tuple(receive.tolist()),
+        num_edges=int(total),
+        exchanges=bool(any_halo),
+    )
+    return part.to(device)
+
+
+def _device_of(group: Group) -> torch.device:
+    """Where the group's collectives take integers: nccl wants them on the GPU."""
+    if dist.get_backend(group) == "nccl":
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")

@@ -1,0 +1,66 @@
+"""A model made for a whole graph, set to work on one rank's part of it."""
+
+import copy
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch_geometric.nn import MessagePassing
+
+from lrga.distributed.attention import DividedAttention
+from lrga.distributed.collectives import Group, world_size
+from lrga.distributed.graph import GraphPart
+from lrga.distributed.layers import DIVIDED
+from lrga.distributed.norm import convert_norms
+from lrga.errors import UnsupportedError
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.layer import BenchmarkLayer
+
+
+def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
+    """A copy of ``model`` that computes on this rank's part what ``model`` computes on the whole graph.
+
+    Parameters have the same names, shapes and, being sent from rank 0, the same values on all ranks; a state dict goes
+    either way. The copy is called with the features of own nodes and ``part.edges``; its loss is summed over the ranks
+    and its gradients too (:func:`~lrga.distributed.step.training_step`). Every rank must make every call.
+
+    Args:
+        model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`.
+        part: What :func:`~lrga.distributed.graph.partition_graph` returned.
+
+    Example:
+        >>> import lrga
+        >>> from lrga.distributed import partition_graph
+        >>> part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
+        >>> model = partition_model(lrga.GNN(5, 16, 2, 2, conv="gcn", rank=4), part)
+        >>> model(part.take_nodes(torch.randn(3, 5)), part.edges).shape
+        torch.Size([3, 2])
+    """
+    copied = copy.deepcopy(model)
+    for name, module in copied.named_modules():
+        if isinstance(module, LowRankGlobalAttention):
+            DividedAttention.of(module, part.num_nodes, part.group)
+        elif type(module) in DIVIDED:
+            module.__class__ = DIVIDED[type(module)]
+        elif isinstance(module, BenchmarkLayer | MessagePassing):
+            raise UnsupportedError(
+                f"layers among {', '.join(known.__name__ for known in DIVIDED)}",
+                f"{name or 'the model'}: {type(module).__name__}",
+                "build the model of these layers, for example with lrga.GNN",
+            )
+    copied = convert_norms(copied, part.group).to(part.device)
+    broadcast_state(copied, part.group)
+    return copied
+
+
+@torch.no_grad()
+def broadcast_state(model: nn.Module, group: Group = None) -> None:
+    """Gives all ranks the parameters and buffers of rank 0."""
+    if world_size(group) == 1:
+        return
+    source = 0 if group is None else dist.get_global_rank(group, 0)
+    for tensor in model.state_dict().values():
+        sent = tensor.contiguous()
+        dist.broadcast(sent, source, group=group)
+        if sent is not tensor:
+            tensor.copy_(sent)

@@ -1,0 +1,118 @@
+"""Which rank owns which node.
+
+Letters: N nodes, W parts (ranks).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from lrga.errors import MissingDependencyError, OptionError, ShapeError
+from lrga.kernels.checks import check_choice, check_count
+from lrga.kernels.edges import check_edge_index
+
+METHODS = ("blocks", "metis")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The nodes of a graph divided into parts.
+
+    Args:
+        starts: Part r has the nodes ``order[starts[r] : starts[r + 1]]``; W + 1 numbers from 0 to N.
+        order: All nodes, part after part, ``[N]`` int64; ``None`` where the parts are blocks of consecutive nodes.
+
+    Example:
+        >>> partition = Partition.blocks(7, 3)
+        >>> [partition.nodes(part).tolist() for part in range(3)]
+        [[0, 1, 2], [3, 4], [5, 6]]
+    """
+
+    starts: tuple[int, ...]
+    order: Tensor | None = None
+
+    @staticmethod
+    def blocks(num_nodes: int, parts: int) -> "Partition":
+        """Consecutive nodes, in parts that differ by one node at most; the last are empty where N < W."""
+        check_count("num_nodes", num_nodes)
+        check_count("parts", parts, minimum=1)
+        return Partition(tuple(part * (num_nodes // parts) + min(part, num_nodes % parts) for part in range(parts + 1)))
+
+    @staticmethod
+    def of_assignment(part_of_node: Tensor, parts: int) -> "Partition":
+        """From the part of each node, ``[N]``."""
+        check_count("parts", parts, minimum=1)
+        if part_of_node.dim() != 1 or part_of_node.is_floating_point():
+            got = f"{part_of_node.dtype} of shape {list(part_of_node.shape)}"
+            raise ShapeError("one whole number for each node, the part it belongs to", got, "pass a vector [N]")
+        if part_of_node.numel() and not 0 <= int(part_of_node.min()) <= int(part_of_node.max()) < parts:
+            got = f"part {int(part_of_node.min())} to {int(part_of_node.max())}"
+            raise OptionError(f"parts from 0 to {parts - 1}", got, "number the parts from 0")
+        part_of_node = part_of_node.long().cpu()
+        counts = torch.bincount(part_of_node, minlength=parts)
+        starts = (0, *counts.cumsum(0).tolist())
+        return Partition(starts, torch.argsort(part_of_node, stable=True))
+
+    @staticmethod
+    def metis(edge_index: Tensor, num_nodes: int, parts: int) -> "Partition":
+        """Parts of nearly equal size with few edges between them, by METIS (extra ``metis``)."""
+        check_edge_index(edge_index, num_nodes)
+        check_count("parts", parts, minimum=1)
+        if parts == 1 or num_nodes == 0:
+            return Partition.blocks(num_nodes, parts)
+        try:
+            import pymetis
+        except ImportError as error:
+            remedy = "pip install 'lrga[metis]', or divide the nodes into blocks"
+            raise MissingDependencyError("the package pymetis for METIS partitions", "none", remedy) from error
+        # METIS takes an undirected graph: every edge both ways, once, no loops.
+        source, target = edge_index.long().cpu()
+        apart = source != target
+        source, target = source[apart], target[apart]
+        keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
+        source, target = torch.div(keys, num_nodes, rounding_mode="floor"), keys % num_nodes
+        pointer = torch.zeros(num_nodes + 1, dtype=torch.int64)
+        pointer[1:] = torch.bincount(source, minlength=num_nodes).cumsum(0)
+        options = pymetis.Options(seed=0)  # every rank must find the same parts
+        _, assigned = pymetis.part_graph(parts, xadj=pointer.numpy(), adjncy=target.numpy(), options=options)
+        return Partition.of_assignment(torch.tensor(assigned), parts)
+
+    @staticmethod
+    def by(method: str, edge_index: Tensor, num_nodes: int, parts: int) -> "Partition":
+        """By the name of a method, ``"blocks"`` or ``"metis"``."""
+        check_choice("method", method, METHODS)
+        if method == "blocks":
+            return Partition.blocks(num_nodes, parts)
+        return Partition.metis(edge_index, num_nodes, parts)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.starts[-1]
+
+    @property
+    def parts(self) -> int:
+        """W."""
+        return len(self.starts) - 1
+
+    def nodes(self, part: int) -> Tensor:
+        """The nodes of a part by their numbers in the whole graph, in the order of their local numbers."""
+        begin, end = self.starts[part], self.starts[part + 1]
+        return torch.arange(begin, end) if self.order is None else self.order[begin:end]
+
+    @cached_property
+    def place(self) -> Tensor | None:
+        """Where each node comes when the parts stand one after the other, ``[N]``; ``None`` where nothing moves."""
+        if self.order is None:
+            return None
+        return torch.empty_like(self.order).index_copy(0, self.order, torch.arange(self.num_nodes))
+
+    def places(self, nodes: Tensor) -> Tensor:
+        """:attr:`place` of some nodes."""
+        return nodes if self.place is None else self.place.index_select(0, nodes)
+
+    def owner_of_places(self, places: Tensor) -> Tensor:
+        """Which part the nodes at these places belong to."""
+        return torch.bucketize(places, torch.tensor(self.starts[1:]), right=True)

@@ -1,0 +1,102 @@
+r"""A training step over a divided graph: the loss of all ranks, and the gradient of all ranks on each."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.distributed.collectives import Group, reduce_, world_size
+from lrga.distributed.graph import GraphPart
+
+RowLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+def cross_entropy_rows(scores: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy of each row."""
+    return F.cross_entropy(scores, labels, reduction="none")
+
+
+def global_mean(values: Tensor, *, rows: int | None = None, group: Group = None) -> Tensor:
+    """This rank's share of the mean of ``values`` over all ranks: the shares add up to the mean.
+
+    Args:
+        values: A loss for each of this rank's rows, any number of them.
+        rows: How many rows all ranks have together, where it is known; else the ranks are asked.
+        group: Process group.
+
+    Example:
+        >>> global_mean(torch.tensor([1.0, 3.0]))
+        tensor(2.)
+    """
+    if rows is None:
+        count = torch.tensor([values.numel()], dtype=torch.int64, device=values.device)
+        rows = int(reduce_(count, "loss", group))
+    return values.sum() / max(rows, 1)
+
+
+@torch.no_grad()
+def total_over_ranks(share: Tensor, group: Group = None) -> Tensor:
+    """The sum of the ranks' shares, on every rank; not differentiable."""
+    return reduce_(share.detach().clone(), "loss", group)
+
+
+@torch.no_grad()
+def reduce_gradients(model: nn.Module, group: Group = None) -> None:
+    """Adds up the gradients of all ranks, in one buffer for each type; what none of them used keeps None."""
+    if world_size(group) == 1:
+        return
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    for dtype in sorted({p.dtype for p in parameters}, key=str):
+        chosen = [p for p in parameters if p.dtype == dtype]
+        used = torch.tensor([p.grad is not None for p in chosen], dtype=dtype, device=chosen[0].device)
+        flat = [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in chosen]
+        buffer = reduce_(torch.cat([*flat, used]), "gradients", group)
+        *sums, used = buffer.split([*[p.numel() for p in chosen], len(chosen)])
+        for parameter, total, count in zip(chosen, sums, used.tolist(), strict=True):
+            if count:
+                parameter.grad = total.view_as(parameter).clone()
+
+
+def training_step(
+    model: nn.Module,
+    part: GraphPart,
+    x: Tensor,
+    targets: Tensor,
+    optimizer: torch.optim.Optimizer,
+    *,
+    mask: Tensor | None = None,
+    edge_attr: Tensor | None = None,
+    loss: RowLoss = cross_entropy_rows,
+) -> Tensor:
+    """One step on the whole divided graph; returns the loss of all ranks, the mean over all rows of all ranks.
+
+    Args:
+        model: What :func:`~lrga.distributed.model.partition_model` returned.
+        part: This rank's part.
+        x: Features of own nodes.
+        targets: Of own nodes, or of local edges with ``task="edge"``; of the graph, on every rank, with ``"graph"``.
+        optimizer: Of ``model.parameters()``, the same on all ranks.
+        mask: Which rows are trained on.
+        edge_attr: Features of local edges.
+        loss: Of each row; cross entropy by default.
+
+    Example:
+        >>> import lrga
+        >>> from lrga.distributed import partition_graph, partition_model
+        >>> part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
+        >>> model = partition_model(lrga.GNN(5, 16, 2, 2, rank=4), part)
+        >>> adam = torch.optim.Adam(model.parameters())
+        >>> loss = training_step(model, part, torch.randn(3, 5), torch.tensor([0, 1, 1]), adam)
+        >>> bool(loss > 0)
+        True
+    """
+    optimizer.zero_grad()
+    out = model(x, part.edges, edge_attr)
+    if mask is not None:
+        out, targets = out[mask], targets[mask]
+    share = global_mean(loss(out, targets), group=part.group)  # where all ranks predict one graph, a W-th each
+    share.backward()
+    reduce_gradients(model, part.group)
+    optimizer.step()
+    return total_over_ranks(share, part.group)

@@ -1,0 +1,308 @@
+"""What every rank computes for the tests of this folder: run by four real processes, never collected by pytest.
+
+Each check compares a divided computation with the same one on the whole graph in this very process, for groups of 1, 2,
+3 and 4 ranks, and reports the greatest difference.
+"""
+
+import copy
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+import lrga
+from lrga.distributed import (
+    DividedAttention,
+    Partition,
+    RankBatchNorm,
+    all_reduce_sum,
+    count_traffic,
+    partition_graph,
+    partition_model,
+    reduce_gradients,
+    training_step,
+)
+from lrga.distributed.collectives import gather_ragged
+from lrga.nn.norm import BatchNorm
+
+CONVOLUTIONS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
+WIDTH, CLASSES, FEATURES = 8, 3, 5
+
+
+def make_graph(num_nodes, num_edges, seed=0):
+    """Random directed edges with loops and repeats; the last fifth of the nodes is isolated."""
+    generator = torch.Generator().manual_seed(seed)
+    used = max(num_nodes - num_nodes // 5, 1)
+    edge_index = torch.randint(used, (2, num_edges if num_nodes else 0), generator=generator)
+    x = torch.randn(num_nodes, FEATURES, generator=generator, dtype=torch.float64)
+    y = torch.randint(CLASSES, (num_nodes,), generator=generator)
+    return edge_index, x, y
+
+
+def make_model(conv, rank, dtype=torch.float64, **options):
+    torch.manual_seed(7)
+    heads = 2 if conv == "gat" else 1
+    model = lrga.GNN(FEATURES, WIDTH, CLASSES, 2, conv=conv, rank=rank, heads=heads, edge_channels=2, **options)
+    return model.to(dtype)
+
+
+def whole_step(model, edge_index, x, y, optimizer, edge_attr=None):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x, edge_index, edge_attr), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def worst_gradient(ours, theirs):
+    worst = 0.0
+    for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert (mine.grad is None) == (other.grad is None), name
+        if mine.grad is not None:
+            worst = max(worst, float((mine.grad - other.grad).abs().max()))
+    return worst
+
+
+def compare(
+    conv, rank, group, *, steps=1, nodes=23, edges=70, method="blocks", dtype=torch.float64, task="node", **options
+):
+    """Greatest differences of loss, gradients and running statistics between the divided and the whole graph."""
+    edge_index, x, y = make_graph(nodes, edges)
+    x = x.to(dtype)
+    edge_attr = torch.randn(edge_index.size(1), 2, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    if task == "edge":
+        y = torch.randint(CLASSES, (edge_index.size(1),), generator=torch.Generator().manual_seed(4))
+    elif task == "graph":
+        y = y[:1]
+    whole = make_model(conv, rank, dtype, task=task, **options)
+    part = partition_graph(edge_index, nodes, method=method, group=group)
+    ours = partition_model(whole, part)
+    assert list(ours.state_dict()) == list(whole.state_dict())
+    mine = {"node": part.take_nodes, "edge": part.take_edges, "graph": lambda v: v}[task](y)
+    own_x, own_e = part.take_nodes(x), part.take_edges(edge_attr)
+    adam, reference = (torch.optim.Adam(m.parameters(), lr=1e-2) for m in (ours, whole))
+    result = {"loss": 0.0, "gradient": 0.0, "statistics": 0.0}
+    for step in range(steps):
+        loss = training_step(ours, part, own_x, mine, adam, edge_attr=own_e)
+        expected = whole_step(whole, edge_index, x, y, reference, edge_attr)
+        assert torch.isfinite(expected)
+        result["loss"] = max(result["loss"], float((loss - expected).abs()))
+        if step == 0:
+            result["gradient"] = worst_gradient(ours, whole)
+    result["statistics"] = max(
+        float((a.double() - b.double()).abs().max())
+        for a, b in zip(ours.state_dict().values(), whole.state_dict().values(), strict=True)
+    )
+    with torch.no_grad():
+        out, expected = ours.eval()(own_x, part.edges, own_e), whole.eval()(x, edge_index, edge_attr)
+    expected = expected if task == "graph" else (part.take_nodes if task == "node" else part.take_edges)(expected)
+    result["output"] = float((out - expected).abs().max()) if out.numel() else 0.0
+    return result
+
+
+def check_models(groups, steps):
+    return {
+        f"{conv} {'lrga' if rank else 'plain'} {world}": compare(conv, rank, group, steps=steps)
+        for conv in CONVOLUTIONS
+        for rank in (None, 3)
+        for world, group in groups.items()
+    }
+
+
+def check_variants(groups):
+    group, two = groups[3], groups.get(2)
+    results = {}
+    for conv in CONVOLUTIONS:
+        for task in ("edge", "graph"):
+            results[f"{conv} {task}"] = compare(conv, 3, group, task=task)
+        results[f"{conv} preset 2020"] = compare(conv, 3, group, preset="2020", reading="C")
+        results[f"{conv} metis"] = compare(conv, 3, group, method="metis", nodes=40, edges=150)
+        results[f"{conv} two nodes"] = compare(conv, 3, groups[4] if 4 in groups else group, nodes=2, edges=3)
+        results[f"{conv} no edges"] = compare(conv, 3, group, edges=0)
+        results[f"{conv} float32"] = compare(conv, 3, group, dtype=torch.float32)
+    results["gcn no norm"] = compare("gcn", 3, group, batch_norm=False)
+    results["gcn two heads"] = compare("gcn", 3, group, attention_heads=2)
+    results["gcn one node"] = compare("gcn", 3, group, nodes=1, edges=0)
+    if two is not None:
+        results["gcn no residual"] = compare("gcn", 3, two, residual=False)
+    return results
+
+
+def check_collectives(group):
+    rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+    x = torch.arange(4, dtype=torch.float64, requires_grad=True)
+    with count_traffic() as traffic:
+        total = all_reduce_sum((rank + 1.0) * x, group=group)
+        (total.square().sum() * (rank + 1)).backward()
+    factor = sum(range(1, ranks + 1))
+    # L = Σ_r (r+1) |Σ_s (s+1) x_s|², so the gradient on rank r is (r+1) · 2 Σ(…) · Σ(r+1)
+    expected = (rank + 1.0) * 2 * factor * factor * x.detach()
+    edge_index, _, _ = make_graph(23, 70)
+    part = partition_graph(edge_index, 23, group=group)
+    values = torch.randn(23, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    own = part.take_nodes(values).requires_grad_()
+    with count_traffic() as halo:
+        near = part.with_halo(own)
+        weights = torch.randn(23, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+        places = torch.cat([part.nodes, part.halo])
+        (near * weights[places]).sum().backward()
+    copies = torch.zeros(23, dtype=torch.float64).index_add_(0, places, torch.ones(len(places), dtype=torch.float64))
+    dist.all_reduce(copies, group=group)
+    second = part.take_nodes(values).requires_grad_()
+    (grad,) = torch.autograd.grad(part.with_halo(second.square()).square().sum(), second, create_graph=True)
+    (again,) = torch.autograd.grad(grad.sum(), second)  # d²/dx² of copies · x⁴ is copies · 12 x²
+    ragged = gather_ragged(torch.full((rank, 2), float(rank)), group=group)
+    return {
+        "all_reduce": float((total - factor * x.detach()).abs().max()),
+        "all_reduce gradient": float((x.grad - expected).abs().max()),
+        "payload": traffic.payload,
+        "halo": float((near - values[places]).abs().max()),
+        "halo gradient": float((own.grad - (copies[:, None] * weights)[part.nodes]).abs().max()),
+        "halo twice": float((again - 12 * copies[part.nodes, None] * values[part.nodes] ** 2).abs().max()),
+        "halo bytes": halo.wire["halo"],
+        "halo bytes expected": (part.num_halo + sum(part.send)) * 4 * 8,
+        "ragged": ragged.tolist(),
+        "gathered": bool(torch.equal(part.gather_nodes(part.take_nodes(values)), values)),
+        "out_degree": bool(torch.equal(part.out_degree, torch.bincount(edge_index[0], minlength=23)[part.nodes])),
+        "in_degree": bool(torch.equal(part.in_degree, torch.bincount(edge_index[1], minlength=23)[part.nodes])),
+    }
+
+
+def check_norm(groups):
+    results = {}
+    for world, group in groups.items():
+        rank = dist.get_rank(group)
+        for name, splits in {"uneven": [5, 0, 9, 3], "one row": [1, 0, 0, 0], "two rows": [1, 1, 0, 0]}.items():
+            sizes = splits[:world]
+            rows = (
+                torch.randn(sum(sizes), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(world)) * 3
+                + 100
+            )
+            for momentum in (0.1, None):
+                torch.manual_seed(1)
+                whole = BatchNorm(4, momentum=momentum).double()
+                torch.nn.init.normal_(whole.weight)
+                ours = RankBatchNorm.of(copy.deepcopy(whole), group)
+                begin = sum(sizes[:rank])
+                own = rows[begin : begin + sizes[rank]].clone().requires_grad_()
+                everything = rows.clone().requires_grad_()
+                worst = 0.0
+                for _ in range(3):
+                    out, expected = ours(own), whole(everything)
+                    weights = torch.randn(rows.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+                    mine = slice(begin, begin + sizes[rank])
+                    (out * weights[mine]).sum().backward()
+                    (expected * weights).sum().backward()
+                    reduce_gradients(ours, group)
+                    pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
+                    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
+                    pairs += list(zip(ours.buffers(), whole.buffers(), strict=True))
+                    worst = max([worst, *(float((a - b).abs().max()) for a, b in pairs if a.numel())])
+                    own.grad = everything.grad = None
+                    ours.zero_grad()
+                    whole.zero_grad()
+                results[f"{name} {world} {momentum}"] = worst
+    return results
+
+
+def check_attention(groups):
+    results, payloads = {}, {}
+    for world, group in groups.items():
+        for normalize in ("graph", "row", None):
+            for heads in (1, 3):
+                for nodes in (2, 17, 90):
+                    torch.manual_seed(3)
+                    whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize).double()
+                    ours = DividedAttention.of(copy.deepcopy(whole), nodes, group)
+                    x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+                    mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
+                    own, everything = x[mine].requires_grad_(), x.clone().requires_grad_()
+                    with count_traffic() as traffic:
+                        out = ours(own)
+                        out.square().sum().backward()
+                    expected = whole(everything)
+                    expected.square().sum().backward()
+                    reduce_gradients(ours, group)
+                    pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
+                    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
+                    pairs += list(zip(ours.factors(own), [f[mine] for f in whole.factors(everything)], strict=True))
+                    worst = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
+                    results[f"{normalize} {heads} {nodes} {world}"] = worst
+                    payloads[f"{heads} {nodes} {world}"] = traffic.payload.get("attention", 0)
+        maps = [tuple(torch.nn.Linear(6, k).double() for k in (2, 2, 3, 1)) for _ in range(2)]
+        whole = lrga.LowRankGlobalAttention(6, rank=1, heads=2, maps=maps)
+        x = torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+        for parameter in whole.parameters():
+            dist.broadcast(parameter.data, 0, group=group)
+        mine = Partition.blocks(9, world).nodes(dist.get_rank(group))
+        ours = DividedAttention.of(copy.deepcopy(whole), 9, group)
+        results[f"maps {world}"] = float((ours(x[mine]) - whole(x)[mine]).abs().max()) if len(mine) else 0.0
+    return {"differences": results, "payloads": payloads}
+
+
+def check_traffic(group):
+    """Payload of LRGA's all-reduce for graphs of two sizes: the same."""
+    found = {}
+    for nodes, edges in ((24, 80), (240, 800)):
+        edge_index, x, y = make_graph(nodes, edges)
+        part = partition_graph(edge_index, nodes, group=group)
+        model = partition_model(make_model("gcn", 3), part)
+        adam = torch.optim.Adam(model.parameters())
+        with count_traffic() as traffic:
+            training_step(model, part, part.take_nodes(x), part.take_nodes(y), adam)
+        found[str(nodes)] = {"payload": traffic.payload, "wire": traffic.wire, "text": str(traffic)}
+    return found
+
+
+def check_no_halo(group):
+    """Two components, one on each of two ranks: nothing is exchanged."""
+    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    part = partition_graph(edge_index, 4, group=group)
+    with count_traffic() as traffic:
+        out = part.with_halo(torch.ones(2, 3))
+    return {"exchanges": part.exchanges, "wire": traffic.wire, "rows": out.size(0)}
+
+
+CHECKS = {
+    "collectives": lambda groups: {world: check_collectives(group) for world, group in groups.items() if world > 1},
+    "norm": check_norm,
+    "attention": check_attention,
+    "models": lambda groups: check_models(groups, 1),
+    "fifty": lambda groups: check_models(groups, 50),
+    "variants": check_variants,
+    "traffic": lambda groups: check_traffic(groups[4] if 4 in groups else groups[3]),
+    "no_halo": lambda groups: check_no_halo(groups[2]) if 2 in groups else None,
+}
+
+
+def main():
+    torch.set_num_threads(1)
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+    rank = dist.get_rank()
+    groups = {}
+    for world in range(1, dist.get_world_size() + 1):
+        group = dist.new_group(list(range(world)))  # every rank makes every group, a member of it or not
+        if rank < world:
+            groups[world] = group
+    results = {}
+    for name in names:
+        if name in ("variants", "traffic") and rank >= 3 and 4 not in groups:
+            continue
+        if name == "variants" and 3 not in groups:  # the fourth rank takes part in the checks of four only
+            results[name] = {
+                f"{conv} two nodes": compare(conv, 3, groups[4], nodes=2, edges=3) for conv in CONVOLUTIONS
+            }
+            continue
+        results[name] = CHECKS[name](groups)
+    (folder / f"{rank}.json").write_text(json.dumps(results))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
