@@ -2,7 +2,8 @@ r"""Sums, means, maxima and softmax over the edges that end in a node.
 
 Every function takes the edges as PyG's tensor ``[2, E]`` (any order; compiles and exports, no look at values) or as an
 :class:`~lrga.kernels.edges.EdgeLayout` (sorted by target; on a CPU the sums then run as sparse matrix products, see
-:mod:`lrga.kernels.csr`). Both give the same values and gradients. A node without incoming edges gets zero.
+:mod:`lrga.kernels.csr`, on a GPU as one kernel each, see :mod:`lrga.kernels.triton_sum`). All give the same values and
+gradients. A node without incoming edges gets zero.
 Half precision is summed in float32.
 
 Letters: N nodes, E edges, H heads, D channels.
@@ -14,6 +15,7 @@ from torch import Tensor
 from lrga.errors import ShapeError
 from lrga.kernels import csr
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.support import runs_on_gpu
 
 Edges = EdgeLayout | Tensor
 
@@ -40,41 +42,80 @@ def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
     return zeros.index_add(0, edges[1], ones), zeros.index_add(0, edges[0], ones)
 
 
-def sum_sources(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
-    r"""Weighted sum over the in-neighbours, :math:`\sum_{j \to i} w_{ji} x_j`.
+def symmetric_factors(edges: Edges, x: Tensor) -> tuple[Tensor, Tensor]:
+    """1/√ of each node's edges in and out, at least one, ``[N]`` each: GCN's factors, for :func:`sum_sources`."""
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
+        return edges.degree_roots
+    into, out_of = (d.clamp(min=1).to(x.dtype).rsqrt() for d in degrees(edges, x.size(0)))
+    return into, out_of
+
+
+def sum_sources(
+    x: Tensor,
+    edges: Edges,
+    weight: Tensor | None = None,
+    *,
+    into: Tensor | None = None,
+    out_of: Tensor | None = None,
+) -> Tensor:
+    r"""Weighted sum over the in-neighbours, :math:`s_i \sum_{j \to i} w_{ji} t_j x_j`.
 
     Args:
         x: ``[N, D]``, or ``[N, H, D]`` for several heads.
         edges: ``[2, E]`` or a layout.
-        weight: ``[E]``, or ``[E, H]`` for several heads; ``None`` is one.
+        weight: w, ``[E]``, or ``[E, H]`` for several heads; ``None`` is one.
+        into: s, a factor for each node that is summed into, ``[N]``; ``None`` is one.
+        out_of: t, a factor for each node that is summed, ``[N]``; ``None`` is one.
 
     Example:
         >>> import torch
-        >>> sum_sources(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([[1, 2, 0], [0, 0, 1]])).tolist()
+        >>> x, edges = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([[1, 2, 0], [0, 0, 1]])
+        >>> sum_sources(x, edges).tolist()
         [[6.0], [1.0], [0.0]]
+        >>> sum_sources(x, edges, out_of=torch.tensor([5.0, 1.0, 0.5])).tolist()
+        [[4.0], [5.0], [0.0]]
     """
     _check_weight(x, edges, weight)
-    if isinstance(edges, EdgeLayout) and csr.is_fast(x, weight):
-        if x.dim() == 2:
-            return csr.sum_sources(x, edges, weight)
-        if weight is None:
-            return csr.sum_sources(x.flatten(1), edges, None).view_as(x)
-        heads = [csr.sum_sources(x[:, h], edges, weight[:, h]) for h in range(x.size(1))]
-        return torch.stack(heads, dim=1)
-    return sum_sources_reference(x, edges, weight)
+    _check_factors(x, into, out_of)
+    factors = (into, out_of)
+    if isinstance(edges, EdgeLayout):
+        if runs_on_gpu(x, weight, *factors) and not any(f is not None and f.requires_grad for f in factors):
+            from lrga.kernels import sum_ops
+
+            return sum_ops.sum_sources(x, edges, weight, into=into, out_of=out_of)
+        if csr.is_fast(x, weight):
+            return _scaled(_sum_sources_csr(_scaled(x, out_of), edges, weight), into)
+    return sum_sources_reference(x, edges, weight, into=into, out_of=out_of)
 
 
-def sum_sources_reference(x: Tensor, edges: Edges, weight: Tensor | None = None) -> Tensor:
+def _sum_sources_csr(x: Tensor, layout: EdgeLayout, weight: Tensor | None) -> Tensor:
+    if x.dim() == 2:
+        return csr.sum_sources(x, layout, weight)
+    if weight is None:
+        return csr.sum_sources(x.flatten(1), layout, None).view_as(x)
+    return torch.stack([csr.sum_sources(x[:, h], layout, weight[:, h]) for h in range(x.size(1))], dim=1)
+
+
+def sum_sources_reference(
+    x: Tensor,
+    edges: Edges,
+    weight: Tensor | None = None,
+    *,
+    into: Tensor | None = None,
+    out_of: Tensor | None = None,
+) -> Tensor:
     """:func:`sum_sources` by gathering a message for each edge and adding it where it ends."""
     source, target = endpoints(edges)
-    messages = x.index_select(0, source)
+    messages = _scaled(x, out_of).index_select(0, source)
     if weight is not None:
         messages = weight.unsqueeze(-1) * messages
-    return sum_edges_reference(messages, target, x.size(0))
+    return _scaled(sum_edges_reference(messages, target, x.size(0)), into)
 
 
 def mean_sources(x: Tensor, edges: Edges) -> Tensor:
     """Mean over the in-neighbours, ``[N, D]`` to ``[N, D]``."""
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
+        return sum_sources(x, edges, into=edges.degree_inverse)
     in_degree, _ = degrees(edges, x.size(0))
     return sum_sources(x, edges) / in_degree.clamp(min=1).to(x.dtype).unsqueeze(-1)
 
@@ -99,6 +140,10 @@ def max_sources_reference(x: Tensor, edges: Edges) -> Tensor:
 
 def sum_edges(values: Tensor, edges: Edges, num_nodes: int) -> Tensor:
     """Values of the edges that end in each node, summed: ``[E, …]`` to ``[N, …]``."""
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(values):
+        from lrga.kernels import sum_ops
+
+        return sum_ops.sum_edges(values, edges)
     if isinstance(edges, EdgeLayout) and csr.is_fast(values):
         return csr.sum_edges(values.flatten(1), edges).view(num_nodes, *values.shape[1:])
     return sum_edges_reference(values, endpoints(edges)[1], num_nodes)
@@ -121,6 +166,18 @@ def softmax_edges(scores: Tensor, edges: Edges, num_nodes: int) -> Tensor:
     weights = (wide - highest.index_select(0, target)).exp()
     totals = sum_edges(weights, edges, num_nodes)
     return (weights / totals.index_select(0, target)).to(scores.dtype)
+
+
+def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
+    """Each row times its factor, in the precision of the rows."""
+    return x if factor is None else x * factor.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
+
+
+def _check_factors(x: Tensor, into: Tensor | None, out_of: Tensor | None) -> None:
+    for name, factor in (("into", into), ("out_of", out_of)):
+        if factor is not None and list(factor.shape) != [x.size(0)]:
+            shape = f"shape {list(factor.shape)}"
+            raise ShapeError(f"{name} of shape [{x.size(0)}]", shape, "give every node one factor")
 
 
 def _check_weight(x: Tensor, edges: Edges, weight: Tensor | None) -> None:

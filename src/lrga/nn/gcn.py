@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from lrga.kernels.message import Edges, degrees, mean_sources, sum_sources
+from lrga.kernels.message import Edges, mean_sources, sum_sources, symmetric_factors
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
@@ -59,8 +59,8 @@ class GCNLayer(BenchmarkLayer):
         """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
         edges = as_edges(edge_index, x)
         if self.preset == "2022":
-            into, out_of = (d.clamp(min=1).to(x.dtype).rsqrt().unsqueeze(-1) for d in degrees(edges, x.size(0)))
-            h = into * sum_sources(x * out_of, edges)
+            into, out_of = symmetric_factors(edges, x)
+            h = sum_sources(x, edges, into=into, out_of=out_of)
         else:
             h = mean_sources(x, edges)
         return self._finish(x, self._normalize(self.lin(h), batch, num_graphs))
