@@ -3,6 +3,7 @@ import torch
 
 from lrga.errors import ShapeError
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.padding import padded
 from lrga.nn.gated_gcn import GatedGCNLayer
 
 N, D = 7, 4
@@ -78,6 +79,38 @@ def test_running_statistics_are_those_of_torchs_batch_norm(momentum):
     torch.testing.assert_close(layer.edge_norm.running_mean, peer.running_mean)
     torch.testing.assert_close(layer.edge_norm.running_var, peer.running_var)
     assert layer.edge_norm.num_batches_tracked == 3
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize("real", [0, 1, 9])
+@pytest.mark.parametrize("training", [True, False])
+def test_padded_edges_are_seen_by_no_statistic(momentum, real, training):
+    torch.manual_seed(2)
+    alone, filled = (GatedGCNLayer(D, D).double().train(training) for _ in range(2))
+    filled.load_state_dict(alone.state_dict())
+    for layer in (alone, filled):
+        layer.edge_norm.momentum, layer.norm = momentum, None  # nodes are normalised elsewhere
+    short, order = EdgeLayout.from_edge_index(EDGES[:, :real], N)
+    tail = torch.full((4,), N)
+    layout = EdgeLayout(
+        torch.cat([short.source, tail]),
+        torch.cat([short.target, tail]),
+        N + 1,
+        torch.cat([short.in_ptr, short.in_ptr[-1:]]),
+        torch.cat([short.out_order, torch.arange(real, real + 4)]),
+        torch.cat([short.out_ptr, short.out_ptr[-1:]]),
+    )
+    for _ in range(2):
+        x, edge_attr = torch.randn(N + 1, D).double(), torch.randn(real + 4, D).double()
+        h, e = alone(x[:N], short, edge_attr[:real])
+        with padded({real + 4: torch.tensor(real)}):
+            padded_h, padded_e = filled(x, layout, edge_attr)
+        torch.testing.assert_close(padded_h[:N], h)
+        torch.testing.assert_close(padded_e[:real], e)
+        assert padded_e.isfinite().all()
+    assert order.numel() == real
+    for name, value in alone.edge_norm.state_dict().items():
+        torch.testing.assert_close(filled.edge_norm.state_dict()[name], value)
 
 
 def test_another_normalisation_may_stand_in_for_that_of_the_edges():

@@ -7,8 +7,10 @@ r"""The edges of a GatedGCN layer: gate, gated mean over the in-neighbours, and 
 
 with :math:`b, d, t` linear maps of the node features. Written plainly this makes a dozen tensors of E × D; on a CPU the
 time goes into their pages. :func:`gated_edges` on an :class:`EdgeLayout` walks through chunks of edges that stay in the
-cache instead and keeps two of them. :func:`gated_edges_reference` is the plain form; both give the same values and
-gradients.
+cache instead and keeps two of them; on a GPU it is a few fused kernels (:mod:`lrga.kernels.gated_gpu`).
+:func:`gated_edges_reference` is the plain form; all give the same values and gradients.
+
+In a batch of fixed capacity (:mod:`lrga.kernels.padding`) statistics are those of the real edges.
 
 Letters: N nodes, E edges, D channels.
 """
@@ -25,7 +27,9 @@ from torch import Tensor
 from lrga.kernels import csr
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated_chunks import EPS, GatedEdges
-from lrga.kernels.message import Edges, endpoints, sum_edges
+from lrga.kernels.message import Edges, endpoints, sum_edges, sum_edges_reference
+from lrga.kernels.padding import real_rows
+from lrga.kernels.support import runs_on_gpu
 
 Norm = Callable[[Tensor], Tensor]
 
@@ -39,14 +43,39 @@ class Normalization:
     running_mean: Tensor
     running_var: Tensor
     training: bool
-    momentum: float
+    momentum: float | Tensor  # a scalar on the device where the rate depends on numbers there
     eps: float
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalises ``[rows, D]``; in training by its own statistics, which the running ones then follow."""
+        count = real_rows(x)
+        if count is not None and self.training:
+            return self._of_real_rows(x, count)
         return F.batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            float(self.momentum) if self.training else 0.0,
+            self.eps,
         )
+
+    def _of_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
+        """By the statistics of the first ``count`` rows, or the running ones where these are fewer than two."""
+        wide = x.to(self.running_mean.dtype)
+        real = (torch.arange(x.size(0), device=x.device) < count).unsqueeze(-1)
+        rows, enough = count.clamp(min=1), count >= 2
+        mean = wide.masked_fill(~real, 0.0).sum(0) / rows
+        squares = (wide - mean).masked_fill(~real, 0.0).square().sum(0)
+        with torch.no_grad():
+            rate = enough.to(mean.dtype) * self.momentum
+            used_mean, used_var = self.running_mean.clone(), self.running_var.clone()
+            self.running_mean.lerp_(mean, rate)
+            self.running_var.lerp_(squares / (count - 1).clamp(min=1), rate)
+        mean, variance = torch.where(enough, mean, used_mean), torch.where(enough, squares / rows, used_var)
+        return ((wide - mean) * ((variance + self.eps).rsqrt() * self.weight) + self.bias).to(x.dtype)
 
 
 def gated_edges(
@@ -79,9 +108,19 @@ def gated_edges(
         need_edges: Without need, the new edge features may be left out (``None``); running statistics are kept anyway.
     """
     tensors = (edge_attr, weight, bias, gated, from_source, from_target)
+    if isinstance(edges, EdgeLayout) and _is_fusible(*tensors, norm=norm, scale=scale, residual=residual):
+        return gated_edges_fused(
+            *tensors,
+            edges,
+            norm=norm if isinstance(norm, Normalization) else None,
+            scale=scale,
+            residual=residual,
+            need_edges=need_edges,
+        )
     if (
         isinstance(edges, EdgeLayout)
         and isinstance(norm, Normalization)
+        and real_rows(edge_attr) is None
         and edges.num_edges
         and csr.is_fast(*tensors)
         and len({t.dtype for t in (*tensors, norm.weight)}) == 1
@@ -112,14 +151,88 @@ def gated_edges_reference(
     e = F.linear(edge_attr, weight, bias) + from_source.index_select(0, source) + from_target.index_select(0, target)
     gates = e.sigmoid()
     num_nodes = gated.size(0)
-    total = sum_edges(gates * gated.index_select(0, source), edges, num_nodes)
-    mean = total / (sum_edges(gates, edges, num_nodes) + EPS)
+    # In a padded batch the last edges are in no node's run, but it does no harm to add them to the dummy at the end.
+    add = (
+        sum_edges if real_rows(edge_attr) is None else lambda values, *_: sum_edges_reference(values, target, num_nodes)
+    )
+    total = add(gates * gated.index_select(0, source), edges, num_nodes)
+    mean = total / (add(gates, edges, num_nodes) + EPS)
     if scale is not None:
         e = e * scale
     if norm is not None:
         e = norm(e)
     e = F.relu(e)
     return mean, edge_attr + e if residual else e
+
+
+def _is_fusible(*tensors: Tensor, norm: Norm | None, scale: Tensor | None, residual: bool) -> bool:
+    """Whether the GPU's kernels compute this, given an :class:`EdgeLayout`."""
+    of_norm: tuple[Tensor, ...] = ()
+    if isinstance(norm, Normalization):
+        of_norm = norm.weight, norm.bias, norm.running_mean, norm.running_var
+    elif norm is not None:
+        return False
+    edge_attr, weight = tensors[:2]
+    return (
+        runs_on_gpu(*tensors, *of_norm, scale)
+        and (torch.is_autocast_enabled("cuda") or edge_attr.dtype == weight.dtype)
+        and (not residual or edge_attr.size(1) == weight.size(0))
+        and (scale is None or not scale.requires_grad)
+    )
+
+
+def gated_edges_fused(
+    edge_attr: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    edges: EdgeLayout,
+    *,
+    norm: Normalization | None,
+    scale: Tensor | None = None,
+    residual: bool = True,
+    need_edges: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`gated_edges` by the Triton kernels. Real edges are those before ``edges.in_ptr[N]``; the new features of
+    the others are zero."""
+    from lrga.kernels.gated_gpu import gated_forward
+
+    device = edge_attr.device.type
+    if torch.is_autocast_enabled(device):
+        kind = torch.get_autocast_dtype(device)
+        weight, bias = weight.to(kind), bias.to(kind)
+    momentum = norm.momentum if norm is not None and norm.training else 0.0
+    mean, new, _, _, _, running = gated_forward(
+        edge_attr,
+        weight,
+        bias,
+        gated,
+        from_source,
+        from_target,
+        norm.weight if norm is not None else None,
+        norm.bias if norm is not None else None,
+        norm.running_mean if norm is not None else None,
+        norm.running_var if norm is not None else None,
+        momentum if isinstance(momentum, Tensor) else None,
+        scale,
+        edges.source,
+        edges.target,
+        edges.in_ptr,
+        edges.out_order,
+        edges.out_ptr,
+        0.0 if isinstance(momentum, Tensor) else momentum,
+        norm.eps if norm is not None else 0.0,
+        norm is not None and norm.training,
+        residual,
+        need_edges,
+    )
+    if norm is not None and norm.training and edges.num_nodes:
+        with torch.no_grad():
+            norm.running_mean.copy_(running[0])
+            norm.running_var.copy_(running[1])
+    return mean, new if need_edges else None
 
 
 def _plainly(*tensors: Tensor, norm: Normalization, **options: Any) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from lrga.errors import ShapeError
 from lrga.kernels.gated import Normalization, gated_edges
 from lrga.kernels.message import Edges, num_edges
+from lrga.kernels.padding import real_rows
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges, as_segments, edge_graph_norm
 from lrga.nn.layer import BenchmarkLayer
@@ -80,7 +81,7 @@ class GatedGCNLayer(BenchmarkLayer):
             self.lin_d(x),
             self.lin_e(x),
             edges,
-            norm=self._norm_of_edges(num_edges(edges)),
+            norm=self._norm_of_edges(edge_attr),
             scale=None if segments is None else edge_graph_norm(edges, segments, x.dtype),
             residual=self.residual,
             need_edges=need_edges,
@@ -98,7 +99,7 @@ class GatedGCNLayer(BenchmarkLayer):
             )
         return edge_attr
 
-    def _norm_of_edges(self, rows: int) -> Normalization | nn.Module | None:
+    def _norm_of_edges(self, edge_attr: Tensor) -> Normalization | nn.Module | None:
         """The normalisation as tensors, for the fused kernel; another module in its place (a synchronised one, say) as
         it is. Does what :class:`torch.nn.BatchNorm1d` does before it calls the function."""
         norm = self.edge_norm
@@ -107,11 +108,15 @@ class GatedGCNLayer(BenchmarkLayer):
         assert norm.running_mean is not None
         assert norm.running_var is not None
         assert norm.num_batches_tracked is not None
-        training, momentum = norm.training, norm.momentum
-        if rows < 2:  # one row has no variance
+        training, momentum, tracked = norm.training, norm.momentum, norm.num_batches_tracked
+        real = real_rows(edge_attr)
+        if real is None and edge_attr.size(0) < 2:  # one row has no variance
             training = False
+        rate: float | Tensor = 0.0 if momentum is None else momentum
         if training:
-            norm.num_batches_tracked.add_(1)
-        if momentum is None:  # the plain average of all batches
-            momentum = 1.0 / float(norm.num_batches_tracked) if training else 0.0
-        return Normalization(norm.weight, norm.bias, norm.running_mean, norm.running_var, training, momentum, norm.eps)
+            tracked.add_(1 if real is None else real >= 2)
+            if momentum is None:  # the plain average of all batches
+                rate = 1.0 / tracked.clamp(min=1).to(norm.running_mean.dtype)  # a tensor: nothing waits for the device
+                if real is None and tracked.device.type == "cpu":
+                    rate = float(rate)
+        return Normalization(norm.weight, norm.bias, norm.running_mean, norm.running_var, training, rate, norm.eps)
