@@ -5,8 +5,10 @@ import torch
 
 from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
 from lrga.tasks.masked import MASKED_LOSSES, MASKED_METRICS
-from lrga.tasks.task import METRICS
+from lrga.tasks.task import METRICS as ALL_METRICS
 
+# those of link prediction score pairs, which are never padded
+METRICS = {name: metric for name, metric in ALL_METRICS.items() if metric.kind != "link"}
 LOSSES = CLASSIFICATION_LOSSES | REGRESSION_LOSSES
 
 

@@ -16,7 +16,7 @@ from lrga.training.config import TrainingConfig
 # Options that decide where and how conveniently a run is made, not what it computes.
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
     "data": ("root", "source"),
-    "run": ("device", "checkpoint_minutes", "tensorboard"),
+    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic"),
 }
 
 

@@ -24,6 +24,11 @@ class Running:
         self.total += value.detach().double() * weight
         self.weight += weight
 
+    def reset(self) -> None:
+        """Forgets everything; the sum stays where it is in memory."""
+        self.total.zero_()
+        self.weight = 0.0
+
     def mean(self) -> float:
         """The mean, NaN where nothing was added."""
         return float(self.total) / self.weight if self.weight else float("nan")

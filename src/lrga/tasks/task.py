@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from lrga.data.batch import PackedBatch
+from lrga.data.fixed import FixedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
 from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
 from lrga.tasks.masked import MASKED_LOSSES, MASKED_METRICS
 from lrga.tasks.metrics import accuracy, f1_positive, mae, weighted_accuracy
+from lrga.tasks.ranking import auc, hits, mrr
 
 LEVELS = ("node", "graph", "edge")
 KINDS = ("classification", "regression")
@@ -46,6 +49,13 @@ METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy (%)", accuracy, "classification", True, scale=100.0),
     "f1_positive": Metric("F1 of class 1", f1_positive, "classification", True, decimals=3),
     "mae": Metric("MAE", mae, "regression", False, decimals=3),
+    # of scores of true and of false pairs (lrga.tasks.link)
+    **{
+        f"hits@{k}": Metric(f"Hits@{k}", partial(hits, k=k), "link", True, decimals=3)
+        for k in (1, 3, 5, 10, 20, 30, 50, 100)
+    },
+    "mrr": Metric("MRR", mrr, "link", True, decimals=3),
+    "auc": Metric("AUC", auc, "link", True, decimals=3),
 }
 
 
@@ -110,17 +120,29 @@ class Task:
         if batch.y is None:
             raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
         rows = {"node": batch.num_nodes, "graph": batch.num_graphs, "edge": batch.num_edges}[self.level]
-        width = self.out_channels if self.kind == "regression" else 1
-        if output.shape != (rows, self.out_channels) or batch.y.numel() != rows * width:
-            got = f"an output of shape {list(output.shape)} and targets of shape {list(batch.y.shape)}"
-            raise ShapeError(
-                f"{rows} rows, one for each {self.level}", got, f"train a model of {self.level}s on this set"
-            )
-        targets = batch.y.view(rows, width) if self.kind == "regression" else batch.y.view(rows)
+        targets = self._targets(output, batch.y, rows)
         if masked:
             mask = batch.attribute("mask")
             return output[mask], targets[mask]
         return output, targets
+
+    def select_fixed(self, output: Tensor, batch: FixedBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores and targets of a batch with padding, and which of the rows count, bool ``[M]``."""
+        if batch.y is None:
+            raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
+        counted = batch.counted(self.level)
+        if self.level == "graph" and output.size(0) == batch.num_graphs:
+            output = output[:-1]  # without the dummy, which has no target
+        return output, self._targets(output, batch.y, counted.size(0)), counted
+
+    def _targets(self, output: Tensor, y: Tensor, rows: int) -> Tensor:
+        width = self.out_channels if self.kind == "regression" else 1
+        if output.shape != (rows, self.out_channels) or y.numel() != rows * width:
+            got = f"an output of shape {list(output.shape)} and targets of shape {list(y.shape)}"
+            raise ShapeError(
+                f"{rows} rows, one for each {self.level}", got, f"train a model of {self.level}s on this set"
+            )
+        return y.view(rows, width) if self.kind == "regression" else y.view(rows)
 
     def loss_of(self, scores: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
         """What training minimises; 0 (with a gradient of 0) where a batch has no target.

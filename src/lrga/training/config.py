@@ -14,6 +14,7 @@ from lrga.nn.layer import PRESETS
 from lrga.nn.lrga_layer import reading_of
 
 PRECISIONS = ("float32", "bf16", "fp16")
+ENGINES = ("auto", "plain", "captured")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +164,10 @@ class RunConfig:
         checkpoint_minutes: A checkpoint is written after every epoch, and within one whenever so many minutes have
             passed since the last.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
+        engine: ``"captured"`` steps (:mod:`lrga.training.engine`), the ``"plain"`` loop, or ``"auto"``: captured on a
+            GPU where the model allows it.
+        deterministic: Whether sums on a GPU are added in the same order every time, so that two runs are equal to the
+            last bit; slower. On a CPU they always are.
     """
 
     seed: int = 41
@@ -171,11 +176,14 @@ class RunConfig:
     metric: str | None = None
     checkpoint_minutes: float = 10.0
     tensorboard: bool = False
+    engine: str = "auto"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         check_count("seed", self.seed)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
-        _check_bools(self, "tensorboard")
+        _check_bools(self, "tensorboard", "deterministic")
+        check_choice("engine", self.engine, ENGINES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from lrga.data.batch import PackedBatch
 from lrga.data.packed import PackedGraphs
 from lrga.tasks.running import Running
 from lrga.tasks.task import Task
+from lrga.training.norms import tracking_norms
 
 
 def run_model(model: nn.Module, batch: PackedBatch) -> Tensor:
@@ -41,6 +41,23 @@ class Scores:
         self.loss.add(loss)
         weight = 1.0 if self.task.average == "batches" else float(scores.size(0))
         self.metric.add(self.task.score(scores, targets), weight)
+
+    def add_counted(self, loss: Tensor, scores: Tensor, targets: Tensor, counted: Tensor) -> None:
+        """Adds a batch of which only the rows ``counted`` count, on the device alone; :meth:`count` does the rest."""
+        self.loss.total += loss.detach()
+        metric = self.task.score(scores, targets, counted)
+        self.metric.total += metric if self.task.average == "batches" else metric * counted.sum()
+
+    def count(self, rows: int) -> None:
+        """Says how many rows counted in a batch that was added by :meth:`add_counted`."""
+        if rows:
+            self.loss.weight += 1.0
+            self.metric.weight += 1.0 if self.task.average == "batches" else float(rows)
+
+    def reset(self) -> None:
+        """Forgets everything; the sums stay where they are in memory."""
+        self.loss.reset()
+        self.metric.reset()
 
     def means(self) -> tuple[float, float]:
         """Loss and metric."""
@@ -81,7 +98,7 @@ def recalibrate_norm(
     Running statistics lag behind the weights; where the signal is small beside its mean (CLUSTER), evaluation by them
     is close to chance in the middle of training. Dropout is off while the statistics are taken.
     """
-    norms = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    norms = tracking_norms(model)
     if not norms or batches < 1:
         return
     momenta = [norm.momentum for norm in norms]

@@ -50,6 +50,9 @@ class Listener:
     def started(self, facts: RunFacts) -> None:
         """A run begins or continues."""
 
+    def noted(self, text: str) -> None:
+        """Something worth saying once, in words."""
+
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         """``batch`` of ``batches`` of epoch ``epoch`` (from 1) are done."""
 
@@ -78,6 +81,10 @@ class Listeners(Listener):
     def started(self, facts: RunFacts) -> None:
         for listener in self.listeners:
             listener.started(facts)
+
+    def noted(self, text: str) -> None:
+        for listener in self.listeners:
+            listener.noted(text)
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         for listener in self.listeners:

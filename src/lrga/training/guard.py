@@ -57,6 +57,14 @@ class Guard:
         ):
             self._replay(number)
 
+    def check_sum(self) -> None:
+        """The sum of the losses after a step that nothing could look at: now and then, and at the end of an epoch."""
+        number = self.trainer.batch
+        if (number % self.every == 0 or number == self.trainer.batches) and not math.isfinite(
+            self.trainer.sums.loss.total.item()
+        ):
+            self._replay(number)
+
     def check_evaluation(self, loss: float, split: str, batch_size: int) -> None:
         """The mean loss of an evaluation."""
         if math.isfinite(loss):
@@ -86,5 +94,5 @@ class Guard:
         self.every = 1
         for batch in itertools.islice(trainer.rest_of_epoch(), last - trainer.batch):
             trainer.step(batch)
-        got = "all finite when the epoch was repeated: the GPU does not add in the same order each time"
+        got = "all finite when the epoch was repeated, with sums in another order and other random numbers"
         raise NonFiniteError(f"finite losses in epoch {trainer.epoch + 1} up to batch {last}", got, _REMEDY)

@@ -9,7 +9,6 @@ from torch import Tensor
 from lrga.errors import CheckpointError
 from lrga.training.checkpoint import Tensors, load_optimizer, optimizer_parts
 from lrga.training.determinism import random_states, restore_random_states
-from lrga.training.evaluate import Scores
 from lrga.training.events import EpochRecord
 
 if TYPE_CHECKING:
@@ -50,13 +49,12 @@ def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str
     except RuntimeError as error:
         got = str(error).splitlines()[-1].strip()
         raise CheckpointError("weights of this model", got, "continue with the model of the run") from error
-    training = parts["training"]
+    training, trainer.engine = parts["training"], None  # moments get new memory, which recorded steps do not know
     load_optimizer(trainer.optimizer, _below("optimizer.", training), state["optimizer"])
     trainer.schedule.load_state_dict({key: value for key, value in state["schedule"].items() if value is not None})
     trainer.scaler.load_state_dict(state["scaler"])
     trainer.epoch, trainer.batch = state["epoch"], state["batch"]
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
-    trainer.sums = Scores(trainer.task, trainer.device)
     trainer.sums.loss.restore(state["sums"]["loss"])
     trainer.sums.metric.restore(state["sums"]["metric"])
     trainer.last = None if state["last"] is None else EpochRecord(**state["last"])

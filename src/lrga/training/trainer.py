@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +13,14 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lrga.data.batch import PackedBatch
 from lrga.data.packed import PackedGraphs
+from lrga.kernels.checks import check_choice
 from lrga.tasks.task import Task
-from lrga.training.config import OptimizerConfig
+from lrga.training.config import ENGINES, OptimizerConfig
 from lrga.training.determinism import norm_generator, order_generator
+from lrga.training.engine import Engine
 from lrga.training.evaluate import Scores, autocast, evaluate, recalibrate_norm, run_model
 from lrga.training.events import EpochRecord, Listener
+from lrga.training.fallback import start_engine
 from lrga.training.guard import Guard
 
 
@@ -38,6 +42,9 @@ class Keeper:
     def record(self, record: EpochRecord) -> None:
         """Is given every epoch's numbers, before :meth:`save`."""
 
+    def note(self, text: str, facts: dict[str, Any]) -> None:
+        """Is told which loop trains, in words and as JSON values."""
+
     def save(self, trainer: "Trainer") -> None:
         """Called after every epoch and when pausing (:func:`lrga.training.state.capture`)."""
 
@@ -57,6 +64,9 @@ class Trainer:
         seed: Of the order of the graphs. (Weights and dropout follow PyTorch's own random state.)
         listener: Is told what happens.
         keeper: Writes down what happens, and says when to pause.
+        engine: ``"plain"`` is the loop below; ``"captured"`` the same in :class:`~lrga.training.engine.Engine`;
+            ``"auto"`` the latter on a GPU. Where that is not possible the loop below trains, and the listener is told
+            why.
     """
 
     def __init__(
@@ -69,7 +79,9 @@ class Trainer:
         seed: int = 41,
         listener: Listener | None = None,
         keeper: "Keeper | None" = None,
+        engine: str = "plain",
     ) -> None:
+        check_choice("engine", engine, ENGINES)
         self.model, self.task, self.splits, self.options, self.seed = model, task, splits, options, seed
         self.listener, self.keeper = listener or Listener(), keeper or Keeper()
         self.device, self.masked = splits["train"].device, "mask" in splits["train"].columns
@@ -81,6 +93,8 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
         self.batches = math.ceil(len(splits["train"]) / options.batch_size)
         self.guard = Guard(self)
+        self.choice, self.ended = engine, ""
+        self.engine: Engine | None = None
         self.epoch, self.batch, self.seconds = 0, 0, 0.0  # epochs done, batches of the next done, seconds of both
         self.epoch_seconds, self._mark = 0.0, time.perf_counter()
         self.sums = Scores(task, self.device)
@@ -101,25 +115,30 @@ class Trainer:
 
     def fit(self) -> str:
         """Trains on from where it stands; returns why it ended or paused."""
-        while self.finished is None:
-            paused = self._train_epoch()
-            if paused is not None:
-                self.keeper.save(self)
-                return paused
-            self._end_epoch()
-        return self.finished
+        for _ in self.steps():
+            continue
+        return self.ended
 
-    def _train_epoch(self) -> str | None:
-        self.guard.begin()
-        self.model.train()
-        self._mark = time.perf_counter()
-        for batch in self.rest_of_epoch():
-            if (why := self.keeper.pause(self)) is not None:
-                return why
-            self.step(batch)
-            self._clock()
-            self.listener.batch_done(self.epoch + 1, self.batch, self.batches)
-        return None
+    def steps(self) -> Iterator[None]:
+        """As :meth:`fit`, one batch at a time; afterwards :attr:`ended` says why it ended or paused."""
+        if self.engine is None and self.choice != "plain" and self.finished is None:
+            self.engine = start_engine(self)
+        while self.finished is None:
+            self.guard.begin()
+            self.model.train()
+            self._mark = time.perf_counter()
+            step, batches = (self.step, self.rest_of_epoch()) if self.engine is None else self.engine.loop()
+            for batch in batches:
+                if (why := self.keeper.pause(self)) is not None:
+                    self.keeper.save(self)
+                    self.ended = why
+                    return
+                step(batch)
+                self._clock()
+                self.listener.batch_done(self.epoch + 1, self.batch, self.batches)
+                yield
+            self._end_epoch()
+        self.ended = self.finished
 
     def rest_of_epoch(self) -> Iterator[PackedBatch]:
         """The batches of this epoch that are not done."""
@@ -134,6 +153,12 @@ class Trainer:
             scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
             loss = self.task.loss_of(scores, targets)
         self.guard.check(loss)
+        self.descend(loss)
+        self.sums.add(loss, scores, targets)
+        self.batch += 1
+
+    def descend(self, loss: Tensor) -> None:
+        """Moves the weights along the gradient of a loss."""
         self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()
         if self.options.clip_gradient is not None:
@@ -141,13 +166,13 @@ class Trainer:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_gradient)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.sums.add(loss, scores, targets)
-        self.batch += 1
 
     def _end_epoch(self) -> None:
         self.listener.evaluating(self.epoch + 1)
         options = self.options
-        if options.recalibrate_norm:
+        if options.recalibrate_norm and self.engine is not None:
+            self.engine.recalibrate_norm()
+        elif options.recalibrate_norm:
             with autocast(self.device, options.precision):
                 recalibrate_norm(
                     self.model,
@@ -177,14 +202,17 @@ class Trainer:
         if self.best is None or self.task.is_better(val_metric, self.best.record.val_metric):
             self.best = Best(self.last, {name: value.clone() for name, value in self.model.state_dict().items()})
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
-        self.sums = Scores(self.task, self.device)
+        self.sums.reset()
         self.keeper.record(self.last)
         self.keeper.save(self)
         self.listener.epoch_done(self.last)
 
     def _evaluate(self, split: str) -> tuple[float, float]:
         size, precision = self.options.eval_batch_size or self.options.batch_size, self.options.precision
-        loss, metric = evaluate(self.model, self.splits[split], self.task, batch_size=size, precision=precision)
+        if self.engine is not None:
+            loss, metric = self.engine.evaluate(split)
+        else:
+            loss, metric = evaluate(self.model, self.splits[split], self.task, batch_size=size, precision=precision)
         self.guard.check_evaluation(loss, split, size)
         return loss, metric
 

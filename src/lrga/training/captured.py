@@ -1,0 +1,108 @@
+"""A piece of training as a CUDA graph: recorded once, then replayed at the cost of one launch.
+
+On a CPU there is nothing to record: the same function is called. What is recorded may neither read a value nor allocate
+memory that is not its own; random numbers are fresh at every replay, for the graph advances the generators it knows.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lrga.training.determinism import random_states, restore_random_states
+
+WARM_UPS = 2  # runs before the recording: kernels are compiled, libraries make their workspaces
+
+
+class Captured:
+    """A function that acts on memory of one device, without arguments or result.
+
+    Args:
+        function: What to run.
+        device: Where.
+        snapshot: Called before the first run; what it returns brings everything back to where it was.
+        pool: Memory shared with other graphs that are replayed one after the other (``torch.cuda.graph_pool_handle``).
+        generators: Sources of randomness beside PyTorch's own, on that device.
+
+    Example:
+        >>> total = torch.zeros(())
+        >>> add = Captured(lambda: total.add_(1), torch.device("cpu"), snapshot=lambda: lambda: None)
+        >>> add(), add(), float(total)
+        (None, None, 2.0)
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        device: torch.device,
+        *,
+        snapshot: Callable[[], Callable[[], None]],
+        pool: object = None,
+        generators: Sequence[torch.Generator] = (),
+    ) -> None:
+        self._function, self._graph = function, None
+        if device.type == "cuda":
+            self._graph = _record(function, device, snapshot, pool, generators)
+
+    def __call__(self) -> None:
+        """Runs it once."""
+        if self._graph is None:
+            self._function()
+        else:
+            self._graph.replay()
+
+
+def _record(
+    function: Callable[[], object],
+    device: torch.device,
+    snapshot: Callable[[], Callable[[], None]],
+    pool: object,
+    generators: Sequence[torch.Generator],
+) -> torch.cuda.CUDAGraph:
+    restore, here = snapshot(), torch.cuda.current_stream(device)
+    aside = torch.cuda.Stream(device)
+    aside.wait_stream(here)
+    try:
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                function()
+    finally:
+        here.wait_stream(aside)
+        restore()
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        function()
+    return graph
+
+
+def snapshot_of(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    others: Sequence[Tensor],
+    device: torch.device,
+    generators: Sequence[torch.Generator] = (),
+) -> Callable[[], None]:
+    """Remembers weights, statistics, moments and random states; what it returns brings them back, in place."""
+    tensors = [*(p.detach() for p in model.parameters()), *model.buffers(), *others]
+    values = [tensor.clone() for tensor in tensors]
+    moments = {p: {key: value.clone() for key, value in entry.items()} for p, entry in optimizer.state.items()}
+    scale, random = scaler.state_dict(), random_states(device)
+    own = [generator.get_state() for generator in generators]
+
+    def restore() -> None:
+        for tensor, value in zip(tensors, values, strict=True):
+            tensor.copy_(value)
+        for p, entry in optimizer.state.items():
+            for key, value in entry.items():
+                value.copy_(moments[p][key]) if p in moments else value.zero_()  # Adam begins with zeros
+        optimizer.zero_grad(set_to_none=True)
+        if scale:
+            scaler.load_state_dict(scale)
+        restore_random_states(random, device)
+        for generator, state in zip(generators, own, strict=True):
+            generator.set_state(state)
+
+    return restore
