@@ -113,4 +113,4 @@ def test_a_task_that_cannot_be_is_refused(wrong):
 
 
 def test_every_metric_knows_its_kind():
-    assert {metric.kind for metric in METRICS.values()} == {"classification", "regression"}
+    assert {metric.kind for metric in METRICS.values()} == {"classification", "regression", "link"}

@@ -35,7 +35,8 @@ class LinkSplit:
 
     def to(self, device: torch.device | str) -> "LinkSplit":
         """On ``device``."""
-        return LinkSplit(**{key: None if v is None else v.to(device) for key, v in vars(self).items()})
+        moved: dict[str, Any] = {key: None if v is None else v.to(device) for key, v in vars(self).items()}
+        return LinkSplit(**moved)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,9 @@ class LinkData:
 
     def to(self, device: torch.device | str) -> "LinkData":
         """On ``device``."""
-        moved = {key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {
+            key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **moved, splits={name: split.to(device) for name, split in self.splits.items()})
 
     def graph(self, *, with_validation: bool = False, weighted: bool = True) -> "LinkGraph":

@@ -54,8 +54,10 @@ def load_link_data(path: Path) -> LinkData:
         raise DataError(f"{path} in format {FORMAT}", f"format {header.get('format')}", "build the data set again")
     if header["train_is_graph"]:
         tensors["train.edge"] = tensors["edge"]
-    keys = ("edge", "edge_neg", "weight", "year")
-    splits = {name: LinkSplit(**{key: tensors.get(f"{name}.{key}") for key in keys}) for name in SPLITS}
+    more = ("edge_neg", "weight", "year")
+    splits = {
+        name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
+    }
     ids = header["node_ids"]
     return LinkData(
         num_nodes=header["num_nodes"],

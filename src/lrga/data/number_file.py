@@ -114,7 +114,7 @@ def _parse(text: bytes, dtype: type) -> np.ndarray | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # older versions of numpy warn where newer ones raise
         try:
-            values = np.fromstring(flat, dtype=dtype, sep=",")
+            values: np.ndarray = np.fromstring(flat, dtype=dtype, sep=",")
         except (ValueError, DeprecationWarning):
             return None
     return values if len(values) == flat.count(b",") + 1 else None
