@@ -1,0 +1,118 @@
+"""Where the nodes of a drawn graph stand, and which of them belong together."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
+from scipy.spatial import cKDTree
+
+from lrga.errors import MissingDependencyError
+
+SPRING_NODES = 600  # up to here forces between all pairs of nodes are affordable
+LOUVAIN_EDGES = 300_000
+_ROUNDS = 40
+
+
+def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[np.float32]:
+    """[N, 2]: a place for every node, linked ones near each other, within [-1, 1]².
+
+    Small graphs by networkx's spring layout; large ones by the eigenvectors of the normalised adjacency, then spread
+    a little so that no two nodes share a place.
+
+    Args:
+        edges: [E, 2] node numbers, each edge once.
+        num_nodes: N.
+        seed: The same graph is drawn the same way.
+
+    Example:
+        >>> positions(np.array([[0, 1], [1, 2]]), 3).shape
+        (3, 2)
+    """
+    if num_nodes < 2:
+        return np.zeros((num_nodes, 2), dtype=np.float32)
+    if num_nodes <= SPRING_NODES:
+        networkx = require_networkx()
+        placed = networkx.spring_layout(_graph(edges, num_nodes), seed=seed, iterations=80)
+        found = np.array([placed[node] for node in range(num_nodes)])
+    else:
+        found = _spread(_spectral(edges, num_nodes, seed), edges, seed)
+    found = found - (found.max(axis=0) + found.min(axis=0)) / 2
+    return (found / max(float(np.abs(found).max()), 1e-12)).astype(np.float32)
+
+
+def communities(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[np.int32]:
+    """[N]: a number for the community of each node, 0 for the largest: Louvain's, on huge graphs label propagation's.
+
+    Example:
+        >>> communities(np.array([[0, 1], [1, 2], [0, 2], [3, 4]]), 5).tolist()
+        [0, 0, 0, 1, 1]
+    """
+    networkx = require_networkx()
+    graph = _graph(edges, num_nodes)
+    if len(edges) <= LOUVAIN_EDGES:
+        found = networkx.community.louvain_communities(graph, seed=seed)
+    else:
+        found = networkx.community.fast_label_propagation_communities(graph, seed=seed)
+    result = np.zeros(num_nodes, dtype=np.int32)
+    for number, members in enumerate(sorted(found, key=lambda group: (-len(group), min(group)))):
+        result[list(members)] = number
+    return result
+
+
+def require_networkx() -> Any:
+    """The package, which draws graphs and finds communities."""
+    try:
+        import networkx
+    except ImportError as error:
+        remedy = "pip install 'lrga[report]'"
+        raise MissingDependencyError("the package networkx, to draw graphs", str(error), remedy) from error
+    return networkx
+
+
+def _graph(edges: NDArray[Any], num_nodes: int) -> Any:
+    graph = require_networkx().Graph()
+    graph.add_nodes_from(range(num_nodes))
+    graph.add_edges_from((int(a), int(b)) for a, b in edges if a != b)
+    return graph
+
+
+def _adjacency(edges: NDArray[Any], num_nodes: int) -> Any:
+    ones = np.ones(len(edges))
+    half = sparse.coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(num_nodes, num_nodes))
+    return ((half + half.T) > 0).astype(np.float64).tocsr()
+
+
+def _spectral(edges: NDArray[Any], num_nodes: int, seed: int) -> NDArray[np.float64]:
+    """The two leading eigenvectors beside the trivial one; a faint complete graph joins separate parts."""
+    adjacency = _adjacency(edges, num_nodes)
+    parts, _ = connected_components(adjacency, directed=False)
+    degree = np.asarray(adjacency.sum(axis=1)).ravel() + 1.0
+    scale = sparse.diags_array(degree**-0.5)
+    normal = scale @ (adjacency + sparse.eye_array(num_nodes)) @ scale
+    start = np.random.default_rng(seed).normal(size=num_nodes)
+    if parts > num_nodes // 4:  # hardly any edges: their eigenvectors say nothing
+        return np.random.default_rng(seed).normal(size=(num_nodes, 2))
+    _, vectors = eigsh(normal, k=3, which="LA", v0=start, tol=1e-3, maxiter=2000, ncv=30)
+    return (vectors[:, 1::-1] if vectors.shape[1] < 3 else vectors[:, :2]) / np.sqrt(degree)[:, None]
+
+
+def _spread(places: NDArray[np.float64], edges: NDArray[Any], seed: int) -> NDArray[np.float64]:
+    """Draws linked nodes together and pushes near ones apart, towards a distance of about 1 between neighbours."""
+    count = len(places)
+    order = np.argsort(np.argsort(places, axis=0), axis=0) / count - 0.5  # even at first, whatever the eigenvectors
+    mixed = order + 0.5 * places / max(float(np.abs(places).max()), 1e-12)
+    now = mixed * np.sqrt(count) + np.random.default_rng(seed).normal(scale=0.05, size=(count, 2))
+    adjacency = _adjacency(edges, count)
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    mean_of = sparse.diags_array(1.0 / np.maximum(degree, 1.0)) @ adjacency
+    for step in range(_ROUNDS):
+        pull = np.where(degree[:, None] > 0, mean_of @ now - now, 0.0)
+        distance, near = cKDTree(now).query(now, k=min(8, count))
+        away = now[:, None, :] - now[near[:, 1:]]
+        gap = distance[:, 1:, None]
+        push = (away / np.maximum(gap, 1e-3) * np.maximum(1.0 - gap, 0.0)).sum(axis=1)
+        now = now + 0.15 * (1 - step / _ROUNDS) * pull + 0.4 * push
+    return np.asarray(now)

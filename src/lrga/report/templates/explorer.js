@@ -1,0 +1,286 @@
+// The explorer: a graph, a chosen node, whom it attends to.
+"use strict";
+(() => {
+  const { data, label, colour, css, draw } = LRGA;
+  const { numbers, row, matrix } = LRGA.attention;
+  const n = data.nodes;
+  const byId = (id) => document.getElementById(id);
+  const places = numbers(data.places, Float32Array);
+  const edges = numbers(data.edges, Int32Array);
+  const ends = numbers(data.neighbours, Int32Array);
+  const kind = data.classes ? Int32Array : Float32Array;
+  const facts = {
+    degree: numbers(data.degree, Int32Array), community: numbers(data.community, Int32Array),
+    label: data.labels && numbers(data.labels, kind), prediction: numbers(data.predictions, kind),
+    confidence: data.confidence && numbers(data.confidence, Float32Array),
+  };
+  const ofNodes = data.level === "node";
+  const large = n > 2000;
+  const points = large ? "scattergl" : "scatter";
+  const name = (i) => (data.ids ? `${i} (${data.ids[i]})` : String(i));
+  const answer = (values, i) => (!values ? "" : data.classes ? data.classes[values[i]] : values[i].toPrecision(5));
+  const state = { layer: 0, head: 0, node: 0, weights: new Float64Array(n) };
+  const layer = () => data.layers[state.layer];
+  const head = () => layer().heads[state.head];
+  const xs = new Float32Array(n), ys = new Float32Array(n);
+  for (let i = 0; i < n; i++) { xs[i] = places[2 * i]; ys[i] = places[2 * i + 1]; }
+
+  function segments(pairs) {
+    const x = [], y = [];
+    for (let e = 0; e < pairs.length; e += 2) {
+      x.push(xs[pairs[e]], xs[pairs[e + 1]], null);
+      y.push(ys[pairs[e]], ys[pairs[e + 1]], null);
+    }
+    return { x, y };
+  }
+
+  // Edges by what is predicted of them, where that is the task; else in one colour.
+  function edgeTraces() {
+    const line = (pairs, more) => ({ type: points, mode: "lines", ...segments(pairs), hoverinfo: "skip", showlegend: false, ...more });
+    const quiet = { line: { color: css("--line"), width: data.all_edges > 5000 ? 0.4 : 0.8 } };
+    if (data.level !== "edge" || !data.classes) return [line(edges, quiet)];
+    const groups = new Map();
+    for (let e = 0; e < edges.length / 2; e++) {
+      const predicted = facts.prediction[e];
+      const wrong = facts.label && facts.label[e] !== predicted;
+      const title = `predicted ${data.classes[predicted]}` + (facts.label ? (wrong ? `, label ${data.classes[facts.label[e]]}` : ", right") : "");
+      if (!groups.has(title)) groups.set(title, { pairs: [], predicted, wrong });
+      groups.get(title).pairs.push(edges[2 * e], edges[2 * e + 1]);
+    }
+    return [...groups].map(([title, { pairs, predicted, wrong }]) => line(pairs, {
+      name: label(title), showlegend: true,
+      line: predicted === 0 && !wrong ? quiet.line : { color: colour(predicted + 2 * wrong), width: 2, dash: wrong ? "dot" : "solid" },
+    }));
+  }
+
+  function nodeColours() {
+    const choice = byId("colour").value;
+    const scale = { colorscale: "Cividis", showscale: true, colorbar: { thickness: 12, len: 0.9 } };
+    if (choice === "attention") return { color: state.weights, ...scale };
+    if (choice === "degree") return { color: facts.degree, ...scale };
+    if (choice === "right") {
+      return { color: Array.from(facts.prediction, (p, i) => (p === facts.label[i] ? colour(0) : colour(1))), showscale: false };
+    }
+    const values = facts[choice];
+    if (choice !== "community" && !data.classes) return { color: values, ...scale };
+    return { color: Array.from(values, (value) => colour(value)), showscale: false };
+  }
+
+  const details = () => Array.from({ length: n }, (_, i) => [
+    label(name(i)), String(state.weights[i]),
+    ofNodes ? label(answer(facts.label, i)) : "", ofNodes ? label(answer(facts.prediction, i)) : "",
+  ]);
+  const hover = "node %{customdata[0]}<br>attention %{customdata[1]}"
+    + (ofNodes ? (facts.label ? "<br>label %{customdata[2]}" : "") + "<br>prediction %{customdata[3]}" : "") + "<extra></extra>";
+  let nodeTrace = 0;
+
+  function strongest(count) {
+    const chosen = []; // few of many: kept sorted by insertion
+    for (let j = 0; j < n; j++) {
+      const weight = state.weights[j];
+      if (chosen.length === count && (count === 0 || weight <= state.weights[chosen[count - 1]])) continue;
+      let at = chosen.length;
+      while (at > 0 && state.weights[chosen[at - 1]] < weight) at--;
+      chosen.splice(at, 0, j);
+      if (chosen.length > count) chosen.pop();
+    }
+    return chosen;
+  }
+
+  function links(chosen) {
+    return segments(chosen.flatMap((j) => [state.node, j]));
+  }
+
+  function drawGraph() {
+    const lines = edgeTraces();
+    nodeTrace = lines.length;
+    const size = n > 5000 ? 4 : n > 1000 ? 6 : n > 300 ? 8 : 11;
+    const nodes = {
+      type: points, mode: "markers", x: xs, y: ys, showlegend: false, customdata: details(), hovertemplate: hover,
+      marker: { size, line: { width: large ? 0 : 0.7, color: css("--back") }, ...nodeColours() },
+    };
+    const marks = strongest(linkCount());
+    draw("graph", [
+      ...lines, nodes,
+      { type: "scatter", mode: "lines", ...links(marks), hoverinfo: "skip", showlegend: false, line: { color: colour(1), width: 1.8 } },
+      { type: "scatter", mode: "markers", x: [xs[state.node]], y: [ys[state.node]], hoverinfo: "skip", showlegend: false,
+        marker: { size: size + 7, color: "rgba(0,0,0,0)", line: { width: 3, color: colour(1) } } },
+    ], {
+      xaxis: { visible: false }, yaxis: { visible: false, scaleanchor: "x" }, margin: { l: 5, r: 5, t: 5, b: 5 },
+      hovermode: "closest", dragmode: "pan", uirevision: "graph",
+    }, { scrollZoom: true });
+    const part = edges.length / 2 < data.all_edges ? `${(edges.length / 2).toLocaleString("en")} of ${data.all_edges.toLocaleString("en")} edges are drawn. ` : "";
+    byId("graph-said").textContent = `${part}Click a node, or type its number above.`;
+  }
+
+  const linkCount = () => Math.max(0, Math.min(200, Math.floor(Number(byId("links").value) || 0)));
+
+  // Only what changed: the whole graph is not drawn anew for a click.
+  function updateGraph() {
+    const { color, showscale, colorscale, colorbar } = nodeColours();
+    const style = { "marker.color": [color], "marker.showscale": [showscale], customdata: [details()] };
+    if (showscale) Object.assign(style, { "marker.colorscale": [colorscale], "marker.colorbar": [colorbar] });
+    Plotly.restyle("graph", style, [nodeTrace]);
+    const lines = links(strongest(linkCount()));
+    Plotly.restyle("graph", { x: [lines.x, [xs[state.node]]], y: [lines.y, [ys[state.node]]] }, [nodeTrace + 1, nodeTrace + 2]);
+  }
+
+  function shares() {
+    const total = state.weights.reduce((sum, value) => sum + value, 0);
+    const part = (fits) => state.weights.reduce((sum, value, j) => sum + (fits(j) ? value : 0), 0) / total;
+    const told = [["row sum", total.toPrecision(7)]];
+    if (!(total > 0) || state.weights.some((value) => value < 0)) return { total, told };
+    const percent = (value) => `${(100 * value).toFixed(1)} %`;
+    if (ofNodes && facts.label && data.classes) told.push(["to nodes of its label", percent(part((j) => facts.label[j] === facts.label[state.node]))]);
+    told.push(["to its community", percent(part((j) => facts.community[j] === facts.community[state.node]))]);
+    const near = new Set();
+    for (let e = 0; e < ends.length; e += 2) {
+      if (ends[e] === state.node) near.add(ends[e + 1]);
+      if (ends[e + 1] === state.node) near.add(ends[e]);
+    }
+    told.push(["to its neighbours", percent(part((j) => near.has(j)))]);
+    return { total, told };
+  }
+
+  function showRow() {
+    const { total, told } = shares();
+    const i = state.node;
+    const rows = [["node", name(i)], ["degree", facts.degree[i]], ["community", facts.community[i]]];
+    if (ofNodes && facts.label) rows.push(["label", answer(facts.label, i)]);
+    if (ofNodes) rows.push(["prediction", answer(facts.prediction, i) + (facts.confidence ? ` (${(100 * facts.confidence[i]).toFixed(1)} %)` : "")]);
+    byId("chosen").replaceChildren(...[...rows, ...told].flatMap(([key, value]) => {
+      const dt = document.createElement("dt"), dd = document.createElement("dd");
+      dt.textContent = key;
+      dd.textContent = value;
+      return [dt, dd];
+    }));
+    byId("strongest").tBodies[0].replaceChildren(...strongest(Math.min(n, Math.max(20, linkCount()))).map((j) => {
+      const tr = document.createElement("tr");
+      tr.dataset.node = j;
+      const cells = [name(j), state.weights[j].toPrecision(7), total > 0 ? `${((100 * state.weights[j]) / total).toFixed(2)} %` : "",
+        ofNodes ? answer(facts.label, j) : "", ofNodes ? answer(facts.prediction, j) : ""];
+      cells.forEach((text, place) => {
+        const td = tr.insertCell();
+        td.textContent = text;
+        if (place < 3) td.className = "number";
+      });
+      tr.cells[1].dataset.value = state.weights[j];
+      return tr;
+    }));
+    showValue();
+    byId("said").textContent = `Node ${name(i)} in ${layer().name}` + (layer().heads.length > 1 ? `, head ${state.head + 1}` : "") + ": strongest to " + strongest(3).map(name).join(", ") + ".";
+  }
+
+  function showValue() {
+    const j = clamp(byId("target").value);
+    byId("value").textContent = n ? String(state.weights[j]) : "";
+  }
+
+  const clamp = (text) => Math.max(0, Math.min(n - 1, Math.floor(Number(text) || 0)));
+
+  function choose(node) {
+    state.node = clamp(node);
+    byId("node").value = state.node;
+    state.weights = row(head(), state.node, n, layer().rank);
+    updateGraph();
+    showRow();
+  }
+
+  function order() {
+    const by = byId("order").value;
+    const keys = { community: (i) => facts.community[i], degree: (i) => -facts.degree[i], prediction: (i) => facts.prediction[i], label: (i) => facts.label[i], number: () => 0 }[by];
+    return Array.from({ length: n }, (_, i) => i).sort((a, b) => keys(a) - keys(b) || (by === "community" ? facts.degree[b] - facts.degree[a] : 0) || a - b);
+  }
+
+  let shownOrder = [];
+  function drawMatrix() {
+    shownOrder = order();
+    const rows = matrix(head(), shownOrder, layer().rank);
+    const logarithmic = byId("log-matrix").checked;
+    const z = !logarithmic ? rows : rows.map((line) => Array.from(line, (value) => (value > 0 ? Math.log10(value) : null)));
+    draw("matrix", [{
+      type: "heatmap", z, colorscale: "Cividis", colorbar: { thickness: 12, title: { text: logarithmic ? "log₁₀" : "" } },
+      hovertemplate: "row %{y}, column %{x}: %{z}<extra></extra>",
+    }], {
+      xaxis: { title: { text: "attended to" }, constrain: "domain" },
+      yaxis: { title: { text: "attends" }, autorange: "reversed", scaleanchor: "x", constrain: "domain" }, uirevision: "matrix",
+    });
+    byId("matrix-said").textContent = rows.length === n
+      ? `All ${n} × ${n} values, rows and columns ordered by ${byId("order").value}. Click a row to choose its node.`
+      : `Means over ${rows.length} × ${rows.length} blocks of about ${Math.round(n / rows.length)} nodes, ordered by ${byId("order").value}.`;
+  }
+
+  function drawSpectrum() {
+    const values = head().spectrum;
+    const total = values.reduce((sum, value) => sum + value, 0);
+    const entropy = -values.reduce((sum, value) => sum + (value > 0 ? (value / total) * Math.log(value / total) : 0), 0);
+    const kept = values.filter((value) => value > 1e-6 * values[0]).length;
+    byId("spectrum-said").textContent = total > 0
+      ? `Singular values; ${kept} of κ = ${layer().rank} above 10⁻⁶ of the greatest, effective rank (exp of the entropy) ${Math.exp(entropy).toFixed(2)}.`
+      : "All singular values are 0: this layer attends to nothing here.";
+    const logarithmic = byId("log-spectrum").checked;
+    const floor = values[0] * 1e-9;
+    draw("spectrum", [{
+      type: "scatter", mode: "lines+markers", x: values.map((_, i) => i + 1), y: values.map((value) => (logarithmic && value <= floor ? null : value)),
+      marker: { color: colour(0), size: 7 }, line: { color: colour(0) }, hovertemplate: "σ%{x} = %{y}<extra></extra>",
+    }], { xaxis: { title: { text: "k" } }, yaxis: { title: { text: "σ of the attention matrix" }, type: logarithmic ? "log" : "linear", exponentformat: "power" } });
+  }
+
+  function heads() {
+    byId("head").replaceChildren(...layer().heads.map((_, h) => new Option(String(h + 1), h)));
+    state.head = Math.min(state.head, layer().heads.length - 1);
+    byId("head").value = state.head;
+  }
+
+  byId("layer").addEventListener("change", (event) => {
+    state.layer = Number(event.target.value);
+    heads();
+    choose(state.node);
+    drawMatrix();
+    drawSpectrum();
+  });
+  byId("head").addEventListener("change", (event) => {
+    state.head = Number(event.target.value);
+    choose(state.node);
+    drawMatrix();
+    drawSpectrum();
+  });
+  byId("node").addEventListener("change", (event) => choose(event.target.value));
+  byId("links").addEventListener("change", () => { updateGraph(); showRow(); });
+  byId("colour").addEventListener("change", updateGraph);
+  byId("target").addEventListener("input", showValue);
+  byId("order").addEventListener("change", drawMatrix);
+  byId("log-matrix").addEventListener("change", drawMatrix);
+  byId("log-spectrum").addEventListener("change", drawSpectrum);
+  byId("copy-row").addEventListener("click", async () => {
+    const area = byId("copied-text");
+    area.hidden = false;
+    area.value = "node,attention\r\n" + Array.from(state.weights, (value, j) => `${j},${value}\r\n`).join("");
+    try {
+      await navigator.clipboard.writeText(area.value);
+    } catch {
+      area.select(); // where the browser gives no clipboard, the text stands ready
+      document.execCommand("copy");
+    }
+  });
+
+  if (n === 0) {
+    byId("said").textContent = "This graph has no nodes.";
+    return;
+  }
+  heads();
+  state.weights = row(head(), 0, n, layer().rank);
+  drawGraph();
+  showRow();
+  drawMatrix();
+  drawSpectrum();
+  byId("graph").on("plotly_click", ({ points: hit }) => {
+    const found = hit.find((point) => point.curveNumber === nodeTrace);
+    if (found) choose(found.pointNumber);
+  });
+  byId("matrix").on("plotly_click", ({ points: hit }) => {
+    const place = Math.floor((hit[0].y * n) / hit[0].data.z.length);
+    choose(shownOrder[place]);
+  });
+  window.LRGA.choose = choose;
+})();
