@@ -74,3 +74,14 @@ def test_wrong_input_is_refused():
         Node2Vec(6, 4).walk_loss(torch.tensor([[0]]), torch.tensor([[0]]))
     with pytest.raises(OptionError, match="node2vec, deepwalk, mf"):
         build_embedding("ogbl-ddi", "line")
+
+
+def test_encoded_tables_score_as_the_pairs_do():
+    pairs, x = torch.tensor([[0, 1, 4], [2, 3, 0]]), torch.randn(5, 3)
+    for model in (MatrixFactorization(5, 8), Node2Vec(5, 8, num_features=3), DeepWalk(5, 8)):
+        features = x if model.num_features else None
+        expected = model(pairs) if features is None else model(pairs, features)
+        h = model.encode(features)
+        torch.testing.assert_close(model.score(h, pairs), expected)
+        assert h.requires_grad == (type(model) is MatrixFactorization)
+        assert len(model.parameter_groups()) == (2 if type(model) is MatrixFactorization else 1)

@@ -112,5 +112,28 @@ def test_reset_and_copy():
 def test_unknown_names_are_refused():
     with pytest.raises(OptionError, match="ogbl-ppa, ogbl-collab, ogbl-ddi"):
         build_link_model("ogbl-vessel")
-    with pytest.raises(OptionError, match="'gcn', 'graphsage'"):
-        build_link_model("ogbl-ddi", "gin")
+    with pytest.raises(OptionError, match="'gcn', 'graphsage', 'gat', 'gin', 'gatedgcn'"):
+        build_link_model("ogbl-ddi", "gcnii")
+
+
+@pytest.mark.parametrize("kind", ["dot", "concat"])
+def test_other_predictors(kind):
+    predictor = LinkPredictor(D, 5, 2, kind=kind).eval()
+    a, b = torch.randn(2, 7, D)
+    if kind == "dot":
+        assert not list(predictor.parameters())
+        torch.testing.assert_close(predictor(a, b), (a * b).sum(1))
+    else:
+        wide = predictor.lins[1](predictor.lins[0](torch.cat([a, b], 1)).relu()).squeeze(1)
+        torch.testing.assert_close(predictor(a, b), wide)
+        assert not torch.allclose(predictor(a, b), predictor(b, a))
+    with pytest.raises(OptionError, match="'hadamard', 'dot', 'concat'"):
+        LinkPredictor(D, 5, 2, kind="bilinear")
+
+
+def test_clipping_groups_are_network_predictor_and_embedding():
+    model = build_link_model("ogbl-ddi", hidden=8, rank=2)
+    groups = model.parameter_groups()
+    assert len(groups) == 3
+    assert sum(p.numel() for group in groups for p in group) == sum(p.numel() for p in model.parameters())
+    assert groups[2][0] is model.embedding.weight

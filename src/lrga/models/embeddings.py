@@ -25,12 +25,15 @@ class MatrixFactorization(nn.Module):
         num_layers: Linear maps of the predictor.
         num_features: Columns of the node features that are joined to the vectors.
         dropout: In the predictor.
+        predictor: Its kind, of :class:`~lrga.models.link.LinkPredictor`.
 
     Example:
         >>> import torch
         >>> MatrixFactorization(5, 8)(torch.tensor([[0, 1], [2, 3]])).shape
         torch.Size([2])
     """
+
+    trains_vectors = True  # by the predictor's loss
 
     def __init__(
         self,
@@ -41,13 +44,15 @@ class MatrixFactorization(nn.Module):
         num_layers: int = 3,
         num_features: int | None = None,
         dropout: float = 0.0,
+        predictor: str = "hadamard",
     ) -> None:
         super().__init__()
         check_count("num_nodes", num_nodes, minimum=1)
         check_count("channels", channels, minimum=1)
         self.num_nodes, self.channels, self.num_features = num_nodes, channels, num_features
         self.embedding = nn.Embedding(num_nodes, channels)
-        self.predictor = LinkPredictor(channels + (num_features or 0), hidden_channels, num_layers, dropout=dropout)
+        width = channels + (num_features or 0)
+        self.predictor = LinkPredictor(width, hidden_channels, num_layers, dropout=dropout, kind=predictor)
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
@@ -69,6 +74,21 @@ class MatrixFactorization(nn.Module):
             ends = [torch.cat([x.index_select(0, nodes), h], dim=-1) for nodes, h in zip(pairs, ends, strict=True)]
         return self.predictor(*ends)
 
+    def encode(self, x: Tensor | None, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
+        """What the predictor reads of all nodes, ``[N, channels + num_features]``; the edges do not matter."""
+        del edge_index, edge_weight
+        table = self.embedding.weight if self.trains_vectors else self.embedding.weight.detach()
+        return table if self.num_features is None or x is None else torch.cat([x, table], dim=-1)
+
+    def score(self, h: Tensor, pairs: Tensor) -> Tensor:
+        """Logits of ``pairs`` ``[2, P]`` of nodes with ``h`` of :meth:`encode`: ``[P]``."""
+        return self.predictor(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Parameters whose gradients are clipped together: the predictor's, and the vectors' where it trains them."""
+        vectors = [list(self.embedding.parameters())] if self.trains_vectors else []
+        return [group for group in (list(self.predictor.parameters()), *vectors) if group]
+
     def _vectors(self, nodes: Tensor) -> Tensor:
         return self.embedding(nodes)
 
@@ -84,6 +104,8 @@ class Node2Vec(MatrixFactorization):
     with one table, :math:`c = v`. The predictor does not train the vectors. Arguments as
     :class:`MatrixFactorization`, 128 wide.
     """
+
+    trains_vectors = False
 
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
         super().__init__(num_nodes, channels, **options)

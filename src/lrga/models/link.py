@@ -12,16 +12,17 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, SAGEConv
 from torch_geometric.nn.inits import reset
 
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
+from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.segments import Segments
+from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.norm import BatchNorm
 
-CONVOLUTIONS: dict[str, type[nn.Module]] = {"gcn": GCNConv, "graphsage": SAGEConv}
+PREDICTORS = ("hadamard", "dot", "concat")
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,16 @@ LINK_SETS: dict[str, LinkSet] = {
 
 
 class LinkPredictor(nn.Module):
-    """An MLP of the Hadamard product of two nodes' features: a logit for each pair.
+    """A logit for each pair of nodes from their features.
 
     Args:
         in_channels: Width of the node features.
         hidden_channels: Width of the hidden layers.
         num_layers: Number of linear maps.
         dropout: After each hidden layer.
+        kind: ``"hadamard"``: an MLP of the product of both nodes' features (the paper's); ``"dot"``: their inner
+            product, without parameters; ``"concat"``: an MLP of both side by side, which tells the direction of an
+            edge.
 
     Example:
         >>> import torch
@@ -59,20 +63,31 @@ class LinkPredictor(nn.Module):
         torch.Size([5])
     """
 
-    def __init__(self, in_channels: int, hidden_channels: int, num_layers: int, *, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        *,
+        dropout: float = 0.0,
+        kind: str = "hadamard",
+    ) -> None:
         super().__init__()
         check_count("num_layers", num_layers, minimum=1)
         check_fraction("dropout", dropout)
-        widths = [in_channels, *[hidden_channels] * (num_layers - 1), 1]
-        self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.dropout = float(dropout)
+        check_choice("kind", kind, PREDICTORS)
+        widths = [in_channels * (2 if kind == "concat" else 1), *[hidden_channels] * (num_layers - 1), 1]
+        self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths) if kind != "dot")
+        self.dropout, self.kind = float(dropout), kind
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
         reset(self.lins)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        h = source * target
+        if self.kind == "dot":
+            return (source * target).sum(-1)
+        h = source * target if self.kind == "hadamard" else torch.cat([source, target], dim=-1)
         for lin in self.lins[:-1]:
             h = F.dropout(F.relu(lin(h)), self.dropout, self.training)
         return self.lins[-1](h).squeeze(-1)
@@ -85,7 +100,7 @@ class LinkGNN(nn.Module):
         in_channels: Width of the input features.
         hidden_channels: Width of the layers and of the result.
         num_layers: Number of layers.
-        conv: ``"gcn"`` (with self-loops) or ``"graphsage"``.
+        conv: ``"gcn"`` (with self-loops), ``"graphsage"`` (mean), ``"gat"``, ``"gin"`` or ``"gatedgcn"``.
         rank: The paper's κ; ``None`` is the plain network.
         skip: Whether a layer's input is among the inputs of its linear map (with LRGA only).
         dropout: After each layer; with LRGA on the convolution's and on the attention's output.
@@ -154,17 +169,19 @@ class LinkGNN(nn.Module):
 
         Args:
             x: ``[N, in_channels]``.
-            edge_index: As PyG's convolutions take it.
-            edge_weight: ``[E]``, for GCN only.
+            edge_index: As PyG's convolutions take it; or an :class:`~lrga.kernels.edges.EdgeLayout` without loops from
+                a node to itself, along which GCN and GraphSAGE sum without writing messages.
+            edge_weight: ``[E]``, in the order of the edges, for GCN only.
             batch: Graph of each node; ``None`` is one graph.
             num_graphs: Number of graphs, if known.
         """
         if edge_weight is not None and self.conv != "gcn":
             raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
-        more = () if edge_weight is None else (edge_weight,)
+        on_layout = isinstance(edge_index, EdgeLayout) and self.conv == "gcn"
+        scale = gcn_scale(edge_index, edge_weight) if on_layout else None  # the same in every layer
         segments = Segments.from_batch(batch, x.size(0), num_graphs)
         for i, conv in enumerate(self.convs, start=1):
-            local = conv(x, edge_index, *more)
+            local = convolve(conv, x, edge_index, edge_weight, scale)
             if self.rank is None:
                 x = local if i == self.num_layers else F.dropout(F.relu(local), self.dropout, self.training)
                 continue
@@ -198,6 +215,12 @@ class LinkModel(nn.Module):
         self.predictor.reset_parameters()
         if self.embedding is not None:
             nn.init.xavier_uniform_(self.embedding.weight)
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Parameters whose gradients are clipped together: the network's, the predictor's, the embedding's."""
+        parts = (self.gnn, self.predictor, self.embedding)
+        groups = [list(part.parameters()) for part in parts if part is not None]
+        return [group for group in groups if group]
 
     def encode(self, x: Tensor | None, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         """Node features ``[N, hidden]`` of the whole graph."""
@@ -239,7 +262,7 @@ def build_link_model(
 
     Args:
         dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.
-        model: ``"gcn"`` or ``"graphsage"``.
+        model: ``"gcn"``, ``"graphsage"``, ``"gat"``, ``"gin"`` or ``"gatedgcn"``.
         lrga: Whether every layer is augmented.
         hidden: Width, by default the paper's 256.
         layers: Of the GNN and of the predictor.

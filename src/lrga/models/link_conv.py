@@ -1,0 +1,73 @@
+"""The convolutions of the link-prediction networks: PyG's modules, summed over sorted edges where that is equal.
+
+GCNConv and SAGEConv are linear sums over neighbours, which :mod:`lrga.kernels.message` computes without writing a
+message for each edge. The parameters are PyG's own, so a state dict crosses both ways.
+
+Letters: N nodes, E edges, D channels.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
+
+from lrga.errors import OptionError
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.message import Edges, mean_sources, sum_edges, sum_sources
+
+GAT_HEADS = 4
+
+
+def _gat(in_channels: int, out_channels: int) -> nn.Module:
+    if out_channels % GAT_HEADS:
+        raise OptionError(f"hidden to be a multiple of {GAT_HEADS} heads", str(out_channels), "choose another width")
+    return GATConv(in_channels, out_channels // GAT_HEADS, heads=GAT_HEADS)
+
+
+def _gin(in_channels: int, out_channels: int) -> nn.Module:
+    hidden = nn.Linear(in_channels, out_channels)
+    return GINConv(nn.Sequential(hidden, nn.ReLU(), nn.Linear(out_channels, out_channels)), train_eps=True)
+
+
+CONVOLUTIONS: dict[str, Callable[[int, int], nn.Module]] = {
+    "gcn": GCNConv,
+    "graphsage": SAGEConv,
+    "gat": _gat,
+    "gin": _gin,
+    "gatedgcn": ResGatedGraphConv,
+}
+"""Name → module of (in_channels, out_channels); ``"gcn"`` has self-loops, ``"graphsage"`` takes the mean."""
+
+
+def gcn_scale(layout: EdgeLayout, weight: Tensor | None) -> Tensor:
+    """1/√d of each node, ``[N, 1]``, where d counts (or weighs) the edges that end there and one loop."""
+    if weight is None:
+        degree = layout.in_degree + 1.0
+    else:
+        degree = sum_edges(weight.unsqueeze(1), layout, layout.num_nodes).squeeze(1) + 1.0
+    # as PyG: a node whose weights add up to nothing sends and receives nothing
+    return torch.where(degree > 0, degree.clamp(min=1e-38).rsqrt(), torch.zeros_like(degree)).unsqueeze(1)
+
+
+def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, scale: Tensor | None) -> Tensor:
+    """``conv(x, edges, weight)``, ``[N, D]`` to ``[N, D']``.
+
+    Args:
+        conv: Of :data:`CONVOLUTIONS`.
+        x: Node features.
+        edges: ``[2, E]``, or a layout without loops from a node to itself.
+        weight: ``[E]``, for GCN alone.
+        scale: What :func:`gcn_scale` gave, for GCN on a layout.
+    """
+    if not isinstance(edges, EdgeLayout):
+        return conv(x, edges) if weight is None else conv(x, edges, weight)
+    if isinstance(conv, GCNConv):
+        assert scale is not None
+        narrow = conv.in_channels < conv.out_channels  # sums commute with the linear map: take the narrower side
+        h = (x if narrow else conv.lin(x)) * scale.to(x.dtype)
+        h = (sum_sources(h, edges, None if weight is None else weight.to(h.dtype)) + h) * scale.to(x.dtype)
+        return (conv.lin(h) if narrow else h) + conv.bias
+    if isinstance(conv, SAGEConv):
+        return conv.lin_l(mean_sources(x, edges)) + conv.lin_r(x)
+    return conv(x, edges.edge_index)

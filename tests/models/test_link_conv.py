@@ -1,0 +1,60 @@
+import copy
+
+import pytest
+import torch
+
+from lrga.errors import OptionError
+from lrga.kernels.edges import EdgeLayout
+from lrga.models.link import LinkGNN
+from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
+
+N, E = 40, 160
+
+
+def graph(*, weighted=False):
+    pairs = torch.randint(N, (2, E))
+    pairs = pairs[:, pairs[0] != pairs[1]]  # several edges between two nodes and lone nodes stay
+    weight = torch.rand(pairs.size(1), dtype=torch.float64) + 0.1 if weighted else None
+    layout, order = EdgeLayout.from_edge_index(pairs, N)
+    return pairs, weight, layout, None if weight is None else weight[order]
+
+
+@pytest.mark.parametrize("widths", [(5, 9), (9, 5)])
+@pytest.mark.parametrize(("name", "weighted"), [("gcn", False), ("gcn", True), ("graphsage", False)])
+def test_sums_over_a_layout_equal_pyg_with_every_gradient(name, weighted, widths):
+    conv = CONVOLUTIONS[name](*widths).double()
+    edge_index, weight, layout, sorted_weight = graph(weighted=weighted)
+    x = torch.randn(N, widths[0], dtype=torch.float64, requires_grad=True)
+    scale = gcn_scale(layout, sorted_weight)
+    ours = convolve(conv, x, layout, sorted_weight, scale)
+    theirs = conv(x, edge_index) if weight is None else conv(x, edge_index, weight)
+    # degrees are summed in float32 without weights
+    torch.testing.assert_close(ours, theirs, rtol=1e-6 if not weighted and name == "gcn" else 1e-12, atol=1e-7)
+    seed = torch.randn_like(ours)
+    parameters = [x, *conv.parameters()]
+    for a, b in zip(
+        torch.autograd.grad(ours, parameters, seed), torch.autograd.grad(theirs, parameters, seed), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_network_of_any_convolution_gives_the_same_on_sorted_edges(name, rank):
+    gnn = LinkGNN(6, 8, 2, conv=name, rank=rank).eval()
+    edge_index, _, layout, _ = graph()
+    x = torch.randn(N, 6)
+    torch.testing.assert_close(gnn(x, layout), gnn(x, edge_index), rtol=1e-4, atol=1e-5)
+    assert copy.deepcopy(gnn).state_dict().keys() == gnn.state_dict().keys()
+
+
+def test_a_node_without_neighbours_keeps_its_own_features():
+    layout, _ = EdgeLayout.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 3)
+    conv = CONVOLUTIONS["gcn"](4, 4)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(convolve(conv, x, layout, None, gcn_scale(layout, None)), conv.lin(x) + conv.bias)
+
+
+def test_a_width_that_heads_do_not_divide_is_refused():
+    with pytest.raises(OptionError, match="multiple of 4"):
+        LinkGNN(6, 9, 2, conv="gat")
