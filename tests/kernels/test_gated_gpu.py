@@ -162,7 +162,9 @@ def test_graphs_with_hardly_an_edge(nodes, edges, training):
     compare(graph(nodes, edges, isolated=0), 3, training=training and edges > 1)
 
 
-@pytest.mark.parametrize("tiling", [Tiling(64, 1, 1, 64), Tiling(32, 2, 3, 128), Tiling(1024, 4, 5, 16)])
+@pytest.mark.parametrize(
+    "tiling", [Tiling(64, 1, 1, 64), Tiling(32, 2, 3, 128), Tiling(1024, 4, 5, 16), Tiling(128, 1, 2, 32, 32)]
+)
 def test_the_division_of_the_work_does_not_matter(monkeypatch, tiling):
     monkeypatch.setattr(gated_gpu, "tiling", tiling)
     compare(graph(14, 150), 9)

@@ -58,7 +58,7 @@ def test_the_edge_output_is_zero_in_padding_and_writes_nothing_behind_the_end():
     out = torch.full((9, D), torch.nan, device=DEVICE)
     in_ptr = torch.tensor([0, 2, 4], device=DEVICE)
     edge_output[(3,)](
-        e_hat, edge_attr, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 2, 7,
+        e_hat, edge_attr, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 2, 7 * D,
         D=D, NORM=False, SCALED=False, RESIDUAL=True, BLOCK=16,
     )  # fmt: skip
     torch.testing.assert_close(out[:4], (edge_attr + e_hat.relu())[:4])
@@ -72,7 +72,7 @@ def test_a_number_that_is_none_stays_none_in_the_edge_output():
     e_hat = torch.tensor([[torch.nan, 1.0, -1.0, torch.inf, 0.0]], device=DEVICE)
     out, in_ptr = torch.empty_like(e_hat), torch.tensor([0, 1], device=DEVICE)
     edge_output[(1,)](
-        e_hat, e_hat, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 1, 1,
+        e_hat, e_hat, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 1, D,
         D=D, NORM=False, SCALED=False, RESIDUAL=False, BLOCK=16,
     )  # fmt: skip
     torch.testing.assert_close(out, e_hat.relu(), equal_nan=True)

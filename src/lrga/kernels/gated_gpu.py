@@ -16,17 +16,18 @@ from torch import Tensor
 
 from lrga.kernels.refusal import refuse_derivative
 
-NARROWEST, WIDEST = 16, 128  # channels of a program
+NARROWEST = 16  # channels of a program
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the kernels divide the work: numbers in a tile, warps of a program, programs beside each other."""
+    """How the kernels divide the work."""
 
-    numbers: int = 512
-    warps: int = 1
-    programs: int = 2048
-    flat: int = 1024
+    numbers: int = 512  # of a tile
+    warps: int = 1  # of a program
+    programs: int = 2048  # that share the nodes
+    flat: int = 1024  # numbers of a program of the edge output
+    channels: int = 0  # of a program; 0: as their number suggests
 
 
 tiling = Tiling()  # of all calls; benchmarks/gated.py tries others
@@ -36,13 +37,13 @@ def channel_block(channels: int) -> int:
     """Channels of a program, a power of two: many at once, unless too many of them were past the end.
 
     Example:
-        >>> [channel_block(d) for d in (1, 45, 64, 80, 100)]
-        [16, 16, 64, 16, 16]
+        >>> [channel_block(d) for d in (1, 45, 50, 64, 80, 100)]
+        [16, 16, 64, 64, 16, 16]
     """
-    block = WIDEST
-    while block > NARROWEST and -(-channels // block) * block > 1.1 * channels:
-        block //= 2
-    return block
+    if tiling.channels:
+        return tiling.channels
+    widths = {block: -(-channels // block) * block for block in (128, 64, 32, 16)}
+    return next(block for block, width in widths.items() if width <= 1.1 * min(widths.values()))
 
 
 @torch.library.custom_op("lrga::gated_forward", mutates_args=())
@@ -109,7 +110,7 @@ def gated_forward(
         _launch(
             triton_gated.edge_output, (-(-e_hat.numel() // tiling.flat),),
             e_hat, edge_attr.contiguous(), _or(scale, product), statistics, _or(norm_weight, statistics),
-            _or(norm_bias, statistics), in_ptr, out, num_nodes, num_edges, D=channels, NORM=norm_weight is not None,
+            _or(norm_bias, statistics), in_ptr, out, num_nodes, out.numel(), D=channels, NORM=norm_weight is not None,
             SCALED=scaled, RESIDUAL=residual, BLOCK=tiling.flat, num_warps=4,
         )  # fmt: skip
     return results

@@ -1,0 +1,51 @@
+"""The benchmark of the GatedGCN edges times nothing that is wrong."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from lrga.kernels.support import has_triton
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "gated.py"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    spec = importlib.util.spec_from_file_location("benchmark_of_gated", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def case(benchmark):
+    return benchmark.Case(benchmark.make_graph(2, 6, 40, DEVICE), 5, torch.float32)
+
+
+def test_the_graph_has_about_as_many_edges_as_asked_for_in_both_directions(benchmark):
+    layout = benchmark.make_graph(8, 30, 3_000, "cpu")
+    assert 2_500 < layout.num_edges < 3_500
+    edges = set(map(tuple, layout.edge_index.t().tolist()))
+    assert edges == {(b, a) for a, b in edges}
+
+
+def test_right_values_pass(benchmark, case):
+    errors = benchmark.check(case, 2e-5)
+    assert set(errors) == set(benchmark.NAMES)
+
+
+def test_wrong_values_are_not_timed(benchmark, case, monkeypatch):
+    right = benchmark.gated_edges_fused
+    monkeypatch.setattr(benchmark, "gated_edges_fused", lambda *a, **k: tuple(1.01 * t for t in right(*a, **k)))
+    with pytest.raises(SystemExit, match="means is wrong"):
+        benchmark.check(case, 2e-5)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so(benchmark):
+    with pytest.raises(SystemExit, match="CUDA GPU"):
+        benchmark.main([])
