@@ -121,7 +121,7 @@ def check_variants(groups):
             results[f"{conv} {task}"] = compare(conv, 3, group, task=task)
         results[f"{conv} preset 2020"] = compare(conv, 3, group, preset="2020", reading="C")
         results[f"{conv} metis"] = compare(conv, 3, group, method="metis", nodes=40, edges=150)
-        results[f"{conv} two nodes"] = compare(conv, 3, groups[4] if 4 in groups else group, nodes=2, edges=3)
+        results[f"{conv} two nodes"] = compare(conv, 3, groups.get(4, group), nodes=2, edges=3)
         results[f"{conv} no edges"] = compare(conv, 3, group, edges=0)
         results[f"{conv} float32"] = compare(conv, 3, group, dtype=torch.float32)
     results["gcn no norm"] = compare("gcn", 3, group, batch_norm=False)
@@ -273,6 +273,11 @@ CHECKS = {
     "attention": check_attention,
     "models": lambda groups: check_models(groups, 1),
     "fifty": lambda groups: check_models(groups, 50),
+    "some fifty": lambda groups: {
+        f"{conv} {rank}": compare(conv, rank, groups[3], steps=50)
+        for conv, rank in (("gcn", 3), ("gatedgcn", 3), ("gat", None))
+        if 3 in groups
+    },
     "variants": check_variants,
     "traffic": lambda groups: check_traffic(groups[4] if 4 in groups else groups[3]),
     "no_halo": lambda groups: check_no_halo(groups[2]) if 2 in groups else None,

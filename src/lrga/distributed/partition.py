@@ -76,7 +76,8 @@ class Partition:
         pointer = torch.zeros(num_nodes + 1, dtype=torch.int64)
         pointer[1:] = torch.bincount(source, minlength=num_nodes).cumsum(0)
         options = pymetis.Options(seed=0)  # every rank must find the same parts
-        _, assigned = pymetis.part_graph(parts, xadj=pointer.numpy(), adjncy=target.numpy(), options=options)
+        adjacency = pymetis.CSRAdjacency(pointer.numpy(), target.numpy())
+        _, assigned = pymetis.part_graph(parts, adjacency, options=options)
         return Partition.of_assignment(torch.tensor(assigned), parts)
 
     @staticmethod

@@ -1,0 +1,26 @@
+"""One start of four real processes for all tests of this folder: a start costs seconds."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+
+def _load(name):
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def launch():
+    """The module that starts processes."""
+    return _load("launch")
+
+
+@pytest.fixture(scope="session")
+def ranks(launch, tmp_path_factory):
+    """What each of four ranks found; groups of 1, 2 and 3 of them are among the checks."""
+    names = ("collectives", "norm", "attention", "models", "some fifty", "variants", "traffic", "no_halo")
+    return launch.run("ranks.py", 4, tmp_path_factory.mktemp("ranks"), *names)

@@ -1,0 +1,30 @@
+import torch
+
+import lrga
+from lrga.distributed import partition_graph, partition_model
+from lrga.distributed.step import global_mean, training_step
+
+
+def test_the_attentions_traffic_does_not_depend_on_the_number_of_nodes(ranks):
+    for report in ranks:
+        small, large = report["traffic"]["24"], report["traffic"]["240"]
+        assert small["payload"]["attention"] == large["payload"]["attention"] == 2 * 2 * (3 * 3 + 2 * 3) * 8
+        assert small["payload"]["norm"] == large["payload"]["norm"]
+        assert small["payload"]["halo"] < large["payload"]["halo"]
+        assert "attention 720 B in 4 calls" in large["text"]
+
+
+def test_only_rows_of_the_mask_count():
+    torch.manual_seed(0)
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    model = partition_model(lrga.GNN(4, 8, 2, 1, rank=3, batch_norm=False), part)
+    x, y, mask = torch.randn(3, 4), torch.tensor([0, 1, 1]), torch.tensor([True, False, True])
+    expected = torch.nn.functional.cross_entropy(model(x, part.edges)[mask], y[mask])
+    loss = training_step(model, part, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask)
+    assert torch.allclose(loss, expected)
+    assert training_step(model, part, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask) < loss
+
+
+def test_a_mean_over_no_row_is_zero():
+    assert global_mean(torch.zeros(0)) == 0.0
+    assert global_mean(torch.ones(2), rows=4) == 0.5
