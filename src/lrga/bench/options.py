@@ -8,9 +8,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from lrga.bench.cell import check_seeds
 from lrga.errors import OptionError
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig
+from lrga.training.link_config import LinkConfig
 from lrga.training.options import parse_budget
 
-_SECTIONS = {"data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig}
+_SECTIONS: dict[str, Any] = {
+    "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
+}  # fmt: skip
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice
-from lrga.tasks.negatives import KINDS
+from lrga.data.negatives import KINDS
 from lrga.tasks.ranking import auc, hits, mrr
 from lrga.tasks.task import METRICS, Metric
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from lrga.data.catalog import CATALOG
+from lrga.data.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
+from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import RANK, budget_of, model_name
 from lrga.nn.layer import PRESETS
 from lrga.nn.lrga_layer import reading_of
+from lrga.training.link_config import LinkConfig
 
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
@@ -39,8 +42,8 @@ class DataConfig:
             raise OptionError("the name of a data set", repr(self.name), "pass for example 'ZINC'")
         if not isinstance(self.options, Mapping) or not all(isinstance(key, str) for key in self.options):
             raise OptionError("options of the data set by name", repr(self.options), "pass for example {'seed': 41}")
-        if self.name.upper() in CATALOG:
-            object.__setattr__(self, "name", self.name.upper())
+        if self.name.upper() in CATALOG or link_name(self.name) is not None:
+            object.__setattr__(self, "name", link_name(self.name) or self.name.upper())
         plain = {
             key: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for key, v in self.options.items()
         }
@@ -52,7 +55,8 @@ class ModelConfig:
     """Which network; the names are those of :func:`lrga.build_model`.
 
     Attributes:
-        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
+        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``; for link prediction also
+            ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
         budget: ``"100K"``, ``"500K"`` or a number of parameters: decides width and depth where they are not given.
         lrga: Whether every layer has low-rank global attention.
         hidden: Width of the layers.
@@ -90,7 +94,8 @@ class ModelConfig:
     backend: str = "auto"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model", model_name(self.model))
+        embedding = str(self.model).lower()
+        object.__setattr__(self, "model", embedding if embedding in EMBEDDINGS else model_name(self.model))
         budget, label = budget_of(self.budget)
         object.__setattr__(self, "budget", label or budget)
         for name in ("hidden", "layers", "heads"):
@@ -202,10 +207,12 @@ class TrainingConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    link: LinkConfig | None = None  # where links are predicted
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
-        return asdict(self)
+        """As JSON values; :meth:`from_json` reads them. ``link`` is there only where links are predicted."""
+        values = asdict(self)
+        return values if self.link is not None else {key: value for key, value in values.items() if key != "link"}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -234,19 +241,25 @@ class TrainingConfig:
 
         ``name``, ``root``, ``source`` and ``options`` are the data's.
         """
-        sections: dict[str, dict[str, Any]] = {"data": {}, "model": {}, "optimizer": {}, "run": {}}
+        sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
         for key, value in options.items():
             section = SECTION_OF.get(key)
             if section is None:
                 raise OptionError(
                     f"one of the options {', '.join(sorted(SECTION_OF))}", repr(key), "choose one of these"
                 )
+            if section == "link" and self.link is None:
+                got = f"{key} for {self.data.name}"
+                remedy = "leave it out, or name an ogbl set, or your edge list with --task link"
+                raise OptionError("options of link prediction where links are predicted", got, remedy)
             sections[section][key] = value
         return replace(self, **{name: replace(getattr(self, name), **new) for name, new in sections.items() if new})
 
 
 # Every option has one name in all sections together, so that a sweep or the command line can say it without a section.
-_SECTIONS = {"data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig}
+_SECTIONS: dict[str, Any] = {
+    "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
+}  # fmt: skip
 SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.items() for option in fields(section)}
 
 

@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from lrga.data.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.models.zoo import BUDGETS
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig
 from lrga.training.graphs import catalogue_name
+from lrga.training.link_config import LinkConfig, link_protocol, refuse_unused
 from lrga.training.schedules import benchmark_schedule
 
 OWN_BATCH_SIZE = 32  # of data whose size nobody knows beforehand
@@ -31,6 +33,8 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     """
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
+    if link_name(name) is not None or chosen.get("task") == "link":
+        return _link_config(name, chosen, given)
     config = TrainingConfig(data=DataConfig(name=_absolute(name), options=chosen)).changed(**given)
     dataset = catalogue_name(name)
     if dataset is None:
@@ -39,6 +43,15 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
         model: ModelConfig = config.model
         schedule = benchmark_schedule(dataset, model.model, budget=model.budget, preset=model.preset)
     return TrainingConfig(data=config.data, model=config.model, optimizer=schedule, run=config.run).changed(**given)
+
+
+def _link_config(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingConfig:
+    refuse_unused(given)
+    dataset = link_name(name)
+    base = TrainingConfig(data=DataConfig(name=dataset or _absolute(name), options=chosen), link=LinkConfig())
+    asked = base.changed(**given)
+    protocol = link_protocol(dataset, asked.model.model, lrga=given.get("lrga"))
+    return base.changed(**(protocol | dict(given)))
 
 
 def configure(

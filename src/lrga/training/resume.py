@@ -49,9 +49,10 @@ def check_same(home: RunFolder, config: TrainingConfig) -> None:
     ours, theirs = _essence(config), _essence(written)
     for section in ours:
         for key, value in ours[section].items():
-            if value != theirs[section][key]:
+            there = theirs.get(section, {}).get(key)
+            if value != there:
                 raise CheckpointError(
-                    f"the run that {home.path} holds ({key}={theirs[section][key]!r})",
+                    f"the run that {home.path} holds ({key}={there!r})",
                     f"{key}={value!r}",
                     "train into another folder, or pass the options of that run",
                 )

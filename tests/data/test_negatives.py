@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.errors import DataError, OptionError
-from lrga.tasks.negatives import NoEdgePairs, uniform_pairs
+from lrga.data.negatives import NoEdgePairs, uniform_pairs
 
 
 def generator(seed=0):
