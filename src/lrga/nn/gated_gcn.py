@@ -10,7 +10,7 @@ from lrga.kernels.padding import real_rows
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges, as_segments, edge_graph_norm
 from lrga.nn.layer import BenchmarkLayer
-from lrga.nn.norm import BatchNorm
+from lrga.nn.norm import BatchNorm, is_hooked
 
 
 class GatedGCNLayer(BenchmarkLayer):
@@ -86,8 +86,8 @@ class GatedGCNLayer(BenchmarkLayer):
             residual=self.residual,
             need_edges=need_edges,
         )
-        h = self._normalize(self.lin_a(x) + mean, segments, num_graphs)
-        return self._finish(x, h), None if e is None else F.dropout(e, self.dropout, self.training)
+        h = self._finish(x, self.lin_a(x) + mean, segments, num_graphs)
+        return h, None if e is None else F.dropout(e, self.dropout, self.training)
 
     def _check_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
         wanted = [num_edges(edges), self.in_channels]
@@ -100,10 +100,10 @@ class GatedGCNLayer(BenchmarkLayer):
         return edge_attr
 
     def _norm_of_edges(self, edge_attr: Tensor) -> Normalization | nn.Module | None:
-        """The normalisation as tensors, for the fused kernel; another module in its place (a synchronised one, say) as
-        it is. Does what :class:`torch.nn.BatchNorm1d` does before it calls the function."""
+        """The normalisation as tensors, for the fused kernel; another module in its place (a synchronised one, say), or
+        one with hooks, as it is. Does what :class:`torch.nn.BatchNorm1d` does before it calls the function."""
         norm = self.edge_norm
-        if type(norm) is not BatchNorm:
+        if type(norm) is not BatchNorm or is_hooked(norm):
             return norm
         assert norm.running_mean is not None
         assert norm.running_var is not None

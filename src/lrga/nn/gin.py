@@ -1,14 +1,13 @@
 """The graph isomorphism network of the benchmark."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.kernels.message import Edges, sum_sources
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
-from lrga.nn.norm import BatchNorm
+from lrga.nn.norm import BatchNorm, normalize
 
 
 class GINLayer(BenchmarkLayer):
@@ -62,5 +61,5 @@ class GINLayer(BenchmarkLayer):
     ) -> Tensor:
         """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
         h = (1 + self.eps) * x + sum_sources(x, as_edges(edge_index, x))
-        h = self.lin2(F.relu(self.inner_norm(self.lin1(h))))
-        return self._finish(x, self._normalize(h, batch, num_graphs))
+        h = self.lin2(normalize(self.inner_norm, self.lin1(h), relu="after"))
+        return self._finish(x, h, batch, num_graphs)

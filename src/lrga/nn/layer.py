@@ -7,7 +7,7 @@ from torch_geometric.nn.inits import reset
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_segments, graph_norm
-from lrga.nn.norm import BatchNorm
+from lrga.nn.norm import BatchNorm, normalize
 
 PRESETS = ("2022", "2020")
 
@@ -42,16 +42,24 @@ class BenchmarkLayer(nn.Module):
         for module in self.children():
             reset(module)
 
-    def _normalize(self, h: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Tensor:
-        """Graph norm, where the preset has it, and batch norm."""
+    def _normalize(
+        self,
+        h: Tensor,
+        batch: Tensor | Segments | None,
+        num_graphs: int | None,
+        *,
+        relu: str | None = None,
+        residual: Tensor | None = None,
+    ) -> Tensor:
+        """Graph norm, where the preset has it, and batch norm, with the ReLU and the residual beside it."""
         if self.preset == "2020":
             h = graph_norm(h, as_segments(batch, h.size(0), num_graphs))
-        return h if self.norm is None else self.norm(h)
+        return normalize(self.norm, h, relu=relu, residual=residual)
 
-    def _finish(self, x: Tensor, h: Tensor) -> Tensor:
-        """ReLU, residual and dropout, the end of all layers but GAT's and SAGE's."""
-        h = F.relu(h)
-        return F.dropout(x + h if self.residual else h, self.dropout, self.training)
+    def _finish(self, x: Tensor, h: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Tensor:
+        """Both norms, ReLU, residual and dropout, the end of all layers but GAT's and SAGE's."""
+        h = self._normalize(h, batch, num_graphs, relu="after", residual=x if self.residual else None)
+        return F.dropout(h, self.dropout, self.training)
 
     def extra_repr(self) -> str:
         return f"preset={self.preset!r}, residual={self.residual}, dropout={self.dropout}"

@@ -1,7 +1,6 @@
 """A layer of the benchmark with low-rank global attention beside it, as the paper's networks stack them."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.errors import OptionError
@@ -11,7 +10,7 @@ from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.gated_gcn import GatedGCNLayer
 from lrga.nn.inputs import as_segments
 from lrga.nn.layer import BenchmarkLayer
-from lrga.nn.norm import BatchNorm
+from lrga.nn.norm import BatchNorm, normalize
 
 # The paper leaves three points open: whether the base layer keeps its residual, whether normalisation or activation
 # comes first after m5, and whether x is added around the whole.
@@ -109,9 +108,7 @@ class LRGALayer(nn.Module):
         return (h, *rest) if rest else h
 
     def _normalize_and_activate(self, h: Tensor) -> Tensor:
-        if self.norm is None:
-            return F.relu(h)
-        return F.relu(self.norm(h)) if self.norm_first else self.norm(F.relu(h))
+        return normalize(self.norm, h, relu="after" if self.norm_first else "before")
 
     def extra_repr(self) -> str:
         return f"reading={self.reading!r}"

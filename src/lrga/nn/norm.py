@@ -1,13 +1,22 @@
-"""Batch normalisation that also meets batches of one node, or without an edge."""
+"""Batch normalisation that also meets batches of one node, without an edge, or filled up with padding."""
 
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from lrga.kernels.norm import Running, batch_norm
+from lrga.kernels.padding import real_rows
+
+GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class BatchNorm(nn.BatchNorm1d):
     """:class:`torch.nn.BatchNorm1d` which, given fewer than two rows in training, normalises by its running statistics.
 
     One row has no variance: torch refuses it, and a training set of single graphs would stop at the first molecule
-    without a bond. Parameters, state dict and everything else are those of torch.
+    without a bond. In batches of a fixed capacity only the real rows count (:mod:`lrga.kernels.padding`). Parameters,
+    state dict and everything else are those of torch.
 
     Example:
         >>> import torch
@@ -16,8 +25,51 @@ class BatchNorm(nn.BatchNorm1d):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.training and input.size(0) < 2:
-            return nn.functional.batch_norm(
-                input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
-            )
-        return super().forward(input)
+        return self.normalize(input)
+
+    def normalize(self, x: Tensor, *, relu: str | None = None, residual: Tensor | None = None) -> Tensor:
+        """``residual + ReLU(norm(x))`` at once; ``relu`` is ``"before"`` or ``"after"`` the normalisation, or none."""
+        self._check_input_dim(x)
+        count = real_rows(x) if x.dim() == 2 else None
+        return batch_norm(x, self.state(), training=self.training, count=count, relu=relu, residual=residual)
+
+    def state(self) -> Running:
+        """Parameters and running statistics, for the kernels."""
+        return Running(
+            self.weight,
+            self.bias,
+            self.running_mean,
+            self.running_var,
+            self.num_batches_tracked,
+            self.momentum,
+            self.eps,
+        )
+
+
+def normalize(norm: nn.Module | None, x: Tensor, *, relu: str | None = None, residual: Tensor | None = None) -> Tensor:
+    """``residual + ReLU(norm(x))`` with any module, or none, as the norm; at once where it is a :class:`BatchNorm`.
+
+    Another module in its place (a synchronised one, say), or one with hooks, is called as any module is.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[-1.0], [1.0]])
+        >>> normalize(BatchNorm(1), x, relu="after", residual=x).round().tolist()
+        [[-1.0], [2.0]]
+        >>> normalize(None, x, relu="after").tolist()
+        [[0.0], [1.0]]
+    """
+    if type(norm) is BatchNorm and not is_hooked(norm):
+        return norm.normalize(x, relu=relu, residual=residual)
+    if relu == "before":
+        x = F.relu(x)
+    if norm is not None:
+        x = norm(x)
+    if relu == "after":
+        x = F.relu(x)
+    return x if residual is None else residual + x
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Whether anyone wants to see the calls of ``module``."""
+    return any(getattr(module, name) for name in HOOKS) or any(getattr(torch_module, name) for name in GLOBAL_HOOKS)

@@ -70,6 +70,6 @@ class SAGELayer(BenchmarkLayer):
             messages = F.relu(self.pool(own))
             pooled = max_sources(messages, edges)
             own = messages if self.pool_self else own
-        h = F.relu(F.normalize(self.lin(torch.cat([own, pooled], dim=-1))))
-        h = self._normalize(h, batch, num_graphs)
-        return x + h if self.residual else h
+        h = F.normalize(self.lin(torch.cat([own, pooled], dim=-1)))
+        # The graph norm's factor is positive, so the ReLU may as well come after it.
+        return self._normalize(h, batch, num_graphs, relu="before", residual=x if self.residual else None)

@@ -1,0 +1,171 @@
+r"""Batch normalisation of the real rows of a batch, with the ReLU and the residual that stand beside it.
+
+.. math::
+    y = r + \mathrm{ReLU}\left( \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \, w + b \right)
+
+ReLU ``"after"`` (as written), ``"before"`` (on x) or not at all; with a residual r or without. In training μ and σ² are
+those of the batch, which the running ones then follow, as in :class:`torch.nn.BatchNorm1d`; a batch of fewer than two
+rows, which has no variance, is normalised by the running ones, as all are in evaluation.
+
+Where only the first ``count`` rows are real (:mod:`lrga.kernels.padding`), only these count; the others give zero, or
+the residual as it is. :func:`batch_norm_reference` is the definition; on a GPU :mod:`lrga.kernels.triton_norm` reads x
+once for the statistics and once for the result.
+
+Letters: R rows, D channels.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.support import runs_on_gpu
+
+RELU_PLACES = (None, "before", "after")
+
+
+@dataclass(frozen=True)
+class Running:
+    """The state of a batch normalisation: parameters and what it remembers of batches.
+
+    Args:
+        weight: w, ``[D]``; ``None`` is one.
+        bias: b, ``[D]``; ``None`` is zero.
+        mean: Running μ, ``[D]``; ``None`` remembers nothing, and every batch is normalised by its own statistics.
+        var: Running σ² (unbiased), ``[D]``.
+        batches: Batches seen, 0-dimensional int64.
+        momentum: Share of a new batch in the running statistics; ``None`` is the plain average of all batches.
+        eps: ε.
+    """
+
+    weight: Tensor | None
+    bias: Tensor | None
+    mean: Tensor | None
+    var: Tensor | None
+    batches: Tensor | None
+    momentum: float | None = 0.1
+    eps: float = 1e-5
+
+
+def batch_norm(
+    x: Tensor,
+    state: Running,
+    *,
+    training: bool,
+    count: Tensor | None = None,
+    relu: str | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Normalises the rows of ``x`` ``[R, D]``; in training the running statistics are brought up to date.
+
+    Args:
+        x: ``[R, D]``.
+        state: Parameters and running statistics.
+        training: Whether the statistics of the batch are used and remembered.
+        count: How many rows are real, the first, as a 0-dimensional int64 tensor; ``None`` is all.
+        relu: ``"before"`` or ``"after"`` the normalisation, or ``None``.
+        residual: Added at the end, ``[R, D]``.
+
+    Example:
+        >>> import torch
+        >>> state = Running(None, None, torch.zeros(1), torch.ones(1), torch.tensor(0))
+        >>> x = torch.tensor([[1.0], [3.0], [9.0]])
+        >>> batch_norm(x, state, training=True, count=torch.tensor(2)).round().tolist()
+        [[-1.0], [1.0], [0.0]]
+        >>> state.mean.tolist(), state.batches.item()
+        ([0.20000000298023224], 1)
+    """
+    _check(x, state, relu, residual)
+    if x.dim() == 2 and state.mean is not None and runs_on_gpu(x, residual, state.weight, state.mean):
+        from lrga.kernels import norm_ops
+
+        return norm_ops.batch_norm(x, state, training=training, count=count, relu=relu, residual=residual)
+    return batch_norm_reference(x, state, training=training, count=count, relu=relu, residual=residual)
+
+
+def batch_norm_reference(
+    x: Tensor,
+    state: Running,
+    *,
+    training: bool,
+    count: Tensor | None = None,
+    relu: str | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """:func:`batch_norm`, one tensor operation after the other."""
+    if relu == "before":
+        x = F.relu(x)
+    h = _all_rows(x, state, training) if count is None else _real_rows(x, state, training, count)
+    if relu == "after":
+        h = F.relu(h)
+    return h if residual is None else residual + h
+
+
+def _all_rows(x: Tensor, state: Running, training: bool) -> Tensor:
+    """torch's own normalisation, by the running statistics where the batch has no variance."""
+    if state.mean is None:
+        training = True
+    elif x.size(0) < 2:  # a statement of its own, for a compiler's symbolic sizes give no plain bool
+        training = False
+    momentum = 0.0 if state.momentum is None else state.momentum
+    if training and state.batches is not None:
+        state.batches.add_(1)
+        if state.momentum is None:
+            momentum = 1.0 / float(state.batches)
+    return F.batch_norm(x, state.mean, state.var, state.weight, state.bias, training, momentum, state.eps)
+
+
+def _real_rows(x: Tensor, state: Running, training: bool, count: Tensor) -> Tensor:
+    """The first ``count`` rows, without a look at the number: shapes stay what they are, and nothing waits."""
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    wide = x.float() if half else x
+    real = (torch.arange(x.size(0), device=x.device) < count).unsqueeze(-1)
+    mean, var = state.mean, state.var
+    if training or mean is None or var is None:
+        n = count.clamp(min=1).to(wide.dtype)
+        own_mean = wide.masked_fill(~real, 0.0).sum(0) / n
+        own_var = (wide - own_mean).masked_fill(~real, 0.0).square().sum(0) / n
+        if mean is None or var is None:
+            mean, var = own_mean, own_var
+        else:
+            old_mean, old_var = mean.to(wide.dtype, copy=True), var.to(wide.dtype, copy=True)
+            follow(state, own_mean.detach(), own_var.detach() * (n / (n - 1).clamp(min=1)), count)
+            mean, var = (torch.where(count >= 2, own, old) for own, old in ((own_mean, old_mean), (own_var, old_var)))
+    h = (wide - mean) * (var + state.eps).rsqrt()
+    if state.weight is not None:
+        h = h * state.weight
+    if state.bias is not None:
+        h = h + state.bias
+    return h.masked_fill(~real, 0.0).to(x.dtype)
+
+
+@torch.no_grad()
+def follow(state: Running, mean: Tensor, unbiased_var: Tensor, count: Tensor | int) -> None:
+    """Brings the running statistics up to date with those of a batch of ``count`` rows, unless these are too few."""
+    assert state.mean is not None
+    assert state.var is not None
+    enough = torch.as_tensor(count, device=mean.device) >= 2
+    share: Tensor | float | None = state.momentum
+    if state.batches is not None:
+        state.batches.add_(enough)
+        if share is None:
+            share = state.batches.clamp(min=1).to(mean.dtype).reciprocal()
+    share = 0.0 if share is None else share
+    for running, own in ((state.mean, mean), (state.var, unbiased_var)):
+        running.copy_(torch.where(enough, running + share * (own - running), running))
+
+
+def _check(x: Tensor, state: Running, relu: str | None, residual: Tensor | None) -> None:
+    if relu not in RELU_PLACES:
+        choices = ", ".join(map(repr, RELU_PLACES))
+        raise OptionError(f"relu to be one of {choices}", repr(relu), "say where the ReLU stands")
+    if residual is not None and residual.shape != x.shape:
+        shape = f"shape {list(residual.shape)}"
+        raise ShapeError(f"a residual of shape {list(x.shape)}, as x has", shape, "leave it out where widths differ")
+    known = state.mean if state.mean is not None else state.weight
+    if known is not None and (x.dim() < 2 or x.size(1) != known.size(0)):
+        raise ShapeError(
+            f"x of shape [R, {known.size(0)}]", f"shape {list(x.shape)}", "normalise as many channels as there are"
+        )
