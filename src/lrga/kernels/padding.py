@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import torch
 from torch import Tensor
 
 _capacities: ContextVar[Mapping[int, Tensor] | None] = ContextVar("capacities", default=None)
@@ -38,6 +39,11 @@ def padded(real: Mapping[int, Tensor]) -> Iterator[None]:
 
 
 def real_rows(x: Tensor) -> Tensor | None:
-    """How many of the rows of ``x`` are real, as a 0-dimensional tensor; ``None`` if all are."""
+    """How many of the rows of ``x`` are real, as a 0-dimensional tensor; ``None`` if all are.
+
+    A compiler cannot look at the surroundings of a call: in what it compiles all rows are real.
+    """
+    if torch.compiler.is_compiling():
+        return None
     capacities = _capacities.get()
     return None if capacities is None else capacities.get(x.size(0))
