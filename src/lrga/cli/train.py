@@ -122,6 +122,10 @@ def train(
     tensorboard: Annotated[
         bool | None, typer.Option("--tensorboard", help="Log for TensorBoard too.", rich_help_panel=_RUN)
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
+    ] = False,
+    live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
     config: Annotated[
         Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
     ] = None,
@@ -146,6 +150,7 @@ def train(
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
     """
     from lrga.data.place import parse_sizes
+    from lrga.distributed.launch import is_leader
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
     from lrga.training.options import configure, parse_fractions
@@ -171,6 +176,10 @@ def train(
         "split": None if split is None else parse_fractions(split),
     }
     listeners = [] if quiet else [progress_display()]
+    if live:
+        from lrga.report.live import LiveView
+
+        listeners.append(LiveView(live_port))
     written = (
         RunFolder(resume).config() if resume is not None and (name is None or RunFolder(resume).holds_a_run) else None
     )
@@ -190,7 +199,8 @@ def train(
     except Interrupted as stop:
         print(f"\n{stop}", file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
-    _print_result(result, settled, as_json=as_json)
+    if is_leader():
+        _print_result(result, settled, as_json=as_json)
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:

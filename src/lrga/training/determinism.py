@@ -50,6 +50,11 @@ def norm_generator(seed: int, epoch: int) -> torch.Generator:
     return _generator(seed, epoch, _NORM_STREAM)
 
 
+def step_seed(seed: int, epoch: int, batch: int, rank: int) -> int:
+    """Of the noise of one step on one of several ranks."""
+    return (((seed * 1_000_003 + epoch) * 1_000_003 + batch) * 65_537 + rank) & 0x7FFF_FFFF_FFFF_FFFF
+
+
 def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
     generator = torch.Generator()
     generator.manual_seed((seed * 1_000_003 + epoch) * 7 + stream & 0x7FFF_FFFF_FFFF_FFFF)

@@ -15,8 +15,9 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, seed_torch
 from lrga.training.environment import environment
 from lrga.training.events import Listener, Listeners, RunFacts
+from lrga.training.follower import folder_before_restart, forget_folder, remember_folder, run_folder
 from lrga.training.graphs import Given, TrainingData, load_training_data
-from lrga.training.keeper import FolderKeeper
+from lrga.training.parallel import agree, finished_on_leader, keeper_class, leader_first, on_all_ranks, trainer_class
 from lrga.training.result import FINISHED, TrainingResult
 from lrga.training.resume import check_same, open_folder, prolong, take_up
 from lrga.training.run_folder import RunFolder
@@ -25,6 +26,7 @@ from lrga.training.tensorboard import TensorBoardLog
 from lrga.training.trainer import Trainer
 
 
+@on_all_ranks
 def train(
     config: TrainingConfig,
     folder: str | Path | None = None,
@@ -65,12 +67,15 @@ def train(
         raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
     begin = time.monotonic()
     heard = [*listeners, TensorBoardLog()] if config.run.tensorboard else list(listeners)
-    home = RunFolder(new_folder(config) if folder is None else folder)
+    home = run_folder(new_folder(config) if folder is None else folder)
+    written = None
     if home.holds_a_run:
         check_same(home, config)
-        if (written := home.result()) is not None:
-            return _finished(home, written)
-    graphs = load_training_data(config.data, config.run, data)
+        written = home.result()
+    if (written := finished_on_leader(written)) is not None:
+        return _finished(home, written)
+    with leader_first():  # which may have to build the data
+        graphs = load_training_data(config.data, config.run, data)
     architecture = resolve(config.model, graphs.inputs, dataset=graphs.dataset)
     count_of(architecture.build)  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
@@ -140,9 +145,12 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
     parts = [data, "lrga" if model.lrga else "plain", model.model, str(model.budget), f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
+    if (again := folder_before_restart(Path(below))) is not None:
+        return again
     folder, number = base, 2
     while folder.exists():
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
+    remember_folder(folder)
     return folder
 
 
@@ -160,8 +168,8 @@ def _run(
     model = architecture.build().to(device)
     deadline = None if time_limit is None else begin + 60 * time_limit
     with StopRequest() as request:
-        keeper = FolderKeeper(home, listener, request, config.run.checkpoint_minutes, deadline)
-        trainer = Trainer(
+        keeper = keeper_class()(home, listener, request, config.run.checkpoint_minutes, deadline)
+        trainer = trainer_class()(
             model,
             graphs.task,
             graphs.to(device).splits,
@@ -171,6 +179,7 @@ def _run(
             keeper=keeper,
         )
         take_up(home, trainer)
+        agree(trainer)
         home.add_environment(environment(device))
         facts = RunFacts(
             config=config,
@@ -215,6 +224,7 @@ def _result(home: RunFolder, trainer: Trainer, reason: str, facts: RunFacts) -> 
         model=trainer.model.eval(),
     )
     if reason in FINISHED and trainer.best is not None:
+        forget_folder(home.path)
         home.save_result(result.to_json(), {"model": trainer.model.state_dict(), "best": trainer.best.weights})
     return result
 

@@ -1,0 +1,114 @@
+"""The processes that ``torchrun`` started, joined into one group, watched, and left in order."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+
+import torch
+import torch.distributed as dist
+
+from lrga.distributed.monitor import Monitor, lost_error
+from lrga.errors import LRGAError, OptionError
+
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_BROKEN = ("gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "store")
+EXPLAIN_SECONDS = 12.0
+
+
+def launched() -> bool:
+    """Whether this process is one of several that ``torchrun``, or whoever sets its variables, started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and all(name in os.environ for name in _NEEDED)
+
+
+def is_leader() -> bool:
+    """Whether this process speaks for all: rank 0, or the only one."""
+    return not launched() or int(os.environ["RANK"]) == 0
+
+
+def attempt() -> int:
+    """How often ``torchrun`` has restarted the run."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def choose_backend(device: str) -> str:
+    """``"nccl"`` where every process of this machine has a GPU of its own, else ``"gloo"``."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1")))
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return "nccl" if device != "cpu" and gpus > 0 and local <= gpus and dist.is_nccl_available() else "gloo"
+
+
+@contextmanager
+def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[None]:
+    """Joins the ranks for the length of the block.
+
+    Each takes the GPU of its local number, where there are GPUs and ``device`` is not ``"cpu"``. When another rank
+    stops, this one raises :class:`~lrga.errors.RankLostError` with its number, or ends with that message where it hangs
+    in a collective.
+
+    Args:
+        device: ``"auto"``, ``"cuda"`` or ``"cpu"``.
+        patience: Seconds after which a silent rank is given up.
+    """
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if ":" in device:
+        raise OptionError("auto, cpu or cuda for several ranks", repr(device), "each rank takes a GPU of its own")
+    if device != "cpu" and torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    dist.init_process_group(choose_backend(device), timeout=timedelta(minutes=30))
+    options = {} if patience is None else {"patience": patience}
+    monitor = Monitor(
+        rank,
+        world,
+        host=os.environ["MASTER_ADDR"],
+        port=int(os.environ["MASTER_PORT"]),
+        attempt=f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}",
+        **options,
+    )
+    with monitor, _patient() as patient:
+        try:
+            yield
+            dist.barrier()
+        except BaseException as error:
+            patient.leaving = True
+            if isinstance(error, RuntimeError) and not isinstance(error, LRGAError) and _is_broken(error):
+                found = monitor.wait_for_lost(EXPLAIN_SECONDS)
+                if found is not None:
+                    raise lost_error(world, found) from error
+            monitor.report(f"{type(error).__name__}: {error}"[:2000])
+            raise
+    dist.destroy_process_group()
+
+
+def _is_broken(error: RuntimeError) -> bool:
+    """Whether an error reads like that of a connection."""
+    text = f"{type(error).__name__} {error}".lower()
+    return any(word in text for word in _BROKEN)
+
+
+class _Patient:
+    """SIGTERM ends this process, but for the seconds in which it finds out which rank was lost: ``torchrun`` sends one
+    to all others as soon as a process dies."""
+
+    leaving = False
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if not self.leaving:
+            raise SystemExit(128 + signal.SIGTERM)
+
+
+@contextmanager
+def _patient() -> Iterator[_Patient]:
+    patient = _Patient()
+    if threading.current_thread() is not threading.main_thread():
+        yield patient
+        return
+    before = signal.signal(signal.SIGTERM, patient.receive)
+    try:
+        yield patient
+    finally:
+        signal.signal(signal.SIGTERM, before)

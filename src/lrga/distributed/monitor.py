@@ -1,0 +1,127 @@
+"""Notices that another rank has stopped, and says which.
+
+Every rank counts up a number in torch.distributed's store twice a second and looks at the numbers of the others. A rank
+that raised an error leaves it there too. So a broken connection gets a name, and a rank that hangs, or dies without a
+connection breaking (as under NCCL), ends the others instead of making them wait.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from datetime import timedelta
+from types import TracebackType
+
+import torch.distributed as dist
+
+from lrga.errors import RankLostError
+
+INTERVAL = 0.5  # seconds between two signs of life
+SUSPECT = 4.0  # seconds of silence, where a connection broke
+PATIENCE = 40.0  # seconds of silence, where none did
+
+
+class Monitor:
+    """While the block runs, this rank gives signs of life and watches for those of the others.
+
+    Args:
+        rank: Of this process.
+        world: Ranks in all.
+        host: Where the store is (``MASTER_ADDR``).
+        port: Of the store (``MASTER_PORT``).
+        attempt: Which start of the same run this is; restarts share a store.
+        patience: Seconds after which a silent rank is given up: this process then says so and ends.
+    """
+
+    def __init__(
+        self, rank: int, world: int, *, host: str, port: int, attempt: str = "0", patience: float = PATIENCE
+    ) -> None:
+        self.rank, self.world, self.patience = rank, world, patience
+        # A connection of its own: one that the main thread waits on would not let signs of life through.
+        self._store = dist.PrefixStore(
+            f"lrga/{attempt}", dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=30))
+        )
+        self._others = [other for other in range(world) if other != rank]
+        self._seen: dict[int, tuple[str, float]] = {}
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="lrga-monitor")
+        self._who: dict[int, str] = {}
+
+    def __enter__(self) -> "Monitor":
+        self._store.set(f"who/{self.rank}", f"process {os.getpid()} on {socket.gethostname()}")
+        self._store.set(f"alive/{self.rank}", "0")
+        for other in self._others:  # waits for every rank to be there
+            self._who[other] = self._store.get(f"who/{other}").decode()
+            self._seen[other] = ("", time.monotonic())
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(timeout=2 * INTERVAL + 1)
+
+    def report(self, message: str) -> None:
+        """Leaves word for the others why this rank ends."""
+        try:
+            with self._lock:
+                self._store.set(f"failed/{self.rank}", message)
+        except RuntimeError:  # the store is gone with whoever hosted it; nobody is left to read
+            return
+
+    def lost(self, silence: float) -> str | None:
+        """Which rank has failed or been silent for so many seconds, in words; ``None`` if all are well."""
+        try:
+            with self._lock:
+                return self._failed() or self._silent(silence)
+        except RuntimeError:
+            return "the machine of rank 0, which held the run's store, is gone"
+
+    def wait_for_lost(self, seconds: float) -> str | None:
+        """As :meth:`lost`, after waiting for a broken connection to be explained."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if (found := self.lost(SUSPECT)) is not None:
+                return found
+            time.sleep(INTERVAL)
+        return None
+
+    def _failed(self) -> str | None:
+        for other in self._others:
+            if self._store.check([f"failed/{other}"]):
+                return f"rank {other} ({self._who[other]}) failed: {self._store.get(f'failed/{other}').decode()}"
+        return None
+
+    def _silent(self, silence: float) -> str | None:
+        if not self._others:
+            return None
+        now = time.monotonic()
+        for other, count in zip(self._others, self._store.multi_get([f"alive/{o}" for o in self._others]), strict=True):
+            text = count.decode()
+            if self._seen[other][0] != text:
+                self._seen[other] = (text, now)
+        quiet, other = max((now - self._seen[o][1], o) for o in self._others)
+        if quiet < silence:
+            return None
+        return f"rank {other} ({self._who[other]}) has given no sign of life for {quiet:.0f} seconds"
+
+    def _watch(self) -> None:
+        count = 0
+        while not self._stop.wait(INTERVAL):
+            count += 1
+            try:
+                with self._lock:
+                    self._store.set(f"alive/{self.rank}", str(count))
+                    found = self._silent(self.patience)
+            except RuntimeError:
+                found = "the machine of rank 0, which held the run's store, is gone"
+            if found is not None and not self._stop.is_set():
+                # The main thread waits inside a collective that never ends; only the whole process can leave it.
+                print(f"Error: {lost_error(self.world, found)}", file=sys.stderr, flush=True)
+                os._exit(1)
+
+
+def lost_error(world: int, found: str) -> RankLostError:
+    """The error for what :meth:`Monitor.lost` found."""
+    remedy = "see why it stopped; torchrun --max-restarts 3 … goes on from the last checkpoint by itself"
+    return RankLostError(f"all {world} ranks to go on", found, remedy)

@@ -1,0 +1,91 @@
+"""The run folder of several ranks: rank 0 alone writes, and finds its folder again when ``torchrun`` restarts it."""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from lrga.distributed.launch import attempt, is_leader, launched
+from lrga.tasks.task import Task
+from lrga.training.architecture import Architecture
+from lrga.training.checkpoint import Checkpoint, Tensors
+from lrga.training.config import TrainingConfig
+from lrga.training.events import EpochRecord
+from lrga.training.files import replace_file, writing
+from lrga.training.run_folder import RunFolder
+
+
+def run_folder(path: str | Path) -> RunFolder:
+    """The folder of a run, for this rank."""
+    return RunFolder(path) if is_leader() else FollowerFolder(path)
+
+
+class FollowerFolder(RunFolder):
+    """Stands for the run folder on ranks that have none: nothing is read or written; rank 0 tells what is there."""
+
+    @property
+    def holds_a_run(self) -> bool:
+        return False
+
+    def lock(self) -> AbstractContextManager[Any]:  # type: ignore[override]
+        return nullcontext()
+
+    def create(self, config: TrainingConfig, architecture: Architecture, task: Task, fingerprint: str) -> None:
+        """Rank 0 does."""
+
+    def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:
+        return None, []
+
+    def save_checkpoint(self, name: str, parts: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:
+        return self.path / "checkpoints" / name
+
+    def append_metrics(self, record: EpochRecord) -> None:
+        """Rank 0 does."""
+
+    def cut_metrics(self, size: int) -> None:
+        """Rank 0 does."""
+
+    def history(self) -> tuple[EpochRecord, ...]:
+        return ()
+
+    def add_environment(self, *args: Any, **kwargs: Any) -> None:
+        """Rank 0 does."""
+
+    def log(self, text: str) -> None:
+        """Rank 0 does."""
+
+    def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:
+        """Rank 0 does."""
+
+
+def folder_before_restart(below: Path) -> Path | None:
+    """The folder that this command had chosen before ``torchrun`` restarted it; ``None`` on the first start."""
+    marker = _marker(below)
+    if marker is None or attempt() == 0 or not marker.is_file():
+        return None
+    return below / marker.read_text(encoding="utf-8")
+
+
+def remember_folder(folder: Path) -> None:
+    """Notes the folder of this command for restarts of it."""
+    marker = _marker(folder.parent)
+    if marker is not None and is_leader():
+        with writing(marker):
+            marker.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(marker, folder.name.encode())
+
+
+def forget_folder(folder: Path) -> None:
+    """The run is over: the note is not needed any more."""
+    marker = _marker(folder.parent)
+    if marker is not None and is_leader():
+        marker.unlink(missing_ok=True)
+
+
+def _marker(below: Path) -> Path | None:
+    """One file for each ``torchrun``: its processes have one parent, which outlives them."""
+    if not launched() or "TORCHELASTIC_RESTART_COUNT" not in os.environ:
+        return None
+    return below / f".torchrun-{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.getppid()}"
