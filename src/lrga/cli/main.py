@@ -14,8 +14,10 @@ from lrga.cli import data
 from lrga.cli.campaigns import EXTRA_ARGUMENTS
 from lrga.cli.compare import compare
 from lrga.cli.demo import demo
+from lrga.cli.explain import explain
 from lrga.cli.params import params
 from lrga.cli.predict import predict
+from lrga.cli.report import report
 from lrga.cli.reproduce import reproduce
 from lrga.cli.sweep import sweep
 from lrga.cli.theory import theory
@@ -58,6 +60,8 @@ app.command("reproduce", context_settings=EXTRA_ARGUMENTS)(reproduce)
 app.command("predict")(predict)
 app.command("wl")(wl)
 app.command("theory")(theory)
+app.command("explain")(explain)
+app.command("report")(report)
 
 
 def run() -> None:

@@ -126,6 +126,10 @@ def train(
         bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
     ] = False,
     live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
+    ] = False,
+    live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
     config: Annotated[
         Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
     ] = None,
@@ -176,6 +180,10 @@ def train(
         "split": None if split is None else parse_fractions(split),
     }
     listeners = [] if quiet else [progress_display()]
+    if live:
+        from lrga.report.live import LiveView
+
+        listeners.append(LiveView(live_port))
     if live:
         from lrga.report.live import LiveView
 

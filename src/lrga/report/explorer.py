@@ -12,7 +12,9 @@ from lrga.errors import OptionError
 from lrga.report.attention import Explanation, LayerFactors, explain
 from lrga.report.html import render, write_page
 
-DRAWN_EDGES = 30_000
+DRAWN_EDGES = 8_000  # of a graph with more; drawing them is what a click waits for
+DRAWN_EDGES_OF_LARGE = 3_000
+WEBGL_NODES = 2000  # more are drawn by the graphics card
 LARGEST = 400_000_000  # bytes of factors; a browser opens no larger page
 
 
@@ -35,7 +37,8 @@ def explorer_page(found: Explanation) -> str:
     return render(
         "explorer.html",
         scripts=("common.js", "matrix.js", "explorer.js"),
-        data=_data(found),
+        data=_data(found) | {"webgl": found.num_nodes > WEBGL_NODES},
+        webgl=found.num_nodes > WEBGL_NODES,
         title=f"What {found.run} attends to: {where}",
         found=found,
         answer=_answer(found),
@@ -47,8 +50,9 @@ def explorer_page(found: Explanation) -> str:
 def _data(found: Explanation) -> dict[str, Any]:
     edges, drawn = found.edges, len(found.edges)
     chosen = np.arange(drawn)
-    if drawn > DRAWN_EDGES:
-        chosen = np.sort(np.random.default_rng(0).choice(drawn, DRAWN_EDGES, replace=False))
+    most = DRAWN_EDGES if found.num_nodes <= WEBGL_NODES else DRAWN_EDGES_OF_LARGE
+    if drawn > most:
+        chosen = np.sort(np.random.default_rng(0).choice(drawn, most, replace=False))
     edge_level = found.task.level == "edge"
     return {
         "nodes": found.num_nodes,

@@ -15,13 +15,14 @@ from lrga.training.files import replace_file
 from lrga.version import __version__
 
 
-def render(template: str, *, scripts: tuple[str, ...], data: Any, **context: Any) -> str:
+def render(template: str, *, scripts: tuple[str, ...], data: Any, webgl: bool = False, **context: Any) -> str:
     """A page of ``templates/TEMPLATE``.
 
     Args:
         template: Name of a file in ``templates``.
         scripts: Further scripts of ``templates``, run after the chart library in this order.
         data: Read by the scripts: JSON values in the element ``#data``.
+        webgl: Whether charts are drawn with WebGL, for which Plotly compiles code of its own.
         **context: Read by the template, which escapes all of it.
     """
     environment = _environment()
@@ -31,7 +32,7 @@ def render(template: str, *, scripts: tuple[str, ...], data: Any, **context: Any
     policy = "; ".join(
         [
             "default-src 'none'",
-            "script-src " + " ".join(f"'sha256-{_sha256(text)}'" for text in code),
+            "script-src " + " ".join(f"'sha256-{_sha256(text)}'" for text in code) + " 'unsafe-eval'" * webgl,
             "style-src 'unsafe-inline'",
             "img-src data: blob:",
             "connect-src 'self'" if "live.js" in scripts else "connect-src 'none'",

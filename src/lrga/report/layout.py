@@ -39,6 +39,9 @@ def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[
         found = np.array([placed[node] for node in range(num_nodes)])
     else:
         found = _spread(_spectral(edges, num_nodes, seed), edges, seed)
+        low, high = np.quantile(found, [0.002, 0.998], axis=0)
+        margin = 0.06 * (high - low)
+        found = np.clip(found, low - margin, high + margin)  # a few lost nodes must not make all others small
     found = found - (found.max(axis=0) + found.min(axis=0)) / 2
     return (found / max(float(np.abs(found).max()), 1e-12)).astype(np.float32)
 
@@ -96,7 +99,7 @@ def _spectral(edges: NDArray[Any], num_nodes: int, seed: int) -> NDArray[np.floa
     if parts > num_nodes // 4:  # hardly any edges: their eigenvectors say nothing
         return np.random.default_rng(seed).normal(size=(num_nodes, 2))
     _, vectors = eigsh(normal, k=3, which="LA", v0=start, tol=1e-3, maxiter=2000, ncv=30)
-    return (vectors[:, 1::-1] if vectors.shape[1] < 3 else vectors[:, :2]) / np.sqrt(degree)[:, None]
+    return np.asarray(vectors[:, :2]) / np.sqrt(degree)[:, None]  # in ascending order: the last one is trivial
 
 
 def _spread(places: NDArray[np.float64], edges: NDArray[Any], seed: int) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ window.LRGA = (() => {
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Set();
+  const repainted = [];
 
   // Plotly reads some HTML tags in its labels; a name must stay text.
   const label = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -49,6 +50,7 @@ window.LRGA = (() => {
         "xaxis.zerolinecolor": css("--line"), "yaxis.zerolinecolor": css("--line"),
       });
     }
+    repainted.forEach((redraw) => redraw());
   }
 
   let chosen = null; // by the reader; else the system decides
@@ -67,5 +69,5 @@ window.LRGA = (() => {
   window.addEventListener("beforeprint", () => theme("light"));
   window.addEventListener("afterprint", () => theme(current()));
 
-  return { data, label, colour, css, draw };
+  return { data, label, colour, css, draw, whenRepainted: (redraw) => repainted.push(redraw) };
 })();

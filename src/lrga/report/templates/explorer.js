@@ -15,11 +15,11 @@
     confidence: data.confidence && numbers(data.confidence, Float32Array),
   };
   const ofNodes = data.level === "node";
-  const large = n > 2000;
+  const large = data.webgl && !!document.createElement("canvas").getContext("webgl");
   const points = large ? "scattergl" : "scatter";
   const name = (i) => (data.ids ? `${i} (${data.ids[i]})` : String(i));
   const answer = (values, i) => (!values ? "" : data.classes ? data.classes[values[i]] : values[i].toPrecision(5));
-  const state = { layer: 0, head: 0, node: 0, weights: new Float64Array(n) };
+  const state = { layer: data.layers.length - 1, head: 0, node: 0, weights: new Float64Array(n) };
   const layer = () => data.layers[state.layer];
   const head = () => layer().heads[state.head];
   const xs = new Float32Array(n), ys = new Float32Array(n);
@@ -36,8 +36,8 @@
 
   // Edges by what is predicted of them, where that is the task; else in one colour.
   function edgeTraces() {
-    const line = (pairs, more) => ({ type: points, mode: "lines", ...segments(pairs), hoverinfo: "skip", showlegend: false, ...more });
-    const quiet = { line: { color: css("--line"), width: data.all_edges > 5000 ? 0.4 : 0.8 } };
+    const line = (pairs, more) => ({ type: "scatter", mode: "lines", ...segments(pairs), hoverinfo: "skip", showlegend: false, ...more });
+    const quiet = { opacity: data.all_edges > 500 ? 0.5 : 1, line: { color: css("--line"), width: data.all_edges > 5000 ? 0.4 : 0.8 } };
     if (data.level !== "edge" || !data.classes) return [line(edges, quiet)];
     const groups = new Map();
     for (let e = 0; e < edges.length / 2; e++) {
@@ -66,9 +66,9 @@
     return { color: Array.from(values, (value) => colour(value)), showscale: false };
   }
 
-  const details = () => Array.from({ length: n }, (_, i) => [
-    label(name(i)), String(state.weights[i]),
-    ofNodes ? label(answer(facts.label, i)) : "", ofNodes ? label(answer(facts.prediction, i)) : "",
+  // Read by Plotly when the pointer rests on a node; the attention in it is replaced in place, which costs no drawing.
+  const details = Array.from({ length: n }, (_, i) => [
+    label(name(i)), 0, ofNodes ? label(answer(facts.label, i)) : "", ofNodes ? label(answer(facts.prediction, i)) : "",
   ]);
   const hover = "node %{customdata[0]}<br>attention %{customdata[1]}"
     + (ofNodes ? (facts.label ? "<br>label %{customdata[2]}" : "") + "<br>prediction %{customdata[3]}" : "") + "<extra></extra>";
@@ -96,14 +96,14 @@
     nodeTrace = lines.length;
     const size = n > 5000 ? 4 : n > 1000 ? 6 : n > 300 ? 8 : 11;
     const nodes = {
-      type: points, mode: "markers", x: xs, y: ys, showlegend: false, customdata: details(), hovertemplate: hover,
+      type: points, mode: "markers", x: xs, y: ys, showlegend: false, customdata: details, hovertemplate: hover,
       marker: { size, line: { width: large ? 0 : 0.7, color: css("--back") }, ...nodeColours() },
     };
     const marks = strongest(linkCount());
     draw("graph", [
       ...lines, nodes,
-      { type: "scatter", mode: "lines", ...links(marks), hoverinfo: "skip", showlegend: false, line: { color: colour(1), width: 1.8 } },
-      { type: "scatter", mode: "markers", x: [xs[state.node]], y: [ys[state.node]], hoverinfo: "skip", showlegend: false,
+      { type: points, mode: "lines", ...links(marks), hoverinfo: "skip", showlegend: false, line: { color: colour(1), width: 1.8 } },
+      { type: points, mode: "markers", x: [xs[state.node]], y: [ys[state.node]], hoverinfo: "skip", showlegend: false,
         marker: { size: size + 7, color: "rgba(0,0,0,0)", line: { width: 3, color: colour(1) } } },
     ], {
       xaxis: { visible: false }, yaxis: { visible: false, scaleanchor: "x" }, margin: { l: 5, r: 5, t: 5, b: 5 },
@@ -118,11 +118,13 @@
   // Only what changed: the whole graph is not drawn anew for a click.
   function updateGraph() {
     const { color, showscale, colorscale, colorbar } = nodeColours();
-    const style = { "marker.color": [color], "marker.showscale": [showscale], customdata: [details()] };
-    if (showscale) Object.assign(style, { "marker.colorscale": [colorscale], "marker.colorbar": [colorbar] });
-    Plotly.restyle("graph", style, [nodeTrace]);
     const lines = links(strongest(linkCount()));
-    Plotly.restyle("graph", { x: [lines.x, [xs[state.node]]], y: [lines.y, [ys[state.node]]] }, [nodeTrace + 1, nodeTrace + 2]);
+    const style = {
+      x: [xs, lines.x, [xs[state.node]]], y: [ys, lines.y, [ys[state.node]]],
+      "marker.color": [color, null, "rgba(0,0,0,0)"], "marker.showscale": [showscale, false, false],
+    };
+    if (showscale) Object.assign(style, { "marker.colorscale": [colorscale, null, null], "marker.colorbar": [colorbar, null, null] });
+    Plotly.restyle("graph", style, [nodeTrace, nodeTrace + 1, nodeTrace + 2]);
   }
 
   function shares() {
@@ -178,12 +180,23 @@
 
   const clamp = (text) => Math.max(0, Math.min(n - 1, Math.floor(Number(text) || 0)));
 
+  function attend() {
+    state.weights = row(head(), state.node, n, layer().rank);
+    for (let i = 0; i < n; i++) details[i][1] = state.weights[i];
+  }
+
+  let waiting = false;
   function choose(node) {
     state.node = clamp(node);
     byId("node").value = state.node;
-    state.weights = row(head(), state.node, n, layer().rank);
-    updateGraph();
-    showRow();
+    attend();
+    showRow(); // the numbers at once; the drawing follows, once for however many choices came meanwhile
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      updateGraph();
+    });
   }
 
   function order() {
@@ -268,8 +281,9 @@
     byId("said").textContent = "This graph has no nodes.";
     return;
   }
+  byId("layer").value = state.layer;
   heads();
-  state.weights = row(head(), 0, n, layer().rank);
+  attend();
   drawGraph();
   showRow();
   drawMatrix();
@@ -282,5 +296,5 @@
     const place = Math.floor((hit[0].y * n) / hit[0].data.z.length);
     choose(shownOrder[place]);
   });
-  window.LRGA.choose = choose;
+  LRGA.whenRepainted(drawGraph);
 })();

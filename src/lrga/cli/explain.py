@@ -1,0 +1,65 @@
+"""``lrga explain``: what the attention of a trained network attends to."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
+    graph: Annotated[int, typer.Option(help="Number of the graph, from 0.", metavar="i")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--input", help="Other graphs than the run's: what lrga predict reads.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Of the run's own data: train, val or test.")] = "test",
+    layers: Annotated[str | None, typer.Option(help="Only these layers, for large graphs: 1,4.")] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="The weights that were best in validation, not the last ones.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print facts of the attention as JSON.")] = False,
+) -> None:
+    """Write a page on which to see whom a node attends to, in every layer and head.
+
+    The graph is drawn with labels and predictions; a click on a node shows its row of the attention; the whole matrix
+    is an image, with the spectrum of its rank beside it.
+
+    Examples:
+
+    [bold]lrga explain runs/cluster-lrga-gcn-100k-seed41 --graph 3 -o attention.html[/]
+
+    [bold]lrga explain runs/my-run --input new_graphs/ --graph 0[/]
+    """
+    from lrga.cli.tables import facts_table, stdout
+    from lrga.report.explorer import write_explorer
+    from lrga.report.options import parse_layers
+
+    page = output or Path(f"{run.resolve().name}-graph{graph}.html")
+    found = write_explorer(
+        run, page, graph=graph, source=source, split=split, layers=parse_layers(layers),
+        which="best" if best else "last", device=device, root=data_root,
+    )  # fmt: skip
+    if as_json:
+        facts = {
+            "page": str(page), "nodes": found.num_nodes, "edges": len(found.edges),
+            "layers": [
+                {"name": layer.name, "heads": layer.heads, "rank": layer.rank,
+                 "spectrum": [layer.spectrum(head).tolist() for head in range(layer.heads)]}
+                for layer in found.layers
+            ],
+        }  # fmt: skip
+        print(json.dumps(facts, indent=2))
+        return
+    shape = ", ".join(f"{layer.name} (κ {layer.rank}, {layer.heads} heads)" for layer in found.layers)
+    rows = {
+        "page": f"{page} ({page.stat().st_size / 1e6:.1f} MB)",
+        "graph": f"{found.graph} of {found.dataset}: {found.num_nodes:,} nodes, {len(found.edges):,} edges",
+        "attention": shape,
+    }
+    stdout().print(facts_table(rows))

@@ -1,0 +1,49 @@
+"""``lrga report``: runs as one page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders, records (.json), benchmark records, or folders of them.", metavar="RUNS..."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = Path(
+        "report.html"
+    ),
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Runs of lrga",
+    as_json: Annotated[bool, typer.Option("--json", help="Say what was found as JSON.")] = False,
+) -> None:
+    """Turn runs into one page: results beside the paper's, curves, rank, speed, configurations, what failed.
+
+    The page is a single file that opens from disk with no network. Runs that cannot be read are listed in it.
+
+    Examples:
+
+    [bold]lrga report runs -o page.html[/]
+
+    [bold]lrga report runs/zinc-lrga-gatedgcn-100k-seed41 results -o page.html[/]
+    """
+    from lrga.cli.tables import facts_table, stdout
+    from lrga.report.page import write_report
+
+    found = write_report(runs, output, title=title)
+    size = output.stat().st_size
+    if as_json:
+        facts = {
+            "page": str(output), "bytes": size, "runs": len(found.runs), "benchmarks": len(found.speed),
+            "failed": [run.name for run in found.failed], "unfinished": [run.name for run in found.unfinished],
+            "unreadable": [{"place": p.place, "reason": p.reason} for p in found.problems],
+        }  # fmt: skip
+        print(json.dumps(facts, indent=2))
+        return
+    rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
+    counts = {
+        "benchmarks": found.speed, "failed": found.failed, "unfinished": found.unfinished, "unreadable": found.problems,
+    }  # fmt: skip
+    rows |= {name: str(len(entries)) for name, entries in counts.items() if entries}
+    stdout().print(facts_table(rows))
