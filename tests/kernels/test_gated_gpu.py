@@ -240,7 +240,8 @@ def test_the_rate_of_the_running_statistics_may_lie_on_the_device(real_edges):
     with padded({40: torch.tensor(real_edges, device=DEVICE)}):
         for own in (as_tensor, as_number):
             gated_edges_fused(*tensors, layout, norm=own)
-        gated_edges_reference(*tensors, layout, norm=(plain := replace(copy_of(norm), momentum=0.25)))
+        rate = torch.tensor(0.25, device=DEVICE)
+        gated_edges_reference(*tensors, layout, norm=(plain := replace(copy_of(norm), momentum=rate)))
     assert torch.equal(as_tensor.running_mean, as_number.running_mean)
     assert torch.equal(as_tensor.running_mean, norm.running_mean) == (real_edges < 2)
     torch.testing.assert_close(as_tensor.running_var, plain.running_var)

@@ -18,7 +18,7 @@ Letters: N nodes, E edges, D channels.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,7 @@ from lrga.kernels import csr
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated_chunks import EPS, GatedEdges
 from lrga.kernels.message import Edges, endpoints, sum_edges, sum_edges_reference
+from lrga.kernels.norm import Running, batch_norm_reference
 from lrga.kernels.padding import real_rows
 from lrga.kernels.support import runs_on_gpu
 
@@ -50,7 +51,9 @@ class Normalization:
         """Normalises ``[rows, D]``; in training by its own statistics, which the running ones then follow."""
         count = real_rows(x)
         if count is not None and self.training:
-            return self._of_real_rows(x, count)
+            rate = cast("float", self.momentum)  # only multiplied with, so that a scalar on the device will do
+            state = Running(self.weight, self.bias, self.running_mean, self.running_var, None, rate, self.eps)
+            return batch_norm_reference(x, state, training=True, count=count)
         return F.batch_norm(
             x,
             self.running_mean,
@@ -61,21 +64,6 @@ class Normalization:
             float(self.momentum) if self.training else 0.0,
             self.eps,
         )
-
-    def _of_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """By the statistics of the first ``count`` rows, or the running ones where these are fewer than two."""
-        wide = x.to(self.running_mean.dtype)
-        real = (torch.arange(x.size(0), device=x.device) < count).unsqueeze(-1)
-        rows, enough = count.clamp(min=1), count >= 2
-        mean = wide.masked_fill(~real, 0.0).sum(0) / rows
-        squares = (wide - mean).masked_fill(~real, 0.0).square().sum(0)
-        with torch.no_grad():
-            rate = enough.to(mean.dtype) * self.momentum
-            used_mean, used_var = self.running_mean.clone(), self.running_var.clone()
-            self.running_mean.lerp_(mean, rate)
-            self.running_var.lerp_(squares / (count - 1).clamp(min=1), rate)
-        mean, variance = torch.where(enough, mean, used_mean), torch.where(enough, squares / rows, used_var)
-        return ((wide - mean) * ((variance + self.eps).rsqrt() * self.weight) + self.bias).to(x.dtype)
 
 
 def gated_edges(
