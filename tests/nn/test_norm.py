@@ -1,6 +1,8 @@
+import pytest
 import torch
 
-from lrga.nn.norm import BatchNorm
+from lrga.kernels.padding import padded
+from lrga.nn.norm import BatchNorm, normalize
 
 
 def test_equals_torch_in_training_and_evaluation():
@@ -24,3 +26,47 @@ def test_one_row_or_none_in_training_is_normalised_by_the_running_statistics():
         out.sum().backward()
         assert x.grad.isfinite().all()
     assert torch.equal(norm.running_mean, before)
+
+
+def test_only_the_real_rows_of_a_padded_batch_count():
+    ours, alone = BatchNorm(3), BatchNorm(3)
+    x = torch.randn(8, 3)
+    with padded({8: torch.tensor(5)}):
+        out = ours(x)
+    torch.testing.assert_close(out[:5], alone(x[:5]))
+    torch.testing.assert_close(ours.running_var, alone.running_var)
+    assert ours.num_batches_tracked == alone.num_batches_tracked == 1
+
+
+@pytest.mark.parametrize("relu", [None, "before", "after"])
+@pytest.mark.parametrize("kind", ["ours", "torch's", "hooked", "none"])
+def test_relu_and_residual_stand_in_the_same_place_whatever_the_norm(relu, kind):
+    norm = {"ours": BatchNorm(3), "torch's": torch.nn.BatchNorm1d(3), "hooked": BatchNorm(3), "none": None}[kind]
+    seen = []
+    if kind == "hooked":
+        norm.register_forward_hook(lambda module, args, out: seen.append(out))
+    x, residual = torch.randn(6, 3), torch.randn(6, 3)
+    out = normalize(norm, x, relu=relu, residual=residual)
+    h = torch.relu(x) if relu == "before" else x
+    h = h if norm is None else torch.nn.functional.batch_norm(h, None, None, training=True)
+    torch.testing.assert_close(out, residual + (torch.relu(h) if relu == "after" else h))
+    if kind == "hooked":
+        torch.testing.assert_close(seen[0], h)
+
+
+def test_global_hooks_see_the_norm_too():
+    seen = []
+    with torch.nn.modules.module.register_module_forward_hook(lambda module, args, out: seen.append(type(module))):
+        normalize(BatchNorm(3), torch.randn(4, 3), relu="after")
+    assert seen == [BatchNorm]
+
+
+def test_training_compiles_without_breaks():
+    norms = [BatchNorm(3), BatchNorm(3)]
+    x = torch.randn(9, 3)
+    results = []
+    for norm, run in zip(
+        norms, (normalize, torch.compile(normalize, fullgraph=True, backend="aot_eager")), strict=True
+    ):
+        results.append((run(norm, x, relu="after", residual=x), norm.running_mean, norm.running_var))
+    torch.testing.assert_close(results[0], results[1])

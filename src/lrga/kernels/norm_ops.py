@@ -121,7 +121,7 @@ def launch_norm(
     average = batches if state.momentum is None else None
     statistics = (part_mean, part_dev, state.mean, state.var, average, kept, count, rows, how.parts, how.rows_of_part)
     numbers = (state.momentum or 0.0, state.eps)
-    choices = {"TRAINING": training, "TRACK": track}
+    choices = {"TRAINING": training, "TRACK": track, "BEFORE": relu == "before"}
     whole = training and how.whole
     with torch.cuda.device_of(x):
         if training:
@@ -130,9 +130,10 @@ def launch_norm(
                 **share,
             )  # fmt: skip
         if whole:
-            kernels.whole_statistics[(triton.cdiv(width, 16),)](*statistics, *numbers, WIDTH=width, **choices, **WHOLE)
+            columns = triton.cdiv(width, 16)
+            kernels.whole_statistics[(columns,)](x, *statistics, *numbers, WIDTH=width, **choices, **WHOLE)
         kernels.normalize_rows[(triton.cdiv(rows, how.tile), blocks)](
-            x, state.weight, state.bias, residual, y, *statistics, *numbers, BEFORE=relu == "before",
+            x, state.weight, state.bias, residual, y, *statistics, *numbers,
             AFTER=relu == "after", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
         )  # fmt: skip
     return y, kept

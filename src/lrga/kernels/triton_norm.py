@@ -1,9 +1,10 @@
 """The Triton kernels of batch normalisation. Their definition is :mod:`lrga.kernels.norm`.
 
 Forward: programs take the mean and the squared deviations of their rows by Welford's method (each row of a tile on its
-own, put together at the end), and those that write the result put the parts together first; where there are many rows,
-one small kernel between them does that once for all. Backward is divided likewise, with the sums of the gradient and
-of the gradient times the normalised value. Nothing is added atomically: results do not vary between runs.
+own, put together at the end), after taking off the first row of all, so that a large mean rounds nothing away. Those
+that write the result put the parts together first; where there are many rows, one small kernel between them does that
+once for all. Backward is divided likewise, with the sums of the gradient and of the gradient times the normalised
+value. Nothing is added atomically: results do not vary between runs.
 
 Letters: R rows, D channels, P parts.
 """
@@ -34,6 +35,15 @@ def _relu(value):
 
 
 @triton.jit
+def _origin(x, column, WIDTH: tl.constexpr, BEFORE: tl.constexpr):
+    """The first row, which means are relative to until they are used."""
+    value = tl.load(x + column, mask=column < WIDTH, other=0.0).to(tl.float32)
+    if BEFORE:
+        value = _relu(value)
+    return value
+
+
+@triton.jit
 def part_statistics(
     x, count, batches, part_mean, part_dev, num_rows, rows_of_part, WIDTH: tl.constexpr, BEFORE: tl.constexpr,
     BR: tl.constexpr, BD: tl.constexpr,
@@ -44,6 +54,7 @@ def part_statistics(
     real = _real(count, num_rows)
     first = part * rows_of_part
     end = tl.maximum(tl.minimum(first + rows_of_part, real), first)
+    origin = _origin(x, column, WIDTH, BEFORE)
     mean = tl.zeros([BR, BD], tl.float32)
     dev = tl.zeros([BR, BD], tl.float32)
     seen = 0.0
@@ -52,6 +63,7 @@ def part_statistics(
         value = _load(x, row, column, end, WIDTH)
         if BEFORE:
             value = _relu(value)
+        value -= origin[None, :]
         seen += 1.0
         delta = tl.where((row < end)[:, None], value - mean, 0.0)
         mean += delta / seen
@@ -91,9 +103,9 @@ def _parts_together(
 
 @triton.jit
 def _statistics(
-    part_mean, part_dev, running_mean, running_var, batches, kept, real, num_parts, rows_of_part, momentum, eps,
-    column, is_first, WIDTH: tl.constexpr, TRAINING: tl.constexpr, TRACK: tl.constexpr, BP: tl.constexpr,
-    BD: tl.constexpr,
+    x, part_mean, part_dev, running_mean, running_var, batches, kept, real, num_parts, rows_of_part, momentum, eps,
+    column, is_first, WIDTH: tl.constexpr, BEFORE: tl.constexpr, TRAINING: tl.constexpr, TRACK: tl.constexpr,
+    BP: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """Mean and 1/√(variance + ε) to normalise by; the first program keeps them and follows with the running ones."""
     inside = column < WIDTH
@@ -102,6 +114,7 @@ def _statistics(
     unbiased = var
     if TRAINING:
         own_mean, dev = _parts_together(part_mean, part_dev, real, num_parts, rows_of_part, column, WIDTH, BP, BD)
+        own_mean += _origin(x, column, WIDTH, BEFORE)
         if real >= 2:
             n = real.to(tl.float32)
             own_unbiased = dev / (n - 1.0)
@@ -124,14 +137,15 @@ def _statistics(
 
 @triton.jit
 def whole_statistics(
-    part_mean, part_dev, running_mean, running_var, batches, kept, count, num_rows, num_parts, rows_of_part, momentum,
-    eps, WIDTH: tl.constexpr, TRAINING: tl.constexpr, TRACK: tl.constexpr, BP: tl.constexpr, BD: tl.constexpr,
+    x, part_mean, part_dev, running_mean, running_var, batches, kept, count, num_rows, num_parts, rows_of_part,
+    momentum, eps, WIDTH: tl.constexpr, BEFORE: tl.constexpr, TRAINING: tl.constexpr, TRACK: tl.constexpr,
+    BP: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The statistics of all rows, once for all programs that follow."""
     column = tl.program_id(0) * BD + tl.arange(0, BD)
     _statistics(
-        part_mean, part_dev, running_mean, running_var, batches, kept, _real(count, num_rows), num_parts, rows_of_part,
-        momentum, eps, column, tl.program_id(0) >= 0, WIDTH, TRAINING, TRACK, BP, BD,
+        x, part_mean, part_dev, running_mean, running_var, batches, kept, _real(count, num_rows), num_parts,
+        rows_of_part, momentum, eps, column, tl.program_id(0) >= 0, WIDTH, BEFORE, TRAINING, TRACK, BP, BD,
     )  # fmt: skip
 
 
@@ -153,8 +167,8 @@ def normalize_rows(
         inverse = tl.load(kept + WIDTH + column, mask=inside, other=0.0)
     else:
         mean, inverse = _statistics(
-            part_mean, part_dev, running_mean, running_var, batches, kept, real, num_parts, rows_of_part, momentum, eps,
-            column, tl.program_id(0) == 0, WIDTH, TRAINING, TRACK, BP, BD,
+            x, part_mean, part_dev, running_mean, running_var, batches, kept, real, num_parts, rows_of_part, momentum,
+            eps, column, tl.program_id(0) == 0, WIDTH, BEFORE, TRAINING, TRACK, BP, BD,
         )  # fmt: skip
     if BEFORE:
         value = _relu(value)
