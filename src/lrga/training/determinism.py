@@ -1,5 +1,9 @@
 """Random states: everything random in a run follows from its seed, and can be put aside and taken up again."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -59,6 +63,88 @@ def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
     generator = torch.Generator()
     generator.manual_seed((seed * 1_000_003 + epoch) * 7 + stream & 0x7FFF_FFFF_FFFF_FFFF)
     return generator
+
+
+def stream_generator(seed: int, *path: int, device: torch.device) -> torch.Generator:
+    """A source of its own for each ``path`` of numbers (stream, epoch, batch, …), on ``device``: nothing to be saved.
+
+    Example:
+        >>> first, second = (stream_generator(41, 3, batch, device=torch.device("cpu")) for batch in (0, 1))
+        >>> first.initial_seed() != second.initial_seed()
+        True
+    """
+    value = seed
+    for part in path:  # a step of a linear congruence for each: equal paths alone give equal seeds, nearly
+        value = (value * 6_364_136_223_846_793_005 + part + 1_442_695_040_888_963_407) & 0xFFFF_FFFF_FFFF_FFFF
+        value ^= value >> 29
+    return torch.Generator(device).manual_seed(value & 0x7FFF_FFFF_FFFF_FFFF)
+
+
+@contextmanager
+def deterministic(enabled: bool = True) -> Iterator[None]:
+    """Within it, PyTorch takes algorithms that add in the same order every time, and refuses where there is none.
+
+    The kernels of this package always do.
+    """
+    if not enabled:
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when the first matrix product is made
+    before, fill = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        torch.utils.deterministic.fill_uninitialized_memory = fill
+
+
+class OwnRandomness:
+    """PyTorch's random states of one of several runs that take turns in a process.
+
+    Each has states of its own, so that no run depends on how much the others draw. On a GPU PyTorch's generator is made
+    to point at the run's own state, which CUDA graphs recorded meanwhile keep using.
+
+    Example:
+        >>> first, second = OwnRandomness(torch.device("cpu")), OwnRandomness(torch.device("cpu"))
+        >>> with first.turn():
+        ...     seed_torch(1)
+        ...     a = torch.rand(1)
+        >>> with second.turn():
+        ...     _ = torch.rand(100)
+        >>> with first.turn():
+        ...     b = torch.rand(1)
+        >>> seed_torch(1)
+        >>> torch.equal(torch.cat([a, b]), torch.cat([torch.rand(1), torch.rand(1)]))
+        True
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._cpu = torch.get_rng_state()
+        self._cuda: torch.Generator | None = None
+        if device.type == "cuda":
+            torch.cuda.init()
+            index = torch.cuda.current_device() if device.index is None else device.index
+            self._default = torch.cuda.default_generators[index]
+            self._cuda = torch.Generator(device)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Within it, random numbers come from these states; afterwards those of before are back."""
+        before = torch.get_rng_state()
+        torch.set_rng_state(self._cpu)
+        shared = None
+        if self._cuda is not None:
+            shared = self._default.graphsafe_get_state()
+            self._default.graphsafe_set_state(self._cuda)
+        try:
+            yield
+        finally:
+            self._cpu = torch.get_rng_state()
+            torch.set_rng_state(before)
+            if shared is not None:
+                self._default.graphsafe_set_state(shared)
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:

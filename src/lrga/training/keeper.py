@@ -1,6 +1,7 @@
 """Keeps a run in its folder while it trains."""
 
 import time
+from typing import Any
 
 from lrga.training.checkpoint import checkpoint_name
 from lrga.training.events import EpochRecord, Listener
@@ -31,6 +32,10 @@ class FolderKeeper(Keeper):
 
     def record(self, record: EpochRecord) -> None:
         self.home.append_metrics(record)
+
+    def note(self, text: str, facts: dict[str, Any]) -> None:
+        self.home.log(text)
+        self.home.extend_environment(facts)
 
     def save(self, trainer: Trainer) -> None:
         name = checkpoint_name(trainer.epoch, trainer.batch)

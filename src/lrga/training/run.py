@@ -12,18 +12,17 @@ from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import count_of
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
-from lrga.training.determinism import choose_device, seed_torch
-from lrga.training.environment import environment
-from lrga.training.events import Listener, Listeners, RunFacts
-from lrga.training.follower import folder_before_restart, forget_folder, remember_folder, run_folder
+from lrga.training.determinism import choose_device, deterministic
+from lrga.training.events import Listener, Listeners
+from lrga.training.follower import folder_before_restart, remember_folder, run_folder
 from lrga.training.graphs import Given, TrainingData, load_training_data
-from lrga.training.parallel import agree, finished_on_leader, keeper_class, leader_first, on_all_ranks, trainer_class
-from lrga.training.result import FINISHED, TrainingResult
-from lrga.training.resume import check_same, open_folder, prolong, take_up
+from lrga.training.parallel import finished_on_leader, leader_first, on_all_ranks
+from lrga.training.result import TrainingResult
+from lrga.training.resume import check_same, open_folder, prolong
 from lrga.training.run_folder import RunFolder
-from lrga.training.signals import Interrupted, StopRequest
+from lrga.training.session import Session
+from lrga.training.signals import StopRequest
 from lrga.training.tensorboard import TensorBoardLog
-from lrga.training.trainer import Trainer
 
 
 @on_all_ranks
@@ -73,13 +72,13 @@ def train(
         check_same(home, config)
         written = home.result()
     if (written := finished_on_leader(written)) is not None:
-        return _finished(home, written)
+        return finished_result(home, written)
     with leader_first():  # which may have to build the data
         graphs = load_training_data(config.data, config.run, data)
     architecture = resolve(config.model, graphs.inputs, dataset=graphs.dataset)
     count_of(architecture.build)  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
-    with home.lock(), torch.random.fork_rng(_devices(device)):
+    with home.lock(), torch.random.fork_rng(forked_devices(device)):
         open_folder(home, config, architecture, graphs)
         return _run(home, config, architecture, graphs, device, Listeners(heard), begin, time_limit)
 
@@ -164,75 +163,20 @@ def _run(
     begin: float,
     time_limit: float | None,
 ) -> TrainingResult:
-    seed_torch(config.run.seed)
-    model = architecture.build().to(device)
     deadline = None if time_limit is None else begin + 60 * time_limit
-    with StopRequest() as request:
-        keeper = keeper_class()(home, listener, request, config.run.checkpoint_minutes, deadline)
-        trainer = trainer_class()(
-            model,
-            graphs.task,
-            graphs.to(device).splits,
-            config.optimizer,
-            seed=config.run.seed,
-            listener=listener,
-            keeper=keeper,
-        )
-        take_up(home, trainer)
-        agree(trainer)
-        home.add_environment(environment(device))
-        facts = RunFacts(
-            config=config,
-            task=graphs.task,
-            parameters=sum(p.numel() for p in model.parameters()),
-            graphs={split: len(part) for split, part in graphs.splits.items()},
-            device=str(device),
-            folder=home.path,
-            epoch=trainer.epoch,
-            batch=trainer.batch,
-            batches=trainer.batches,
-        )
-        try:
-            listener.started(facts)
-            verb = "continues" if trainer.epoch or trainer.batch else "starts"
-            home.log(f"{verb} at epoch {trainer.epoch + 1} on {device}")
-            reason = trainer.fit()
-            home.log(f"stops after {trainer.epoch} epochs: {reason}")
-            result = _result(home, trainer, reason, facts)
-            listener.stopped(reason)
-        finally:
-            listener.closed()
-    if reason == "interrupted":
-        name = request.received or "SIGINT"
-        message = f"Stopped by {name} after writing a checkpoint. Continue with: lrga train --resume {home.path}"
-        raise Interrupted(message, name)
-    return result
+    with StopRequest() as request, deterministic(config.run.deterministic):
+        session = Session(home, config, architecture, graphs.to(device), listener, request, deadline)
+        for _ in session.steps():
+            continue
+    return session.outcome(request)
 
 
-def _result(home: RunFolder, trainer: Trainer, reason: str, facts: RunFacts) -> TrainingResult:
-    result = TrainingResult(
-        stopped_by=reason,
-        metric=trainer.task.metric,
-        last=trainer.last,
-        best=None if trainer.best is None else trainer.best.record,
-        epochs=trainer.epoch,
-        seconds=round(trainer.seconds, 3),
-        parameters=facts.parameters,
-        seed=facts.config.run.seed,
-        folder=home.path,
-        history=home.history(),
-        model=trainer.model.eval(),
-    )
-    if reason in FINISHED and trainer.best is not None:
-        forget_folder(home.path)
-        home.save_result(result.to_json(), {"model": trainer.model.state_dict(), "best": trainer.best.weights})
-    return result
-
-
-def _finished(home: RunFolder, written: dict[str, Any]) -> TrainingResult:
+def finished_result(home: RunFolder, written: dict[str, Any]) -> TrainingResult:
+    """The result of a run that is finished, as its folder has it."""
     model, _ = load_run(home.path)
     return TrainingResult.from_json(written, folder=home.path, history=home.history(), model=model)
 
 
-def _devices(device: torch.device) -> list[int]:
+def forked_devices(device: torch.device) -> list[int]:
+    """The GPU whose random state a run must leave as it found it."""
     return [device.index] if device.type == "cuda" and device.index is not None else []

@@ -89,6 +89,11 @@ class RunFolder:
         starts = read_json(path) if path.is_file() else []
         replace_json(path, [*starts, {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}])
 
+    def extend_environment(self, facts: dict[str, Any]) -> None:
+        """Adds facts to those of the last start."""
+        *before, last = self.environments()
+        replace_json(self.path / "environment.json", [*before, {**last, **facts}])
+
     def environments(self) -> list[dict[str, Any]]:
         """Where every start of the run happened."""
         return list(read_json(self.path / "environment.json"))
