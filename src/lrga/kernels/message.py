@@ -122,6 +122,10 @@ def mean_sources(x: Tensor, edges: Edges) -> Tensor:
 
 def max_sources(x: Tensor, edges: Edges) -> Tensor:
     """Maximum over the in-neighbours in each channel, ``[N, D]`` to ``[N, D]``; equal maxima share the gradient."""
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
+        from lrga.kernels import triton_max
+
+        return triton_max.max_sources(x, edges)
     if isinstance(edges, EdgeLayout) and csr.is_fast(x):
         return csr.max_sources(x, edges)
     return max_sources_reference(x, edges)
