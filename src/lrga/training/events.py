@@ -22,6 +22,7 @@ class RunFacts:
     epoch: int  # completed before this start
     batch: int  # of the next epoch, done before this start
     batches: int  # of one epoch
+    unit: str = "graphs"  # what `graphs` counts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,10 @@ class PlainProgress(Listener):
         self._facts = facts
         graphs = "/".join(f"{count:,}" for count in facts.graphs.values())
         begin = f"continues after epoch {facts.epoch}, " if facts.epoch or facts.batch else ""
-        self._print(f"{begin}{facts.parameters:,} parameters, {graphs} graphs, on {facts.device}, in {facts.folder}")
+        self._print(f"{begin}{facts.parameters:,} parameters, {graphs} {facts.unit}, on {facts.device}, in {facts.folder}")
+
+    def noted(self, text: str) -> None:
+        self._print(text)
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         now = time.monotonic()
@@ -107,6 +110,10 @@ class LiveProgress(Listener):
         self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, completed=facts.batch)
         self._live = Live(self._bars, console=Console(stderr=True), transient=True)
         self._live.start()
+
+    def noted(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(self._label + text, markup=False, highlight=False)
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         if self._live is not None:

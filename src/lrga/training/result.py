@@ -22,7 +22,8 @@ class TrainingResult:
     Attributes:
         stopped_by: ``"min_lr"`` or ``"max_epochs"`` where it is finished; ``"time_limit"`` where it can be continued.
         metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
-        test: The reported number: the metric on ``test`` of the last epoch's model. ``None`` before the first epoch.
+        test: The reported number: the metric on ``test`` of the last epoch's model, or of the best one in validation
+            where the protocol says so (link prediction). ``None`` before the first epoch.
         last: All numbers of the last epoch.
         best: All numbers of the epoch that was best in validation (``best.test_metric`` beside ``test``).
         epochs: Epochs trained.
@@ -32,6 +33,7 @@ class TrainingResult:
         folder: The run folder, where there is one.
         history: Every epoch.
         model: The last epoch's model, in evaluation mode.
+        reported: Which epoch's number is reported, ``"last"`` or ``"best"``.
     """
 
     stopped_by: str
@@ -44,12 +46,14 @@ class TrainingResult:
     seed: int
     folder: Path | None = field(default=None, compare=False)
     history: tuple[EpochRecord, ...] = ()
+    reported: str = "last"
     model: nn.Module | None = field(default=None, repr=False, compare=False)
 
     @property
     def test(self) -> float | None:
         """The reported number."""
-        return None if self.last is None else self.last.test_metric
+        record = self.best if self.reported == "best" else self.last
+        return None if record is None else record.test_metric
 
     @property
     def finished(self) -> bool:

@@ -66,6 +66,11 @@ def train(
         raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
     begin = time.monotonic()
     heard = [*listeners, TensorBoardLog()] if config.run.tensorboard else list(listeners)
+    if config.link is not None:
+        from lrga.training.link_run import train_links  # which needs what this module imports
+
+        place = RunFolder(new_folder(config) if folder is None else folder)
+        return train_links(config, place, data=data, listener=Listeners(heard), begin=begin, time_limit=time_limit)
     home = run_folder(new_folder(config) if folder is None else folder)
     written = None
     if home.holds_a_run:
@@ -142,7 +147,8 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     """A folder below ``below`` that is not there yet, named after the run."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    parts = [data, "lrga" if model.lrga else "plain", model.model, str(model.budget), f"seed{config.run.seed}"]
+    size = [str(model.budget)] if config.link is None else []  # the shape of a network for links is given
+    parts = [data, "lrga" if model.lrga else "plain", model.model, *size, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
     if (again := folder_before_restart(Path(below))) is not None:
         return again

@@ -76,6 +76,8 @@ class RunFolder:
         """The network, the task and the fingerprint of the data."""
         facts = read_json(self.path / "model.json")
         try:
+            if facts["task"]["kind"] == "link":
+                return _link_facts(facts)
             return Architecture.from_json(facts["architecture"]), Task.from_json(facts["task"]), facts["data"]
         except (KeyError, TypeError) as error:
             remedy = "restore the file, or train anew"
@@ -168,3 +170,11 @@ class RunFolder:
             got = "no checkpoint yet" if checkpoint is None else "no finished epoch yet"
             raise CheckpointError(f"weights in {self.path}", got, f"train first: lrga train --resume {self.path}")
         return checkpoint.parts[which]
+
+
+def _link_facts(facts: dict[str, Any]) -> Any:
+    """The same of a link-prediction run, whose network and task have classes of their own."""
+    from lrga.tasks.link import LinkTask
+    from lrga.training.link_architecture import LinkArchitecture
+
+    return LinkArchitecture.from_json(facts["architecture"]), LinkTask.from_json(facts["task"]), facts["data"]

@@ -1,0 +1,232 @@
+"""The user's own edge list: a text file with a pair of nodes on each line.
+
+Columns are separated by commas, tabs, semicolons or spaces; lines that begin with ``#`` are comments. With a header the
+columns are found by name (``source``, ``target``, ``weight``, ``time``, ``split`` and the usual other words); without
+one the first two are the pair, a third is the weight and a fourth the time. Nodes are numbers or names.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrga.data.edge_split import SplitRequest, split_edges
+from lrga.data.link_data import LinkData
+from lrga.errors import DataError, DataMissingError
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "source": ("source", "src", "from", "head", "u", "node1", "i", "a"),
+    "target": ("target", "dst", "dest", "destination", "to", "tail", "v", "node2", "j", "b"),
+    "weight": ("weight", "w", "value", "count"),
+    "time": ("time", "timestamp", "year", "date", "t"),
+    "split": ("split", "set", "fold"),
+}
+_SPLIT_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """What an edge list says, nodes numbered from 0.
+
+    Attributes:
+        edge: ``[E', 2]``.
+        node_ids: What node 0, 1, … is called: numbers in their order, or names in theirs.
+        weight: ``[E']`` or ``None``.
+        time: ``[E']`` or ``None``.
+        split: ``[E']`` 0 train, 1 val, 2 test; or ``None``.
+    """
+
+    edge: np.ndarray
+    node_ids: tuple[str, ...]
+    weight: np.ndarray | None = None
+    time: np.ndarray | None = None
+    split: np.ndarray | None = None
+
+
+def load_edge_list(
+    path: str | Path,
+    *,
+    split: Sequence[float] = (0.8, 0.1, 0.1),
+    split_by: str | None = None,
+    directed: bool = False,
+    seed: int = 41,
+    negatives: int | None = None,
+) -> LinkData:
+    """The graph of an edge list, its edges divided into those to train on and those to predict.
+
+    Args:
+        path: The file.
+        split: Fractions of train, val and test.
+        split_by: ``"random"``; ``"time"``: the latest edges are to be predicted; ``"given"``: by the column ``split``.
+            By default given where there is such a column, else random.
+        directed: Whether a, b is another edge than b, a.
+        seed: Of the random division and of the negative pairs.
+        negatives: Negative pairs of val and of test; by default as many as edges, and at least 1,000 where the graph
+            has so many pairs that are no edge.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "edges.csv"
+        >>> _ = path.write_text("source,target\\n" + "".join(f"n{i},n{i * 7 % 30}\\n" for i in range(30)))
+        >>> data = load_edge_list(path)
+        >>> data.num_nodes, data.edge.size(0), data.meta["notes"]
+        (30, 21, ['5 edges from a node to itself left out'])
+    """
+    listed = read_edge_list(path)
+    request = SplitRequest(fractions=tuple(split), by=split_by, directed=directed, seed=seed, negatives=negatives)
+    return split_edges(
+        listed.edge, listed.node_ids, request, weight=listed.weight, time=listed.time, given=listed.split,
+        where=str(path),
+    )  # fmt: skip
+
+
+def read_edge_list(path: str | Path) -> EdgeList:
+    """Reads the file, whatever its separator, with or without a header."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        raise DataMissingError(f"a file with one edge a line at {path}", got, "name the file of your edges")
+    rows, first_line = _rows(path)
+    if not rows:
+        raise DataError(f"edges in {path}", "an empty file", "write two nodes on each line")
+    header = _header(rows)
+    columns = _columns(path, header, len(rows[0]))
+    body = rows[1:] if header is not None else rows
+    lines = first_line[1:] if header is not None else first_line
+    if not body:
+        raise DataError(f"edges below the header of {path}", "none", "write two nodes on each line")
+    width = len(rows[0])
+    for row, line in zip(body, lines, strict=True):
+        if len(row) != width:
+            raise DataError(f"{width} values", f"{len(row)} in {path}, line {line}", "complete the line")
+    table = list(zip(*body, strict=True))
+    ends = [[text.strip() for text in table[columns[key]]] for key in ("source", "target")]
+    for texts in ends:
+        if "" in texts:
+            at = lines[texts.index("")]
+            raise DataError("two nodes on each line", f"none in {path}, line {at}", "write both, or drop the line")
+    edge, ids = _number(*ends)
+    more: dict[str, Any] = {
+        key: _floats(path, key, table[columns[key]], lines) for key in ("weight", "time") if key in columns
+    }
+    if "split" in columns:
+        more["split"] = _splits(path, table[columns["split"]], lines)
+    return EdgeList(edge, ids, **more)
+
+
+def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"text in UTF-8 in {path}", "another encoding", "save the file as UTF-8") from error
+    except OSError as error:
+        raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
+    numbered = [
+        (number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip() and line[0] not in "#%"
+    ]
+    if not numbered:
+        return [], []
+    first = numbered[0][1]
+    separator = next((mark for mark in ",\t;" if mark in first), None)
+    if separator is None:
+        rows = [line.split() for _, line in numbered]
+    else:
+        try:
+            rows = list(csv.reader([line for _, line in numbered], delimiter=separator, strict=True))
+        except csv.Error as error:
+            raise DataError(f"well-formed lines in {path}", str(error), "close every quotation mark") from error
+    if len(rows[0]) < 2:
+        got = f"{first[:60]!r} in {path}, line {numbered[0][0]}"
+        raise DataError("two nodes on each line", got, "separate them by a comma, a tab, a semicolon or a space")
+    return rows, [number for number, _ in numbered]
+
+
+def _header(rows: list[list[str]]) -> list[str] | None:
+    """Names of the columns, ``None`` where the first line is an edge already."""
+    first = [text.strip().lower() for text in rows[0]]
+    known = {word for words in NAMES.values() for word in words}
+    pair = {word for key in ("source", "target") for word in NAMES[key]}
+    if sum(text in known for text in first) >= 2 and sum(text in pair for text in first) >= 1:
+        return first
+    if len(rows) > 1 and not any(_is_number(text) for text in first[:2]):
+        others = rows[1 : min(len(rows), 50)]
+        if all(len(row) >= 2 and _is_number(row[0]) and _is_number(row[1]) for row in others):
+            return first
+    return None
+
+
+def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]:
+    if header is None:
+        if width > 4:
+            got = f"{width} columns without names in {path}"
+            raise DataError("two to four columns: source, target, weight, time", got, "add a header")
+        return dict(zip(("source", "target", "weight", "time")[:width], range(width), strict=True))
+    found: dict[str, int] = {}
+    for key, words in NAMES.items():
+        places = [place for place, name in enumerate(header) if name in words]
+        if len(places) > 1:
+            got = f"{' and '.join(header[p] for p in places)} in {path}"
+            raise DataError(f"one column of {key}", got, "rename or drop one of the two")
+        if places:
+            found[key] = places[0]
+    for place, key in enumerate(("source", "target")):  # whatever they are called, the first two are the pair
+        if key not in found:
+            if place in found.values():
+                got = f"the columns {', '.join(header)} in {path}"
+                raise DataError("columns source and target", got, "name them so")
+            found[key] = place
+    return found
+
+
+def _number(source: list[str], target: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Nodes numbered from 0 in the order of their ids: of the numbers where all are whole, else of the names."""
+    try:
+        ids, inverse = np.unique(np.array([*map(int, source), *map(int, target)], dtype=np.int64), return_inverse=True)
+        if any("_" in text for text in (*source, *target)):  # Python takes 1_000 for a number
+            raise ValueError("names with underscores")
+    except (ValueError, OverflowError):
+        ids, inverse = np.unique(np.array([*source, *target]), return_inverse=True)
+    return inverse.reshape(2, -1).T.astype(np.int64), tuple(map(str, ids.tolist()))
+
+
+def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+    try:
+        values = np.array(list(map(float, texts)))
+    except ValueError:
+        values = _dates(texts) if key == "time" else np.full(len(texts), np.nan)
+    if not np.isfinite(values).all():
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        bad = next((k for k, text in enumerate(texts) if not _is_number(text)), at) if key == "weight" else at
+        what = "a number" if key == "weight" else "a number or a date such as 2024-05-31"
+        raise DataError(f"{what} as {key}", f"{texts[bad]!r} in {path}, line {lines[bad]}", "correct the line")
+    return values
+
+
+def _dates(texts: Sequence[str]) -> np.ndarray:
+    values = np.full(len(texts), np.nan)
+    for at, text in enumerate(texts):
+        try:
+            values[at] = np.datetime64(text.strip()).astype("datetime64[s]").astype(np.float64)
+        except ValueError:
+            break
+    return values
+
+
+def _splits(path: Path, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+    codes = np.array([_SPLIT_WORDS.get(text.strip().lower(), -1) for text in texts])
+    if (codes < 0).any():
+        at = int(np.flatnonzero(codes < 0)[0])
+        raise DataError(
+            "train, val or test as split", f"{texts[at]!r} in {path}, line {lines[at]}", "write one of them"
+        )
+    return codes
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return np.isfinite(float(text)) and "_" not in text
+    except ValueError:
+        return False

@@ -1,0 +1,131 @@
+r"""Random walks over a graph, all walks of a batch side by side.
+
+A uniform step picks a neighbour with equal chances. A biased step (Node2Vec) from v, having come from t, picks x with a
+chance proportional to 1/p where x = t, 1 where t and x are neighbours, 1/q elsewhere. Biased steps are exact: a
+neighbour is proposed uniformly and accepted with its weight over the largest weight, and what is refused is proposed
+again. A neighbour of two weights' common part is accepted, or refused, without looking whether t and x are neighbours.
+
+Letters: N nodes, E edges, W walks, L steps.
+"""
+
+import torch
+from torch import Tensor
+
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_count
+from lrga.kernels.edges import EdgeLayout
+
+MATRIX_NODES = 1 << 14  # up to so many nodes neighbours are looked up in a matrix of bytes, 256 MiB at most
+
+
+class Walker:
+    """Walks along the edges of a graph, from source to target.
+
+    Args:
+        layout: The edges. A walk that reaches a node without outgoing edges stays there.
+        p: Node2Vec's return parameter.
+        q: Its in-out parameter; p = q = 1 are uniform walks (DeepWalk's).
+
+    Example:
+        >>> layout, _ = EdgeLayout.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+        >>> Walker(layout).walk(torch.tensor([0, 2]), 3, generator=torch.Generator().manual_seed(0))[:, :2].tolist()
+        [[0, 1], [2, 1]]
+    """
+
+    def __init__(self, layout: EdgeLayout, *, p: float = 1.0, q: float = 1.0) -> None:
+        for name, value in (("p", p), ("q", q)):
+            if not 0 < value < float("inf"):
+                raise OptionError(f"{name} above 0", repr(value), "pass for example 1.0")
+        self.num_nodes, self.p, self.q = layout.num_nodes, float(p), float(q)
+        # 32 bits: half the memory to fetch where nothing lies near what was fetched before
+        small = layout.num_edges < 2**31 and layout.num_nodes < 2**31
+        self.dtype = torch.int32 if small else torch.int64
+        by_source = layout.transposed.source.to(self.dtype)  # the targets, in the order of the sources
+        self.first = layout.out_ptr[:-1].to(self.dtype)
+        self.degree = layout.out_degree.to(self.dtype)
+        # a node without edges is its own neighbour: it then points past the true ones, to itself
+        lone = torch.nonzero(self.degree == 0).squeeze(1).to(self.dtype)
+        self.neighbours = torch.cat([by_source, lone])
+        if lone.numel():
+            at = torch.arange(layout.num_edges, layout.num_edges + lone.numel(), device=lone.device)
+            self.first = self.first.index_copy(0, lone.long(), at.to(self.dtype))
+            self.degree = self.degree.index_fill(0, lone.long(), 1)
+        self.biased = (self.p, self.q) != (1.0, 1.0)
+        self._lookup = _Lookup(layout) if self.biased else None
+
+    def walk(self, start: Tensor, length: int, *, generator: torch.Generator) -> Tensor:
+        """Walks of ``length`` steps from ``start`` ``[W]``: nodes ``[W, L + 1]`` int64.
+
+        Args:
+            start: First node of each walk.
+            length: L.
+            generator: Source of the random numbers, on the device of the graph.
+        """
+        check_count("length", length)
+        if start.dim() != 1:
+            raise ShapeError("start of shape [W]", f"shape {list(start.shape)}", "pass one node for each walk")
+        if start.numel() and not 0 <= int(start.min()) <= int(start.max()) < self.num_nodes:
+            bad = int(start.max()) if int(start.min()) >= 0 else int(start.min())
+            raise ShapeError(f"nodes from 0 to {self.num_nodes - 1}", f"node {bad}", "begin in nodes of the graph")
+        nodes = torch.empty(length + 1, start.numel(), dtype=self.dtype, device=start.device)
+        nodes[0] = start
+        for step in range(1, length + 1):
+            if step > 1 and self.biased:
+                nodes[step] = self._biased(nodes[step - 2], nodes[step - 1], generator)
+            else:
+                nodes[step] = self._uniform(nodes[step - 1], generator)
+        return nodes.t().long()
+
+    def _uniform(self, at: Tensor, generator: torch.Generator) -> Tensor:
+        degree = self.degree.index_select(0, at)
+        chance = torch.rand(at.size(0), generator=generator, device=at.device, dtype=torch.float64)
+        place = (chance * degree).to(self.dtype)  # chance < 1 in 53 bits: below the degree
+        return self.neighbours.index_select(0, self.first.index_select(0, at) + place)
+
+    def _biased(self, before: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
+        assert self._lookup is not None
+        back, away = 1.0 / self.p, 1.0 / self.q
+        highest = max(back, 1.0, away)
+        result = torch.empty_like(at)
+        left: Tensor | None = None  # walks whose step is not decided; None: all
+        while True:
+            here, origin = (at, before) if left is None else (at.index_select(0, left), before.index_select(0, left))
+            proposed = self._uniform(here, generator)
+            chance = torch.rand(here.size(0), generator=generator, device=at.device) * highest
+            returns = proposed == origin
+            accepted = torch.where(returns, chance < back, chance < min(1.0, away))
+            open_ = ~returns & (chance >= min(1.0, away)) & (chance < max(1.0, away))
+            asked = torch.nonzero(open_).squeeze(1)
+            if asked.numel():
+                near = self._lookup.has(origin.index_select(0, asked), proposed.index_select(0, asked))
+                accepted.index_copy_(0, asked, near if away < 1.0 else ~near)
+            if left is None:
+                result.copy_(proposed)
+                left = torch.nonzero(~accepted).squeeze(1)
+            else:
+                kept = torch.nonzero(accepted).squeeze(1)
+                result.index_copy_(0, left.index_select(0, kept), proposed.index_select(0, kept))
+                left = left.index_select(0, torch.nonzero(~accepted).squeeze(1))
+            if left.numel() == 0:
+                return result
+
+
+class _Lookup:
+    """Whether an edge runs from one node to another: in a matrix for small graphs, else by a search in sorted keys."""
+
+    def __init__(self, layout: EdgeLayout) -> None:
+        self.num_nodes = layout.num_nodes
+        keys = layout.source * layout.num_nodes + layout.target
+        self.matrix: Tensor | None = None
+        if layout.num_nodes <= MATRIX_NODES:
+            self.matrix = torch.zeros(layout.num_nodes**2, dtype=torch.bool, device=keys.device)
+            self.matrix[keys] = True
+        else:
+            self.keys = torch.cat([keys.unique(), keys.new_tensor([torch.iinfo(torch.int64).max])])
+
+    def has(self, source: Tensor, target: Tensor) -> Tensor:
+        """For pairs ``[W]`` and ``[W]``."""
+        wanted = source.long() * self.num_nodes + target
+        if self.matrix is not None:
+            return self.matrix.index_select(0, wanted)
+        return self.keys.index_select(0, torch.searchsorted(self.keys, wanted)) == wanted

@@ -1,0 +1,174 @@
+"""Link prediction in one call: from a configuration to a result, in a folder that survives any crash."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from lrga.data.edge_list import load_edge_list
+from lrga.data.link_catalog import link_name
+from lrga.data.link_data import SPLITS, LinkData
+from lrga.data.loading import load
+from lrga.errors import CheckpointError, DataError
+from lrga.models.budget import count_of
+from lrga.tasks.link import LinkTask
+from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.determinism import choose_device, seed_torch
+from lrga.training.environment import environment
+from lrga.training.events import Listener, RunFacts
+from lrga.training.link_architecture import LinkArchitecture, resolve_link
+from lrga.training.link_state import LinkKeeper, restore_links
+from lrga.training.link_trainer import LinkTrainer
+from lrga.training.result import FINISHED, TrainingResult
+from lrga.training.resume import check_same
+from lrga.training.run_folder import RunFolder
+from lrga.training.signals import Interrupted, StopRequest
+
+
+def load_link_source(data: DataConfig) -> LinkData:
+    """The graph that a configuration names: an OGB set, or the user's own edge list."""
+    if link_name(data.name) is not None:
+        found: LinkData = load(data.name, data.root, source=data.source, **data.options)
+        return found
+    options = {key: value for key, value in data.options.items() if key != "task"}
+    return load_edge_list(data.name, **options)
+
+
+def link_task(config: TrainingConfig, data: LinkData) -> LinkTask:
+    """What is predicted: the metric of the run, else that of the data."""
+    assert config.link is not None
+    return LinkTask(metric=config.run.metric or data.metric, negatives=config.link.negatives)
+
+
+def train_links(
+    config: TrainingConfig,
+    home: RunFolder,
+    *,
+    data: Any = None,
+    listener: Listener,
+    begin: float,
+    time_limit: float | None,
+) -> TrainingResult:
+    """What :func:`lrga.training.run.train` does where links are predicted; ``data`` is a :class:`LinkData`."""
+    if home.holds_a_run:
+        check_same(home, config)
+        if (written := home.result()) is not None:
+            return _finished(home, written)
+    if data is not None and not isinstance(data, LinkData):
+        got = "splits of graphs" if isinstance(data, Mapping) else type(data).__name__
+        raise DataError("one graph (LinkData) to predict links in", got, "pass what lrga.data.load('ogbl-ddi') gives")
+    given: LinkData = load_link_source(config.data) if data is None else data
+    given.check(config.data.name)
+    task, architecture = link_task(config, given), resolve_link(config, given)
+    count_of(architecture.build)  # a network that cannot be made is refused before a folder is
+    device = choose_device(config.run.device)
+    numbers = [device.index] if device.type == "cuda" and device.index is not None else []
+    with home.lock(), torch.random.fork_rng(numbers):
+        _open(home, config, architecture, task, given.fingerprint())
+        return _run(home, config, architecture, task, given.to(device), listener, begin, time_limit)
+
+
+def _open(
+    home: RunFolder, config: TrainingConfig, architecture: LinkArchitecture, task: LinkTask, fingerprint: str
+) -> None:
+    """Begins the folder, or sees that it holds this very run."""
+    network: Any = architecture
+    goal: Any = task
+    if not home.holds_a_run:
+        home.create(config, network, goal, fingerprint)
+        return
+    written, known, seen = home.model_facts()
+    if seen != fingerprint:
+        remedy = "bring back the graph of the run, or train on this one in another folder"
+        raise CheckpointError(f"the graph that {home.path} was trained on", "another under the same name", remedy)
+    if (written, known) != (architecture, task):
+        remedy = "continue with the version of lrga that began it, or train in another folder"
+        raise CheckpointError(f"the network of {home.path}", "another one from the same configuration", remedy)
+    home.rewrite_config(config)
+
+
+def _run(
+    home: RunFolder,
+    config: TrainingConfig,
+    architecture: LinkArchitecture,
+    task: LinkTask,
+    data: LinkData,
+    listener: Listener,
+    begin: float,
+    time_limit: float | None,
+) -> TrainingResult:
+    seed_torch(config.run.seed)
+    model = architecture.build().to(data.device)
+    deadline = None if time_limit is None else begin + 60 * time_limit
+    with StopRequest() as request:
+        keeper = LinkKeeper(home, listener, request, config.run.checkpoint_minutes, deadline)
+        trainer = LinkTrainer(model, task, data, config, listener=listener, keeper=keeper)
+        _take_up(home, trainer)
+        home.add_environment(environment(data.device))
+        goal: Any = task
+        facts = RunFacts(
+            config=config,
+            task=goal,
+            parameters=sum(p.numel() for p in model.parameters()),
+            graphs={split: data.splits[split].edge.size(0) for split in SPLITS},
+            device=str(data.device),
+            folder=home.path,
+            epoch=trainer.epoch,
+            batch=trainer.batch,
+            batches=trainer.batches,
+            unit="edges",
+        )
+        try:
+            listener.started(facts)
+            verb = "continues" if any(trainer.position) else "starts"
+            for line in [*data.meta.get("notes", ()), data.meta.get("differs", "")]:
+                if line:
+                    home.log(f"data: {line}")
+            home.log(f"{verb} at epoch {trainer.epoch + 1} on {data.device}")
+            reason = trainer.fit()
+            home.log(f"stops after {trainer.epoch} epochs: {reason}")
+            result = _result(home, trainer, reason, facts)
+            listener.stopped(reason)
+        finally:
+            listener.closed()
+    if reason == "interrupted":
+        name = request.received or "SIGINT"
+        message = f"Stopped by {name} after writing a checkpoint. Continue with: lrga train --resume {home.path}"
+        raise Interrupted(message, name)
+    return result
+
+
+def _take_up(home: RunFolder, trainer: LinkTrainer) -> None:
+    checkpoint, problems = home.checkpoint()
+    for problem in problems:
+        home.log(f"a checkpoint was passed over: {problem}")
+    home.cut_metrics(0 if checkpoint is None else checkpoint.state["metrics_bytes"])
+    if checkpoint is not None:
+        restore_links(trainer, checkpoint.parts, checkpoint.state)
+
+
+def _result(home: RunFolder, trainer: LinkTrainer, reason: str, facts: RunFacts) -> TrainingResult:
+    result = TrainingResult(
+        stopped_by=reason,
+        metric=trainer.task.metric,
+        last=trainer.last,
+        best=None if trainer.best is None else trainer.best.record,
+        epochs=trainer.epoch,
+        seconds=round(trainer.seconds, 3),
+        parameters=facts.parameters,
+        seed=facts.config.run.seed,
+        folder=home.path,
+        history=home.history(),
+        model=trainer.model.eval(),
+        reported="best",
+    )
+    if reason in FINISHED and trainer.best is not None:
+        home.save_result(result.to_json(), {"model": trainer.model.state_dict(), "best": trainer.best.weights})
+    return result
+
+
+def _finished(home: RunFolder, written: dict[str, Any]) -> TrainingResult:
+    from lrga.training.run import load_run
+
+    model, _ = load_run(home.path)
+    return TrainingResult.from_json(written, folder=home.path, history=home.history(), model=model, reported="best")
