@@ -10,9 +10,7 @@ import typer
 def explain(
     run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
     graph: Annotated[int, typer.Option(help="Number of the graph, from 0.", metavar="i")] = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = None,
     source: Annotated[
         str | None, typer.Option("--input", help="Other graphs than the run's: what lrga predict reads.")
     ] = None,

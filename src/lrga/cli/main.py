@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from lrga.cli import data
+from lrga.cli import data, plot
 from lrga.cli.campaigns import EXTRA_ARGUMENTS
 from lrga.cli.compare import compare
 from lrga.cli.demo import demo
@@ -51,9 +51,10 @@ def main(
 
 
 app.add_typer(data.app, name="data")
+app.add_typer(plot.app, name="plot")
 app.command("params")(params)
 app.command("demo")(demo)
-app.command("train")(train)
+app.command("train", context_settings=EXTRA_ARGUMENTS)(train)
 app.command("compare", context_settings=EXTRA_ARGUMENTS)(compare)
 app.command("sweep", context_settings=EXTRA_ARGUMENTS)(sweep)
 app.command("reproduce", context_settings=EXTRA_ARGUMENTS)(reproduce)

@@ -14,6 +14,7 @@ _MODEL, _SCHEDULE, _DATA, _RUN = "Model", "Schedule", "Data", "Run"
 
 
 def train(
+    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -99,7 +100,27 @@ def train(
     ] = None,
     split: Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=_DATA)] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel=_RUN)] = None,
+    seeds: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Several runs, one for each seed: --seeds 41 95; on a GPU all at once, each in its own folder.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="captured (steps replayed as CUDA graphs), plain, or auto: captured on a GPU where the model allows.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
+    deterministic: Annotated[
+        bool | None,
+        typer.Option(
+            "--deterministic", help="On a GPU too, the same numbers to the last bit; slower.", rich_help_panel=_RUN
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option(help="Folder below which the run gets one of its own.", rich_help_panel=_RUN)
     ] = Path("runs"),
@@ -126,10 +147,6 @@ def train(
         bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
     ] = False,
     live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
-    live: Annotated[
-        bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
-    ] = False,
-    live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
     config: Annotated[
         Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
     ] = None,
@@ -151,10 +168,14 @@ def train(
 
     [bold]lrga train my_graphs/ --model gin --hidden 64 --layers 4[/]
 
+    [bold]lrga train PATTERN --model gcn --budget 500k --device cuda --seeds 41 95 12 35[/]
+
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
     """
+    from lrga.bench.options import parse_seeds
     from lrga.data.place import parse_sizes
     from lrga.distributed.launch import is_leader
+    from lrga.errors import OptionError
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
     from lrga.training.options import configure, parse_fractions
@@ -170,7 +191,8 @@ def train(
         "patience": patience, "min_lr": min_lr, "weight_decay": weight_decay, "clip_gradient": clip_gradient,
         "precision": precision, "recalibrate_norm": recalibrate_norm, "loss": loss, "metric": metric,
         "root": None if data_root is None else str(data_root), "source": None if source is None else str(source),
-        "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard,
+        "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard, "engine": engine,
+        "deterministic": deterministic,
     }  # fmt: skip
     data_options = {
         "sizes": None if sizes is None else parse_sizes(sizes),
@@ -179,11 +201,10 @@ def train(
         "task": task,
         "split": None if split is None else parse_fractions(split),
     }
-    listeners = [] if quiet else [progress_display()]
-    if live:
-        from lrga.report.live import LiveView
-
-        listeners.append(LiveView(live_port))
+    several = parse_seeds(seeds, context.args)
+    if several is not None and (seed is not None or resume is not None or live):
+        raise OptionError("--seeds without --seed, --resume and --live", "both", "name the seeds once")
+    listeners = [] if quiet or several else [progress_display()]
     if live:
         from lrga.report.live import LiveView
 
@@ -195,6 +216,9 @@ def train(
     settled = configure(name, base, data_options=data_options, **options, max_epochs=epochs, device=device)
     if dry_run:
         _print_plan(plan_run(settled), as_json=as_json)
+        return
+    if several is not None:
+        _train_several(settled, several, output, run_name, time_limit=time_limit, quiet=quiet, as_json=as_json)
         return
     try:
         if resume is not None and written is not None:
@@ -209,6 +233,45 @@ def train(
         raise typer.Exit(stop.exit_code) from None
     if is_leader():
         _print_result(result, settled, as_json=as_json)
+
+
+def _train_several(
+    config: "TrainingConfig",
+    seeds: tuple[int, ...],
+    output: Path,
+    name: str | None,
+    *,
+    time_limit: float | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from rich.table import Table
+
+    from lrga.cli.tables import stdout
+    from lrga.training import Interrupted
+    from lrga.training.progress_many import progress_displays
+    from lrga.training.seeds import train_seeds
+
+    displays = [] if quiet else progress_displays([f"seed {seed}" for seed in seeds])
+    try:
+        done = train_seeds(config, seeds, output, name, listeners=[[one] for one in displays], time_limit=time_limit)
+    except Interrupted as stop:
+        print(f"\n{stop}", file=sys.stderr)
+        raise typer.Exit(stop.exit_code) from None
+    if as_json:
+        print(json.dumps(done.to_json(), indent=2, ensure_ascii=False))
+    else:
+        table = Table(title=done.title)
+        for column in ("seed", "test", "at best val", "epochs", "seconds", "ended by"):
+            table.add_column(column, justify="left" if column == "ended by" else "right", overflow="fold")
+        for row in done.rows():
+            table.add_row(*row)
+        console = stdout()
+        console.print(table)
+        for note in done.notes():
+            console.print(note, markup=False, soft_wrap=True)
+    if done.failed:
+        raise typer.Exit(1)
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:

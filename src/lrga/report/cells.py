@@ -129,7 +129,7 @@ def _labels(runs: Sequence[Run], ignore: str | None = None) -> list[str]:
     for (dataset, model, budget), values in zip(keys, options, strict=True):
         group = alike[dataset, model, budget]
         differing = [name for name in values if any(other[name] != values[name] for other in group)]
-        told = ", ".join(f"{_name(name)} {value_text(values[name])}".strip() for name in differing)
+        told = ", ".join(filter(None, (f"{_name(name)} {value_text(values[name])}".strip() for name in differing)))
         labels.append(f"{model} {budget}" + (f" ({told})" if told else ""))
     return labels
 
@@ -146,6 +146,7 @@ def _changes(config: TrainingConfig, printed: Published | None) -> tuple[str, ..
     paper = paper_config(dataset, model.model, budget=model.budget, lrga=model.lrga, preset=model.preset, **given)
     cell = Cell(labels={}, config=config, seeds=(config.run.seed,), published=printed, paper=paper)
     return tuple(
-        f"{_name(key)} {value_text(here)}".strip() + (f" (paper {value_text(there)})" if there not in (None, {}) else "")
+        f"{_name(key)} {value_text(here)}".strip()
+        + (f" (paper {value_text(there)})" if there not in (None, {}) else "")
         for key, (here, there) in cell.deviations().items()
     )

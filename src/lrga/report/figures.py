@@ -167,11 +167,10 @@ def _wrapped(text: str, width: int = 24, lines: int = 3) -> str:
 
 
 def _unit(columns: Sequence[str]) -> str:
-    return chart_text(", ".join(column.replace("_", " ") for column in columns[:3])) + (" …" if len(columns) > 3 else "")
+    return chart_text(", ".join(column.replace("_", " ") for column in columns[:3])) + (
+        " …" if len(columns) > 3 else ""
+    )
 
 
 def _seeds(n: int) -> str:
     return f"{n} seed{'s' * (n != 1)}"
-
-
-

@@ -148,9 +148,7 @@ def _cell_row(cell: ResultCell) -> dict[str, Any]:
         "paper": ("", None)
         if printed is None
         else (f"{printed.mean:.{decimals}f} ± {printed.std:.{decimals}f}", printed.mean),
-        "difference": ("", None)
-        if cell.difference is None
-        else (f"{cell.difference:+.{decimals}f}", cell.difference),
+        "difference": ("", None) if cell.difference is None else (f"{cell.difference:+.{decimals}f}", cell.difference),
         "best": ("", None) if best is None else (best.text(decimals), best.mean),
         "parameters": next((run.parameters for run in cell.runs if run.parameters is not None), None),
         "changes": "; ".join(cell.changes),

@@ -16,7 +16,9 @@ _SETTINGS: dict[str, Any] = {
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
     "legend.fontsize": 7.5,
-    "legend.frameon": False,
+    "legend.frameon": True,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "axes.grid": True,
@@ -31,7 +33,6 @@ _SETTINGS: dict[str, Any] = {
     "pdf.fonttype": 42,  # letters stay letters: they can be selected, and publishers take the file
     "svg.fonttype": "none",
     "svg.hashsalt": "lrga",  # equal runs give equal files
-    "text.parse_math": False,  # a name with $ in it stays a name
     "mathtext.default": "regular",
 }
 
@@ -44,6 +45,16 @@ def colour(number: int) -> str:
         True
     """
     return COLOURS[number % len(COLOURS)]
+
+
+def plain(text: str) -> str:
+    """A name as matplotlib shows it unchanged: between dollars it would read formulas.
+
+    Example:
+        >>> plain("$x$")
+        '\\\\$x\\\\$'
+    """
+    return text.replace("$", r"\$")
 
 
 def styled() -> AbstractContextManager[None]:

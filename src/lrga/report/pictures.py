@@ -1,0 +1,241 @@
+"""Figures for a paper: learning curves, the rank curve, the table of results, time and memory over size."""
+
+import io
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lrga.bench.curves import require_matplotlib
+from lrga.errors import CheckpointError, DataError, OptionError
+from lrga.report.cells import ResultCell, rank_series, result_cells
+from lrga.report.sources import Collection
+from lrga.report.speed import TITLES, SpeedRecord
+from lrga.report.style import FORMATS, MARKERS, PAPER, colour, plain, styled
+from lrga.training.files import replace_file
+
+WIDTH = 6.4  # inches: a text column
+_SPLITS = {"train": ":", "val": "-", "test": "--"}
+_WORDS = {"train": "training", "val": "validation", "test": "test"}
+QUANTITIES = ("metric", "loss")
+
+
+def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
+    """Lets ``draw`` fill a figure of that many inches and writes it, whole or not at all, as its ending says."""
+    path = Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in FORMATS:
+        raise OptionError("a picture ending in .png, .svg or .pdf", repr(path.name), f"write {path.stem}.png")
+    if not 1.0 <= width <= 40.0:
+        raise OptionError("a width of 1 to 40 inches", f"{width:g}", "pass for example 6.4")
+    figure_class = require_matplotlib()
+    content = io.BytesIO()
+    dates: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with styled():
+        figure = figure_class(figsize=(width, height), layout="constrained")
+        draw(figure)
+        figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
+    try:
+        replace_file(path, content.getvalue())
+    except CheckpointError as error:
+        raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
+    return path
+
+
+def plot_curves(
+    found: Collection, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
+    log_x: bool = False, log_y: bool = False, width: float = WIDTH, title: str = "",
+) -> Path:  # fmt: skip
+    """Learning curves, one panel for each data set, one colour for each network, seeds alike."""
+    if quantity not in QUANTITIES:
+        raise OptionError(f"one of {', '.join(QUANTITIES)}", repr(quantity), "choose one of these")
+    if wrong := [split for split in splits if split not in _SPLITS]:
+        raise OptionError(f"splits among {', '.join(_SPLITS)}", repr(wrong[0]), "choose among these")
+    cells = [cell for cell in result_cells(found.runs) if any(run.curve for run in cell.runs)]
+    panels = _by_dataset(cells, "learning curves")
+
+    def draw(figure: Any) -> None:
+        grid = figure.subplots(len(panels), 1, squeeze=False)
+        for axes, (dataset, group) in zip(grid[:, 0], panels.items(), strict=True):
+            for number, cell in enumerate(group):
+                _curve_lines(axes, cell, number, quantity, splits)
+            metric = next((cell.metric.name for cell in group if cell.metric is not None), "metric")
+            axes.set(xlabel="epoch", ylabel=metric if quantity == "metric" else "loss", title=_short(dataset))
+            axes.set_xscale("log" if log_x else "linear")
+            axes.set_yscale("log" if log_y else "linear")
+            _legend(axes, "; ".join(f"{_line(_SPLITS[split])} {_WORDS[split]}" for split in splits))
+        _title(figure, title)
+
+    return save_figure(path, draw, width=width, height=3.2 * len(panels) + 0.3)
+
+
+def _curve_lines(axes: Any, cell: ResultCell, number: int, quantity: str, splits: Sequence[str]) -> None:
+    named = False
+    for run in cell.runs:
+        for split in splits:
+            values = run.curve.get(f"{split}_{quantity}")
+            if not values:
+                continue
+            label = None if named else _short(cell.label)
+            marker = MARKERS[number % len(MARKERS)]
+            axes.plot(run.curve["epoch"], values, color=colour(number), linestyle=_SPLITS[split], label=label,
+                      marker=marker, markevery=max(1, len(values) // 8), markersize=3.5)  # fmt: skip
+            named = True
+
+
+def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
+    """The test result over the rank κ, with its deviation over the seeds."""
+    series = rank_series(result_cells(found.runs))
+    if not series:
+        remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce rank"
+        raise DataError("finished runs of one network at several ranks", "none", remedy)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        metrics = []
+        for number, line in enumerate(series):
+            points = [(rank, spread) for rank, cell in line.cells if (spread := cell.spread()) is not None]
+            metrics += [cell.metric.name for _, cell in line.cells if cell.metric is not None]
+            axes.errorbar([rank for rank, _ in points], [spread.mean for _, spread in points],
+                          yerr=[spread.std or 0.0 for _, spread in points], color=colour(number),
+                          marker=MARKERS[number % len(MARKERS)], label=_short(line.label))  # fmt: skip
+            for rank, cell in line.cells:
+                if cell.published is not None:
+                    axes.errorbar([rank], [cell.published.mean], yerr=[cell.published.std], color=PAPER, marker="D",
+                                  markerfacecolor="none", linestyle="none", label=f"paper, κ {rank}")  # fmt: skip
+        axes.set(xlabel="rank κ", ylabel=f"test {', '.join(dict.fromkeys(metrics))}")
+        _legend(axes)
+        _title(figure, title)
+
+    return save_figure(path, draw, width=width, height=3.6)
+
+
+def plot_table(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
+    """Results beside the paper's as a table: mean ± deviation over the seeds."""
+    cells = [cell for cell in result_cells(found.runs) if cell.spread() is not None]
+    _by_dataset(cells, "results")
+    head = ("data set", "network", "metric", "ours", "n", "paper", "difference")
+    rows = [_table_row(cell) for cell in cells]
+    lines = [max(cell.count("\n") + 1 for cell in row) for row in rows]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.set_axis_off()
+        share = (0.13, 0.27, 0.19, 0.15, 0.04, 0.15, 0.12)
+        table = axes.table(
+            cellText=[head, *rows], colWidths=[s / sum(share) for s in share], loc="center", bbox=(0, 0, 1, 1)
+        )
+        table.auto_set_font_size(False)
+        table.set_fontsize(7.5)
+        heights = [1.3, *(0.35 + 0.85 * count for count in lines)]
+        for (row, column), box in table.get_celld().items():
+            box.visible_edges = "TB" if row == 0 else "B"
+            box.set_edgecolor("black" if row == 0 else "#bbbbbb")
+            box.set_linewidth(0.8)
+            box.set_height(heights[row] / sum(heights))
+            box.get_text().set_horizontalalignment("left" if column < 3 else "right")
+            box.PAD = 0.03
+            if row == 0:
+                box.get_text().set_weight("bold")
+        _title(figure, title)
+
+    return save_figure(path, draw, width=width, height=0.25 + 0.2 * sum([1.3, *(0.35 + 0.85 * n for n in lines)]))
+
+
+def _table_row(cell: ResultCell) -> list[str]:
+    ours, metric, printed = cell.spread(), cell.metric, cell.published
+    assert ours is not None
+    decimals = 3 if metric is None else metric.decimals
+    return [
+        "\n".join(textwrap.wrap(plain(cell.first.dataset), 12)),
+        "\n".join(textwrap.wrap(plain(cell.label) + (" *" if cell.changes else ""), 26)),
+        "\n".join(textwrap.wrap("" if metric is None else metric.name, 18)),
+        ours.text(decimals),
+        str(ours.n),
+        "" if printed is None else f"{printed.mean:.{decimals}f} ± {printed.std:.{decimals}f}",
+        "" if cell.difference is None else f"{cell.difference:+.{decimals}f}",
+    ]
+
+
+def plot_scale(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "", log: bool = True) -> Path:
+    """Time, memory and throughput from benchmark records: over the size where they have one, else as bars."""
+    panels = [
+        (record, kind, columns)
+        for record in found.speed
+        for kind, columns in record.measures.items()
+        if kind != "ratio" or len(record.measures) == 1
+    ]
+    if not panels:
+        remedy = "name records that the scripts under benchmarks/ wrote, such as results/speed"
+        raise DataError("benchmark records", "none", remedy)
+    heights = [2.8 if record.size else 0.9 + 0.2 * len(record.rows) * (0.5 + 0.5 * len(cs)) for record, _, cs in panels]
+
+    def draw(figure: Any) -> None:
+        grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
+        for axes, (record, kind, columns) in zip(grid[:, 0], panels, strict=True):
+            _scale_panel(axes, record, columns, log=log)
+            axes.set_title(f"{_short(record.name)}: {TITLES[kind].lower()}")
+        _title(figure, title)
+
+    return save_figure(path, draw, width=width, height=sum(heights) + 0.3)
+
+
+def _scale_panel(axes: Any, record: SpeedRecord, columns: Sequence[str], *, log: bool) -> None:
+    scale = "log" if log else "linear"
+    unit = plain(", ".join(column.replace("_", " ") for column in columns))
+    if record.size is None:
+        rows = [row for row in record.rows if any(_number(row.get(column)) for column in columns)]
+        thick = 0.8 / len(columns)
+        for number, column in enumerate(columns):
+            at = [place + thick * (number - (len(columns) - 1) / 2) for place in range(len(rows))]
+            axes.barh(at, [row.get(column) if _number(row.get(column)) else float("nan") for row in rows], thick,
+                      color=colour(number), label=_short(column.replace("_", " ")))  # fmt: skip
+        axes.set_yticks(range(len(rows)), [_short(record.label(row), 40) for row in rows])
+        axes.invert_yaxis()
+        axes.set_xscale(scale)
+        axes.set_xlabel(unit)
+    else:
+        series: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for row in record.rows:
+            for column in columns:
+                if _number(row.get(column)) and _number(row.get(record.size)):
+                    series.setdefault((record.label(row), column), []).append((row[record.size], row[column]))
+        for number, ((label, column), points) in enumerate(series.items()):
+            points.sort()
+            name = label if len(columns) == 1 else f"{label}, {column.replace('_', ' ')}"
+            axes.plot(*zip(*points, strict=True), color=colour(number), marker=MARKERS[number % len(MARKERS)],
+                      label=_short(name))  # fmt: skip
+        axes.set(xlabel=plain(record.size.replace("_", " ")), ylabel=unit, xscale=scale, yscale=scale)
+    if len(columns) > 1 or record.size is not None:
+        _legend(axes)
+
+
+def _by_dataset(cells: Sequence[ResultCell], what: str) -> dict[str, list[ResultCell]]:
+    if not cells:
+        raise DataError(f"runs with {what}", "none among these", "name folders of runs that trained an epoch or more")
+    groups: dict[str, list[ResultCell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.first.dataset, []).append(cell)
+    return groups
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _line(style: str) -> str:
+    return {":": "dotted", "-": "solid", "--": "dashed"}[style]
+
+
+def _short(text: str, width: int = 60) -> str:
+    return plain(text if len(text) <= width else f"{text[: width - 2]} …")
+
+
+def _legend(axes: Any, title: str = "") -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(title=title or None, title_fontsize=7.5)
+
+
+def _title(figure: Any, text: str) -> None:
+    if text:
+        figure.suptitle(plain(text), fontsize=10)
