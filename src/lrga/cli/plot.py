@@ -88,7 +88,7 @@ def attention(
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
-    """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o attention.pdf[/]"""
+    """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
     from lrga.report.attention import explain
     from lrga.report.attention_picture import plot_attention
 

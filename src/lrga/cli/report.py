@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,7 +42,7 @@ def report(
         print(json.dumps(facts, indent=2))
         return
     rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
-    counts = {
+    counts: dict[str, list[Any]] = {
         "benchmarks": found.speed, "failed": found.failed, "unfinished": found.unfinished, "unreadable": found.problems,
     }  # fmt: skip
     rows |= {name: str(len(entries)) for name, entries in counts.items() if entries}

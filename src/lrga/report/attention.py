@@ -58,8 +58,8 @@ class LayerFactors:
 
     def spectrum(self, head: int = 0) -> NDArray[np.float64]:
         """[K]: the singular values that may differ from 0, greatest first; in O(NK²), without the matrix."""
-        triangles = [np.linalg.qr(factor[:, head].astype(np.float64), mode="r") for factor in (self.u, self.v)]
-        return np.asarray(np.linalg.svd(triangles[0] @ triangles[1].T, compute_uv=False))
+        a, b = (np.asarray(np.linalg.qr(f[:, head].astype(np.float64), mode="r")) for f in (self.u, self.v))
+        return np.asarray(np.linalg.svd(a @ b.T, compute_uv=False))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -142,7 +142,7 @@ def _changes(config: TrainingConfig, printed: Published | None) -> tuple[str, ..
     dataset, model = catalogue_name(config.data.name), config.model
     if printed is None or dataset is None:
         return ()
-    given = {"random_features": True} if model.random_features else {}
+    given: dict[str, Any] = {"random_features": True} if model.random_features else {}
     paper = paper_config(dataset, model.model, budget=model.budget, lrga=model.lrga, preset=model.preset, **given)
     cell = Cell(labels={}, config=config, seeds=(config.run.seed,), published=printed, paper=paper)
     return tuple(

@@ -119,7 +119,7 @@ def _bars(record: SpeedRecord, columns: Sequence[str]) -> Figure:
                 "hovertemplate": "%{y}<br>%{x:.4~g} %{fullData.name}<extra></extra>",
             }
         )
-    bars = max((len(trace["x"]) for trace in traces), default=0)  # type: ignore[arg-type]
+    bars = max((len(trace["x"]) for trace in traces), default=0)
     layout = {
         "barmode": "group",
         "xaxis": {"title": {"text": _unit(columns)}, "type": "log"},

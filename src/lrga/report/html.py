@@ -1,4 +1,4 @@
-"""Pages that are one file: templates, scripts and the chart library in it, everything that came from outside escaped."""
+"""Pages that are one file: templates, scripts and the chart library in it, all that came from outside escaped."""
 
 import base64
 import hashlib

@@ -36,7 +36,8 @@ def write_report(paths: Iterable[str | Path], output: str | Path, *, title: str 
         >>> from pathlib import Path
         >>> from lrga.training.files import replace_json
         >>> folder = Path(tempfile.mkdtemp())
-        >>> replace_json(folder / "speed.json", {"rows": [{"method": "lrga", "ms": 1.0}, {"method": "other", "ms": 3.0}]})
+        >>> rows = [{"method": "lrga", "ms": 1.0}, {"method": "other", "ms": 3.0}]
+        >>> replace_json(folder / "speed.json", {"rows": rows})
         >>> found = write_report([folder], folder / "page.html")
         >>> len(found.speed), (folder / "page.html").stat().st_size < 7_000_000
         (1, True)

@@ -64,4 +64,5 @@ def styled() -> AbstractContextManager[None]:
     require_matplotlib()
     import matplotlib as mpl
 
-    return mpl.rc_context(_SETTINGS)
+    settings: Any = _SETTINGS  # its keys are typed one by one in recent versions
+    return mpl.rc_context(settings)
