@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lrga.bench.comparison import compare
+    from lrga.bench.link_protocols import table2
     from lrga.bench.paper import Published, published
     from lrga.bench.params import sizes
     from lrga.bench.protocols import cells_of, paper_config, rank_ablation, table1, table3
@@ -38,6 +39,7 @@ _HOME = {
     "sizes": "params",
     "sweep": "sweeps",
     "table1": "protocols",
+    "table2": "link_protocols",
     "table3": "protocols",
 }
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "sizes",
     "sweep",
     "table1",
+    "table2",
     "table3",
 ]
 

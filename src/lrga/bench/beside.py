@@ -1,5 +1,6 @@
 """The paper's number beside a run."""
 
+from lrga.bench.link_protocols import published_for_links
 from lrga.bench.paper import Published
 from lrga.bench.protocols import published_cell
 from lrga.models.zoo import RANK
@@ -18,6 +19,8 @@ def published_for(config: TrainingConfig) -> Published | None:
         >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k")).mean
         0.249
     """
+    if config.link is not None:
+        return published_for_links(config)
     model, dataset = config.model, catalogue_name(config.data.name)
     changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)
     if dataset is None or changed:

@@ -10,6 +10,7 @@ from typing import Any
 from lrga.bench.paper import Published
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_count
+from lrga.models.embeddings import EMBEDDING_LABELS
 from lrga.models.zoo import MODELS
 from lrga.training.config import TrainingConfig
 
@@ -67,7 +68,12 @@ def model_label(config: TrainingConfig) -> str:
         >>> model_label(TrainingConfig(data=DataConfig(name="ZINC"), model=ModelConfig(model="gatedgcn")))
         'LRGA + GatedGCN'
     """
-    return ("LRGA + " if config.model.lrga else "") + MODELS[config.model.model]
+    return ("LRGA + " if config.model.lrga else "") + model_word(config)
+
+
+def model_word(config: TrainingConfig) -> str:
+    """The same without "LRGA +"."""
+    return (MODELS | EMBEDDING_LABELS)[config.model.model]
 
 
 def essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
@@ -91,7 +97,8 @@ def run_name(config: TrainingConfig) -> str:
     """
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
     digest = hashlib.sha256(json.dumps(essence(config), sort_keys=True).encode()).hexdigest()[:10]
-    parts = [data, "lrga" if model.lrga else "plain", model.model, str(model.budget), f"seed{config.run.seed}", digest]
+    size = [str(model.budget)] if config.link is None else []  # the shape of a network for links is given
+    parts = [data, "lrga" if model.lrga else "plain", model.model, *size, f"seed{config.run.seed}", digest]
     return "-".join(part.lower() for part in parts)
 
 

@@ -10,6 +10,8 @@ from lrga.bench.cell import Cell, model_label, refuse_taken
 from lrga.bench.protocols import table1
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
+from lrga.data.link_catalog import link_name
+from lrga.errors import OptionError
 from lrga.training.graphs import Given, catalogue_name
 from lrga.training.options import make_config
 
@@ -44,6 +46,12 @@ def _cell(name: str, model: str, *, lrga: bool, seeds: Iterable[int], **options:
     if catalogue_name(name) is not None:
         cell = table1(name, model, lrga=lrga, seeds=seeds, **options)
         return replace(cell, published=published_for(cell.config))
+    if link_name(name) is not None or (options.get("data_options") or {}).get("task") == "link":
+        if options.pop("budget", "100K") not in ("100K", "100k"):
+            raise OptionError("no budget where links are predicted", "one", "give hidden and layers instead")
+        config = make_config(name, model=model, lrga=lrga, **options)
+        label = {"dataset": config.data.name, "model": model_label(config)}
+        return Cell(labels=label, config=config, seeds=tuple(seeds), published=published_for(config))
     config = make_config(name, model=model, lrga=lrga, **options)
     labels = {"dataset": name, "model": model_label(config), "budget": str(config.model.budget)}
     return Cell(labels=labels, config=config, seeds=tuple(seeds))

@@ -24,6 +24,8 @@ def notes_of(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
 
 def _how(cells: Sequence[Cell]) -> str:
     """Which of the readings that the paper leaves open was run."""
+    if all(cell.config.link is not None for cell in cells):
+        return _how_links(cells)
     presets = _distinct(cell.config.model.preset for cell in cells)
     readings = _distinct(cell.config.model.reading for cell in cells if cell.config.model.lrga)
     recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
@@ -33,6 +35,18 @@ def _how(cells: Sequence[Cell]) -> str:
     if recalibrated != "0":
         parts.append(f"BatchNorm statistics averaged afresh over {recalibrated} batches before each evaluation")
     return "Last epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+
+
+def _how_links(cells: Sequence[Cell]) -> str:
+    """The same of link prediction."""
+    links = [cell.config.link for cell in cells if cell.config.link is not None]
+    known = _distinct("known" if link.validation_edges else "not known" for link in links)
+    parts = [f"validation edges {known} in the test"]
+    if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
+        ranks = _distinct(config.model.rank for config in augmented)
+        skips = _distinct("with" if config.link is not None and config.link.skip else "without" for config in augmented)
+        parts.append(f"LRGA of rank {ranks} {skips} skip connection")
+    return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
 
 
 def _changes(cells: Sequence[Cell]) -> list[str]:

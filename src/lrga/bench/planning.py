@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lrga.bench.cell import Cell
+from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.runner import Outcome
+from lrga.data.link_catalog import link_name
 from lrga.models.budget import count_of
-from lrga.models.zoo import INPUTS, MODELS, Inputs
+from lrga.models.zoo import INPUTS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.graphs import Given, catalogue_name, load_training_data
+from lrga.training.link_architecture import resolve_link
+from lrga.training.link_run import load_link_source
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -33,8 +36,8 @@ class PlannedCell:
         config, published = self.cell.config, self.cell.published
         return {
             "dataset": config.data.name,
-            "model": MODELS[config.model.model],
-            "budget": config.model.budget,
+            "model": model_word(config),
+            "budget": config.model.budget if config.link is None else None,
             "lrga": config.model.lrga,
             "labels": dict(self.cell.labels),
             "hidden": self.network.hidden_channels,
@@ -108,13 +111,24 @@ def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *
     planned, place = [], 0
     known: dict[str, Inputs] = {}
     for cell in cells:
-        asked = str(cell.config.data)
-        known[asked] = inputs = known.get(asked) or inputs_of(cell.config, data=data)
-        network = resolve(cell.config.model, inputs, dataset=catalogue_name(cell.config.data.name))
+        network: Any
+        if cell.config.link is not None:
+            network = _link_network(cell.config, data)
+        else:
+            asked = str(cell.config.data)
+            known[asked] = inputs = known.get(asked) or inputs_of(cell.config, data=data)
+            network = resolve(cell.config.model, inputs, dataset=catalogue_name(cell.config.data.name))
         own = tuple(outcomes[place : place + len(cell.seeds)])
         planned.append(PlannedCell(cell=cell, network=network, parameters=count_of(network.build), outcomes=own))
         place += len(cell.seeds)
     return CampaignPlan(title=title, cells=tuple(planned))
+
+
+def _link_network(config: TrainingConfig, data: Any) -> Any:
+    """Of a named set at its published size; the user's own edges are read."""
+    if data is None and link_name(config.data.name) is None:
+        data = load_link_source(config.data)
+    return resolve_link(config, data)
 
 
 def inputs_of(config: TrainingConfig, *, data: Given = None) -> Inputs:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lrga.bench.cell import Cell, model_label, refuse_taken
+from lrga.bench.link_protocols import cells_of_table2
 from lrga.bench.paper import Published, published
 from lrga.errors import OptionError
 from lrga.models.zoo import MODELS, RANK, budget_of, dataset_name, model_name
@@ -144,6 +145,10 @@ def _all_of_table1(seeds: Iterable[int] | None, options: dict[str, Any]) -> list
     ]
 
 
+def _all_of_table2(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cell]:
+    return cells_of_table2(seeds=seeds, **options)
+
+
 def _all_of_table3(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cell]:
     return [table3(c.model, lrga=c.lrga, seeds=seeds, **options) for c in published() if c.table == 3]
 
@@ -154,11 +159,13 @@ def _all_ranks(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cel
 
 EXPERIMENTS: dict[str, Callable[[Iterable[int] | None, dict[str, Any]], list[Cell]]] = {
     "table1": _all_of_table1,
+    "table2": _all_of_table2,
     "table3": _all_of_table3,
     "rank": _all_ranks,
 }
 TITLES: dict[str, str] = {
     "table1": "Table 1: six data sets, two budgets, with and without LRGA",
+    "table2": "Table 2: link prediction on three OGB sets, best validation epoch",
     "table3": "Table 3: PATTERN with random features in place of the node features, 500K",
     "rank": "Rank ablation: LRGA + GCN on CLUSTER, width 100, 8 layers",
 }
@@ -186,7 +193,7 @@ def cells_of(
     """The cells of an experiment of the paper, or those that match.
 
     Args:
-        experiment: ``"table1"``, ``"table3"`` or ``"rank"``.
+        experiment: ``"table1"``, ``"table2"``, ``"table3"`` or ``"rank"``.
         dataset: Only this data set.
         model: Only this network.
         budget: Only ``"100K"`` or ``"500K"``.
@@ -202,6 +209,11 @@ def cells_of(
     refuse_taken(options, seed="seeds", name="dataset")
     name = experiment_name(experiment)
     seeds = None if seeds is None else tuple(seeds)
+    if name == "table2":
+        if budget is not None:
+            raise OptionError("no budget in table2", repr(budget), "leave it out")
+        more = options if rank is None else {**options, "rank": rank}
+        return cells_of_table2(dataset=dataset, model=model, lrga=lrga, seeds=seeds, **more)
     if rank is not None and name != "rank":
         options["rank"] = rank
     found = [rank_ablation(rank, seeds=seeds, **options)] if rank is not None and name == "rank" else None

@@ -10,6 +10,7 @@ from lrga.bench.learning_curve import compact
 from lrga.bench.paper import Published
 from lrga.bench.records import RunRecord
 from lrga.data.building import plan_dataset
+from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
 from lrga.models.budget import count_of
 from lrga.tasks.task import Task
@@ -56,9 +57,8 @@ def make_record(
     home = RunFolder(folder)
     history = home.history()
     network, task, checksum = home.model_facts() if home.holds_a_run else (None, None, None)
-    model: dict[str, Any] = {
-        key: getattr(config.model, key) for key in ("model", "budget", "lrga", "preset", "reading")
-    }
+    words = ("model", "budget", "lrga", "preset", "reading") if config.link is None else ("model", "lrga")
+    model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
     if network is not None:
         model |= {"parameters": _parameters(network, facts, history), "architecture": network.to_json()}
     spent = history[-1].elapsed if history else 0.0
@@ -110,13 +110,16 @@ def _without_places(config: TrainingConfig) -> dict[str, Any]:
 
 def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
     """Name and options, and for a named set by which recipe it was made, with the checksum of every file."""
-    data, dataset = config.data, None if given else catalogue_name(config.data.name)
+    data = config.data
+    dataset = None if given else catalogue_name(data.name) or link_name(data.name)
     facts: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
     if dataset is None:
         return facts | {"origin": "graphs passed in" if given else "the user's own"}
     plan = plan_dataset(dataset, data.root, **data.options)
     facts |= {"origin": plan.facts.origin, "recipe": plan.recipe, "note": plan.facts.note}
     manifest = plan.finished()
+    if manifest is not None and config.link is not None:
+        facts["note"] = manifest.notes.get("note", "")
     if manifest is not None:
         source = manifest.notes.get("source")
         facts |= {
@@ -130,7 +133,7 @@ def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
 def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
     if facts is not None:
         return facts.graphs
-    if given or (dataset := catalogue_name(config.data.name)) is None:
+    if given or config.link is not None or (dataset := catalogue_name(config.data.name)) is None:
         return None
     manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
     return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}

@@ -68,8 +68,9 @@ class RunRecord:
 
     @property
     def test(self) -> float | None:
-        """The reported number: the last epoch's model on ``test``."""
-        return None if self.last is None else float(self.last["test_metric"])
+        """The reported number: the last epoch's model on ``test``; that of the best in validation for links."""
+        epoch = self.best if "link" in self.config else self.last
+        return None if epoch is None else float(epoch["test_metric"])
 
     @property
     def parameters(self) -> int | None:

@@ -10,17 +10,20 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lrga.bench.cell import Cell, model_label, run_name
 from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.data.building import plan_dataset
 from lrga.data.custom import load_custom
+from lrga.data.link_catalog import link_name
 from lrga.errors import CheckpointError, NonFiniteError, OptionError
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
 from lrga.training.graphs import Given, catalogue_name, load_training_data
+from lrga.training.link_run import load_link_source
 from lrga.training.run import train
 from lrga.training.run_folder import RunFolder
 from lrga.training.signals import Interrupted
@@ -90,7 +93,8 @@ class Campaign:
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
         for _, config in self._runs:  # an option that no data set has is refused before anything is trained
-            if data is None and catalogue_name(config.data.name) is not None:
+            named = catalogue_name(config.data.name) or link_name(config.data.name)
+            if data is None and named is not None:
                 plan_dataset(config.data.name, config.data.root, **config.data.options)
 
     def outcomes(self) -> list[Outcome]:
@@ -169,7 +173,10 @@ class Campaign:
             return self.data
         if self._loaded is None or self._loaded[0] != config.data:
             self._loaded = None  # lets go of the last set before the next is read
-            if catalogue_name(config.data.name) is None:
+            if config.link is not None:
+                loaded: Any = load_link_source(config.data)
+                self._loaded = config.data, loaded
+            elif catalogue_name(config.data.name) is None:
                 self._loaded = config.data, load_custom(config.data.name, **config.data.options)
             else:
                 self._loaded = config.data, load_training_data(config.data).splits
@@ -192,7 +199,8 @@ class Campaign:
 
 def run_title(config: TrainingConfig) -> str:
     """A run in a few words."""
-    return f"{model_label(config)} ({config.model.budget}) on {config.data.name}, seed {config.run.seed}"
+    size = f" ({config.model.budget})" if config.link is None else ""
+    return f"{model_label(config)}{size} on {config.data.name}, seed {config.run.seed}"
 
 
 def say_on_stderr(line: str) -> None:

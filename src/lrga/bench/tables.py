@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lrga.bench.cell import Cell
+from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.bench.runner import Outcome
-from lrga.models.zoo import MODELS
+from lrga.data.link_catalog import LINK_CATALOG
 from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS, Metric
 from lrga.training.graphs import catalogue_name
@@ -65,12 +65,20 @@ class Row:
         for outcome in self.outcomes:
             if outcome.record is not None and outcome.record.metric is not None:
                 return METRICS[outcome.record.metric]
+        config = self.cell.config
+        if config.link is not None:
+            known = LINK_CATALOG[config.data.name].metric.lower() if config.data.name in LINK_CATALOG else "auc"
+            return METRICS[config.run.metric or known]
         dataset = catalogue_name(self.cell.config.data.name)
         name = self.cell.config.run.metric or (NAMED_TASKS[dataset].metric if dataset else "accuracy")
         return METRICS[name]
 
-    def spread(self, of: str = "last", key: str = "test_metric") -> Spread | None:
-        """Of a number of the ``"last"`` or the ``"best"`` epoch in validation, over the finished runs."""
+    def spread(self, of: str | None = None, key: str = "test_metric") -> Spread | None:
+        """Of a number of the ``"last"`` or the ``"best"`` epoch in validation, over the finished runs.
+
+        By default of the epoch that the protocol reports: the best where links are predicted, else the last.
+        """
+        of = of or ("last" if self.cell.config.link is None else "best")
         epochs = [getattr(record, of) for record in self.finished]
         return Spread.of([epoch[key] for epoch in epochs if epoch is not None])
 
@@ -97,8 +105,8 @@ class Row:
         ours, best, val = self.spread(), self.spread("best"), self.spread(key="val_metric")
         return {
             "dataset": config.data.name,
-            "model": MODELS[config.model.model],
-            "budget": config.model.budget,
+            "model": model_word(config),
+            "budget": config.model.budget if config.link is None else None,
             "lrga": config.model.lrga,
             "labels": dict(self.cell.labels),
             "metric": self.metric.name,

@@ -157,6 +157,9 @@ EMBEDDINGS: dict[str, type[MatrixFactorization]] = {
 }
 
 
+EMBEDDING_LABELS = {"node2vec": "Node2Vec", "deepwalk": "DeepWalk", "mf": "MF"}
+
+
 def build_embedding(dataset: str, model: str = "node2vec", **options: Any) -> MatrixFactorization:
     """One embedding row of Table 2, or a variation of it.
 
