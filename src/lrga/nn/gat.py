@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lrga.kernels.attention_sum import attention_sum
 from lrga.kernels.checks import check_count
-from lrga.kernels.message import Edges, endpoints, softmax_edges, sum_sources
+from lrga.kernels.message import Edges
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
@@ -80,14 +81,12 @@ class GATLayer(BenchmarkLayer):
     ) -> Tensor:
         """Attends. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
         edges = as_edges(edge_index, x)
-        source, target = endpoints(edges)
         inputs = F.dropout(x, self.dropout, self.training) if self.preset == "2022" else x
         z = self.lin(inputs).view(-1, self.heads, self.out_channels)  # [N, H, C]
         by_source, by_target = (z * self.att_source).sum(-1), (z * self.att_target).sum(-1)  # [N, H]
-        scores = by_source.index_select(0, source) + by_target.index_select(0, target)
-        attention = softmax_edges(F.leaky_relu(scores, NEGATIVE_SLOPE[self.preset]), edges, x.size(0))
-        attention = F.dropout(attention, self.dropout, self.training)
-        h = F.elu(self._normalize(sum_sources(z, edges, attention).flatten(1), batch, num_graphs))
+        dropout, slope = self.dropout if self.training else 0.0, NEGATIVE_SLOPE[self.preset]
+        h = attention_sum(z, by_source, by_target, edges, negative_slope=slope, dropout=dropout)
+        h = F.elu(self._normalize(h.flatten(1), batch, num_graphs))
         if self.preset == "2020":
             h = F.dropout(h, self.dropout, self.training)
         return x + h if self.residual else h

@@ -1,0 +1,115 @@
+"""GAT's sum by Triton's kernels against the reference: in its interpreter here, on a GPU with `pytest -m gpu`."""
+
+import pytest
+
+pytest.importorskip("triton")
+
+import torch
+
+from lrga.errors import UnsupportedError
+from lrga.kernels.attention_sum import attention_sum_reference
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.triton_softmax import attend_op, attention_sum
+
+TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 5e-2, torch.float16: 8e-3}
+
+
+@pytest.fixture(autouse=True)
+def poisoned():
+    torch.use_deterministic_algorithms(True, warn_only=True)  # fills memory that is not initialised with NaN
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def edges(num_nodes, num_edges):
+    """Repeated edges and self-loops; the last nodes have none; one node has many in."""
+    edge_index = torch.randint(0, max(num_nodes - 2, 1), (2, num_edges))
+    edge_index[1, : num_edges // 3] = 1 % max(num_nodes, 1)
+    return EdgeLayout.from_edge_index(edge_index, num_nodes)[0]
+
+
+def check(layout, heads, depth, *, dtype=torch.float32, score_dtype=None, device="cpu", scale=1.0, slope=0.2):
+    """Values and all gradients equal those of the reference in float64."""
+    layout = layout.to(device)
+    n = layout.num_nodes
+    given = [torch.randn(n, heads, depth).to(dtype)]
+    given += [(torch.randn(n, heads) * scale).to(score_dtype or dtype) for _ in range(2)]
+    mine = [t.to(device).requires_grad_() for t in given]
+    theirs = [t.to(device).double().requires_grad_() for t in given]
+    out = attention_sum(*mine, layout, slope)
+    expected = attention_sum_reference(*theirs, layout, negative_slope=slope)
+    tolerance = TOLERANCE[dtype]
+    assert out.dtype == torch.promote_types(dtype, score_dtype or dtype)
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
+    upstream = torch.randn_like(out)
+    got = torch.autograd.grad(out, mine, upstream)
+    wanted = torch.autograd.grad(expected, theirs, upstream.double())
+    for t, a, b in zip(mine, got, wanted, strict=True):
+        assert a.dtype == t.dtype
+        size = max(1.0, float(b.abs().max())) if b.numel() else 1.0
+        torch.testing.assert_close(a.double(), b, rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize(("heads", "depth"), [(1, 1), (2, 7), (3, 20), (1, 33)])
+def test_sums_and_gradients_are_those_of_the_reference(heads, depth):
+    check(edges(12, 70), heads, depth)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_equals_the_reference(dtype):
+    check(edges(9, 40), 2, 5, dtype=dtype)
+    check(edges(9, 40), 2, 5, dtype=dtype, score_dtype=torch.float32)  # as autocast has it
+
+
+def test_large_scores_neither_overflow_nor_vanish():
+    check(edges(9, 40), 2, 4, scale=300.0)
+
+
+@pytest.mark.parametrize("size", [(0, 0), (3, 0), (1, 4)])
+def test_graphs_without_nodes_or_edges_have_zero_sums(size):
+    check(edges(*size), 2, 3)
+
+
+def test_padding_is_attended_to_by_no_node():
+    small = edges(9, 40)
+    fill, real = torch.full((6,), 11), small.in_ptr[-1].expand(3)
+    layout = EdgeLayout(
+        torch.cat([small.source, fill]),
+        torch.cat([small.target, fill]),
+        12,
+        torch.cat([small.in_ptr, real]),
+        torch.cat([small.out_order, torch.arange(40, 46)]),
+        torch.cat([small.out_ptr, real]),
+    )
+    given = [torch.randn(12, 2, 3), torch.randn(12, 2), torch.randn(12, 2)]
+    padded, alone = ([t[:n].clone().requires_grad_() for t in given] for n in (12, 9))
+    out, expected = attention_sum(*padded, layout, 0.2), attention_sum(*alone, small, 0.2)
+    assert torch.equal(out[:9], expected)
+    assert (out[9:] == 0).all()
+    for a, b in zip(
+        *(torch.autograd.grad(o.square().sum(), i) for o, i in ((out, padded), (expected, alone))), strict=True
+    ):
+        assert torch.equal(a[:9], b)
+        assert (a[9:] == 0).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("heads", "depth"), [(1, 1), (8, 19), (8, 16), (4, 33), (1, 100), (2, 130), (1, 300)])
+@pytest.mark.parametrize("size", [(1, 5), (5, 0), (300, 20_000), (7_600, 200_000)])
+def test_a_gpu_equals_the_reference(size, heads, depth, dtype):
+    check(edges(*size), heads, depth, dtype=dtype, device="cuda")
+
+
+def test_a_second_derivative_is_refused():
+    x, s, t = (torch.randn(8, *shape, requires_grad=True) for shape in ((2, 3), (2,), (2,)))
+    (grad,) = torch.autograd.grad(attention_sum(x, s, t, edges(8, 20), 0.2).square().sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="attention_sum_gradient"):
+        grad.sum().backward()
+
+
+def test_the_operator_passes_the_checks_of_pytorch():
+    layout = edges(8, 30)
+    x, s, t = (torch.randn(8, *shape, requires_grad=True) for shape in ((2, 3), (2,), (2,)))
+    graph = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
+    torch.library.opcheck(attend_op, (x, s, t, *graph, 0.2, False))
