@@ -226,7 +226,9 @@ def test_empty_graphs_and_graphs_without_edges_are_graphs(make_splits):
 
 
 def test_mixed_precision_trains(make_splits):
-    trainer = make_trainer(make_splits("node"), "captured", precision="bf16", lr=0.02, max_epochs=6, dtype=torch.float32)
+    trainer = make_trainer(
+        make_splits("node"), "captured", precision="bf16", lr=0.02, max_epochs=6, dtype=torch.float32
+    )
     trainer.fit()
     assert trainer.engine is not None
     assert trainer.keeper.records[-1].train_loss < trainer.keeper.records[0].train_loss

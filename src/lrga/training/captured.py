@@ -5,6 +5,7 @@ memory that is not its own; random numbers are fresh at every replay, for the gr
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ class Captured:
         device: torch.device,
         *,
         snapshot: Callable[[], Callable[[], None]],
-        pool: object = None,
+        pool: Any = None,
         generators: Sequence[torch.Generator] = (),
     ) -> None:
         self._function, self._graph = function, None
@@ -56,7 +57,7 @@ def _record(
     function: Callable[[], object],
     device: torch.device,
     snapshot: Callable[[], Callable[[], None]],
-    pool: object,
+    pool: Any,
     generators: Sequence[torch.Generator],
 ) -> torch.cuda.CUDAGraph:
     restore, here = snapshot(), torch.cuda.current_stream(device)

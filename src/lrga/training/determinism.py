@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,14 +91,15 @@ def deterministic(enabled: bool = True) -> Iterator[None]:
         yield
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when the first matrix product is made
-    before, fill = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    memory: Any = torch.utils.deterministic
+    before, fill = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    memory.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-        torch.utils.deterministic.fill_uninitialized_memory = fill
+        memory.fill_uninitialized_memory = fill
 
 
 class OwnRandomness:

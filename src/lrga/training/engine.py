@@ -3,8 +3,8 @@
 Gathering the batch, forward, loss, backward, clipping and the optimiser's step are recorded once per capacity
 (:mod:`lrga.training.captured`) and then cost the launch of one CUDA graph; loss and metric are added up on the device.
 What is computed is what :class:`~lrga.training.trainer.Trainer` computes batch by batch: the same graphs in the same
-order, padding left out of every sum, so that a run begun in one loop continues in the other. On a CPU the same code runs
-without recording.
+order, padding left out of every sum, so that a run begun in one loop continues in the other. On a CPU the same code
+runs without recording.
 """
 
 from collections.abc import Callable, Iterator
@@ -107,10 +107,6 @@ class Engine:
 
         return self._captured(step, self.trainer.sums)
 
-    def loop(self) -> tuple[Callable[[Work], None], Iterator[Work]]:
-        """What does a step, and the steps to be done."""
-        return self.step, self.rest_of_epoch()
-
     def rest_of_epoch(self) -> Iterator[Work]:
         """The batches of this epoch that are not done: the trainer's own, in its order."""
         trainer = self.trainer
@@ -204,9 +200,7 @@ class Engine:
         touched = [sums.loss.total, sums.metric.total, *others]
 
         def snapshot() -> Callable[[], None]:
-            return snapshot_of(
-                trainer.model, trainer.optimizer, trainer.scaler, touched, self.device, self._generators
-            )
+            return snapshot_of(trainer.model, trainer.optimizer, trainer.scaler, touched, self.device, self._generators)
 
         return Captured(step, self.device, snapshot=snapshot, pool=self._pool, generators=self._generators)
 

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from lrga.data.batch import PackedBatch
+from lrga.data.fixed import FixedBatch
 from lrga.data.packed import PackedGraphs
 from lrga.tasks.running import Running
 from lrga.tasks.task import Task
 from lrga.training.norms import tracking_norms
 
 
-def run_model(model: nn.Module, batch: PackedBatch) -> Tensor:
+def run_model(model: nn.Module, batch: PackedBatch | FixedBatch) -> Tensor:
     """The model's output on a batch."""
     return model(batch.x, batch.edges, batch.edge_attr, batch.batch, batch.num_graphs)
 

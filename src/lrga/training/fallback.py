@@ -33,7 +33,7 @@ def start_engine(trainer: "Trainer") -> Engine | None:
             engine.prepare()
             reason = _why_differs(trainer, engine)
         except (RuntimeError, LRGAError, NotImplementedError, AssertionError) as error:
-            # Whatever a model does that cannot be recorded, the plain loop can; what is wrong in itself fails there too.
+            # Whatever cannot be recorded the plain loop can do; what is wrong in itself fails there too.
             reason = f"the step cannot be captured: {_first_line(error)}"
     if reason is not None:
         engine = None

@@ -32,23 +32,23 @@ class Averages:
 
     def __init__(self, model: nn.Module) -> None:
         self.norms = tracking_norms(model)
-        self._kept = [(norm, *(torch.zeros_like(t) for t in _statistics(norm))) for norm in self.norms]
-        self.tensors: list[Tensor] = [tensor for _, *own in self._kept for tensor in own]
+        self._kept = [tuple(torch.zeros_like(t) for t in _statistics(norm)) for norm in self.norms]
+        self.tensors: list[Tensor] = [tensor for own in self._kept for tensor in own]
 
     @contextmanager
     def taking(self) -> Iterator[None]:
         """Statistics begin anew; afterwards the averages are in the layers. Other modules' modes are left alone."""
         before = [(norm.momentum, norm.training) for norm in self.norms]
-        for norm, mean, variance, batches in self._kept:
+        for norm, averages in zip(self.norms, self._kept, strict=True):
             norm.reset_running_stats()
             norm.momentum = 1.0  # the running statistics are then those of the last batch
             norm.train()
-            for own, kept in zip(_statistics(norm), (mean, variance, batches), strict=True):
-                kept.copy_(own)
+            for own, average in zip(_statistics(norm), averages, strict=True):
+                average.copy_(own)
         try:
             yield
-            for norm, *kept in self._kept:
-                for own, average in zip(_statistics(norm), kept, strict=True):
+            for norm, averages in zip(self.norms, self._kept, strict=True):
+                for own, average in zip(_statistics(norm), averages, strict=True):
                     own.copy_(average)
         finally:
             for norm, (momentum, training) in zip(self.norms, before, strict=True):
@@ -57,7 +57,7 @@ class Averages:
     @torch.no_grad()
     def add(self) -> None:
         """Takes up the statistics of the batch that was just run; of a layer that took none, nothing."""
-        for norm, mean, variance, batches in self._kept:
+        for norm, (mean, variance, batches) in zip(self.norms, self._kept, strict=True):
             own_mean, own_variance, own_batches = _statistics(norm)
             share = (own_batches - batches).to(mean.dtype) / own_batches.clamp(min=1)  # 1 / k, or 0
             mean += share * (own_mean - mean)

@@ -65,7 +65,7 @@ class SeedResults:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row of words for each run: seed, test, at the best validation, epochs, seconds, how it ended."""
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for seed, outcome in zip(self.seeds, self.outcomes, strict=True):
             if isinstance(outcome, Exception):
                 rows.append((str(seed), "", "", "", "", type(outcome).__name__))

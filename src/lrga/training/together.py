@@ -79,12 +79,12 @@ def train_together(
                         continue
                 stack.enter_context(home.lock())
                 open_folder(home, config, architecture, graphs)
-                own = _Turns(device)
-                with own.turn():
+                player = _Turns(device)
+                with player.turn():
                     listener = Listeners(heard[number])
-                    own.session = Session(home, config, architecture, on_device, listener, request, deadline)
-                    own.steps = own.session.steps()
-                turns[number] = own
+                    player.session = Session(home, config, architecture, on_device, listener, request, deadline)
+                    player.steps = player.session.steps()
+                turns[number] = player
             except Exception as error:  # one run that cannot begin must not cost the others
                 outcomes[number] = error
         outcomes |= _take_turns(turns, request)

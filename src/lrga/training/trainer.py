@@ -3,8 +3,9 @@
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -127,18 +128,23 @@ class Trainer:
             self.guard.begin()
             self.model.train()
             self._mark = time.perf_counter()
-            step, batches = (self.step, self.rest_of_epoch()) if self.engine is None else self.engine.loop()
-            for batch in batches:
+            for step in self._work():
                 if (why := self.keeper.pause(self)) is not None:
                     self.keeper.save(self)
                     self.ended = why
                     return
-                step(batch)
+                step()
                 self._clock()
                 self.listener.batch_done(self.epoch + 1, self.batch, self.batches)
                 yield
             self._end_epoch()
         self.ended = self.finished
+
+    def _work(self) -> Iterator[Callable[[], None]]:
+        """The steps of this epoch that are not done."""
+        if self.engine is not None:
+            return (partial(self.engine.step, work) for work in self.engine.rest_of_epoch())
+        return (partial(self.step, batch) for batch in self.rest_of_epoch())
 
     def rest_of_epoch(self) -> Iterator[PackedBatch]:
         """The batches of this epoch that are not done."""

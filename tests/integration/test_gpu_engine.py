@@ -1,0 +1,316 @@
+"""Captured steps on a GPU: what is replayed is the plain loop, with fresh randomness and the rate of the moment."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+import lrga
+from lrga.data.packed import PackedGraphs
+from lrga.errors import NonFiniteError
+from lrga.tasks import edge_classification, graph_regression, node_classification
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
+from lrga.training.engine import Engine
+from lrga.training.events import Listener
+from lrga.training.together import train_together
+from lrga.training.trainer import Keeper, Trainer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use"),
+]
+CONVS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
+TASKS = {
+    "node": node_classification(
+        2, loss="weighted_cross_entropy", metric="weighted_accuracy", average="batches"
+    ),
+    "edge": edge_classification(2, metric="f1_positive", average="batches"),
+    "graph": graph_regression(),
+}  # fmt: skip
+
+
+def graph(generator, level, nodes):
+    x = torch.rand(nodes, 3, generator=generator)
+    ends = torch.randint(0, nodes, (2, 4 * nodes), generator=generator)
+    y = {
+        "node": (x[:, 0] > 0.5).long(),
+        "graph": x.mean().view(1),
+        "edge": (x[ends[0], 0] > x[ends[1], 1]).long(),
+    }[level]
+    return Data(x=x, edge_index=ends, edge_attr=torch.rand(4 * nodes, 2, generator=generator), y=y)
+
+
+def make_splits(level="node", sizes=(100, 20, 20), device="cuda"):
+    generator = torch.Generator().manual_seed(0)
+    splits = {}
+    for split, size in zip(("train", "val", "test"), sizes, strict=True):
+        data = [graph(generator, level, 10 + i % 17) for i in range(size)]
+        splits[split] = PackedGraphs.from_data_list(data, y_level=level).to(device)
+    return splits
+
+
+class Records(Keeper):
+    def __init__(self):
+        self.records, self.notes = [], []
+
+    def record(self, record):
+        self.records.append(record)
+
+    def note(self, text, facts):
+        self.notes.append(text)
+
+
+def make_trainer(splits, engine, *, level="node", dtype=torch.float32, model_options=None, wrap=None, **options):
+    torch.manual_seed(0)
+    options = {"batch_size": 16, "max_epochs": 100, "lr": 2**-12} | options
+    of_model = {"conv": "gcn", "rank": 5, "edge_channels": 2} | (model_options or {})
+    model = lrga.GNN(3, 16, TASKS[level].out_channels, 2, task=level, **of_model).to("cuda", dtype)
+    model = model if wrap is None else wrap(model)
+    return Trainer(model, TASKS[level], splits, OptimizerConfig(**options), seed=1, keeper=Records(), engine=engine)
+
+
+def losses(trainer, steps):
+    found, before = [], 0.0
+    for _ in itertools.islice(trainer.steps(), steps):
+        total = float(trainer.sums.loss.total)
+        found.append(total - (before if trainer.batch > 1 else 0.0))
+        before = total
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def weights(trainer):
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+@pytest.mark.parametrize("conv", CONVS)
+def test_losses_of_200_steps_in_double_precision_are_those_of_the_plain_loop(conv, rank):
+    level = {"gcn": "node", "gat": "graph", "gatedgcn": "edge", "graphsage": "node", "gin": "edge"}[conv]
+    options = {"conv": conv, "rank": rank, "heads": 2 if conv == "gat" else 1}
+    splits = make_splits(level)
+    trainers = [make_trainer(splits, e, level=level, dtype=torch.float64, model_options=options)
+                for e in ("plain", "captured")]  # fmt: skip
+    plain, captured = (losses(trainer, 200) for trainer in trainers)
+    assert trainers[1].engine is not None, trainers[1].keeper.notes
+    torch.testing.assert_close(captured, plain, rtol=0, atol=1e-8)
+    for ours, theirs in zip(trainers[1].keeper.records, trainers[0].keeper.records, strict=True):
+        for key in ("train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
+            assert getattr(ours, key) == pytest.approx(getattr(theirs, key), rel=1e-6)
+
+
+@pytest.mark.parametrize("level", ["node", "edge", "graph"])
+@pytest.mark.parametrize("conv", CONVS)
+def test_the_first_step_in_single_precision_agrees_to_rounding(conv, level):
+    options = {"conv": conv, "heads": 2 if conv == "gat" else 1}
+    splits = make_splits(level)
+    plain = make_trainer(splits, "plain", level=level, model_options=options)
+    expected = losses(plain, 1)
+    trainer = make_trainer(splits, "plain", level=level, model_options=options)
+    trainer.model.train()
+    engine = Engine(trainer)
+    first = next(iter(engine.rest_of_epoch()))
+    step = engine.training_step(first.capacity)
+    engine.put(first.graphs)
+    step()
+    torch.testing.assert_close(trainer.sums.loss.total.cpu(), expected[0], rtol=1e-4, atol=0)
+    for p, q in zip(plain.model.parameters(), trainer.model.parameters(), strict=True):
+        if p.grad is not None:
+            scale = max(float(p.grad.abs().max()), 1e-3)
+            torch.testing.assert_close(q.grad / scale, p.grad / scale, rtol=0, atol=2e-3)
+
+
+def test_recording_changes_nothing():
+    """Warm-up runs leave weights, statistics, moments and random states as they were."""
+    trainer = make_trainer(make_splits(), "captured", model_options={"dropout": 0.5})
+    before, random = weights(trainer), torch.cuda.get_rng_state()
+    engine = Engine(trainer)
+    engine.prepare()
+    assert all(torch.equal(value, weights(trainer)[name]) for name, value in before.items())
+    assert torch.equal(random, torch.cuda.get_rng_state())
+    assert all(float(entry["step"]) == 0 for entry in trainer.optimizer.state.values())
+    assert float(trainer.sums.loss.total) == 0.0
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"random_features": True}])
+def test_every_replay_draws_anew(options):
+    trainer = make_trainer(make_splits(), "captured", model_options=options, lr=1e-30)
+    trainer.model.train()
+    engine = Engine(trainer)
+    work = next(iter(engine.rest_of_epoch()))
+    step = engine.training_step(work.capacity)
+    engine.put(work.graphs)
+    seen = []
+    for _ in range(4):
+        trainer.sums.reset()
+        step()
+        seen.append(float(trainer.sums.loss.total))
+    assert len(set(seen)) == 4
+    torch.cuda.manual_seed(5)
+    trainer.sums.reset()
+    step()
+    first = float(trainer.sums.loss.total)
+    torch.cuda.manual_seed(5)
+    trainer.sums.reset()
+    step()
+    assert float(trainer.sums.loss.total) == pytest.approx(first, rel=1e-5)
+
+
+def test_a_generator_of_the_model_is_drawn_from_anew():
+    generator = torch.Generator("cuda").manual_seed(3)
+    options = {"random_features": True, "generator": generator}
+    trainer = make_trainer(make_splits(), "captured", model_options=options, lr=1e-30)
+    found = losses(trainer, 2)
+    assert trainer.engine is not None, trainer.keeper.notes
+    assert found[0] != found[1]
+
+
+def test_the_rate_of_the_moment_is_used():
+    trainer = make_trainer(make_splits(), "captured", lr=1e-3)
+    trainer.model.train()
+    engine = Engine(trainer)
+    work = next(iter(engine.rest_of_epoch()))
+    step = engine.training_step(work.capacity)
+    engine.put(work.graphs)
+    moved = []
+    for rate in (1e-3, 1e-3, 1e-6):
+        trainer.optimizer.param_groups[0]["lr"] = rate
+        next(iter(engine.rest_of_epoch()))
+        before = trainer.model.head.mlp.lins[0].weight.clone()
+        step()
+        moved.append(float((trainer.model.head.mlp.lins[0].weight - before).abs().max()))
+    assert moved[1] > 1e-4
+    assert moved[2] < 1e-5
+
+
+@pytest.mark.parametrize("options", [{"clip_gradient": 0.01}, {"recalibrate_norm": 2}, {"eval_batch_size": 7}])
+def test_options_of_training_do_the_same(options):
+    splits, records = make_splits(), []
+    for engine in ("plain", "captured"):
+        trainer = make_trainer(splits, engine, dtype=torch.float64, max_epochs=3, **options)
+        trainer.fit()
+        assert (trainer.engine is None) == (engine == "plain"), trainer.keeper.notes
+        records.append(trainer.keeper.records)
+    for plain, captured in zip(*records, strict=True):
+        assert captured.train_loss == pytest.approx(plain.train_loss, rel=1e-8)
+        assert captured.test_loss == pytest.approx(plain.test_loss, rel=1e-7)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_mixed_precision_is_captured(precision):
+    trainer = make_trainer(make_splits(), "captured", precision=precision, lr=0.01, max_epochs=5)
+    trainer.fit()
+    assert trainer.engine is not None, trainer.keeper.notes
+    assert trainer.keeper.records[-1].train_loss < trainer.keeper.records[0].train_loss
+
+
+def test_no_step_waits_for_the_gpu():
+    trainer = make_trainer(make_splits(sizes=(640, 20, 20)), "captured")
+    trainer.model.train()
+    engine = trainer.engine = Engine(trainer)
+    engine.prepare()
+    work = list(engine.rest_of_epoch())
+    trainer.guard.every = 200
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for entry in work[:20]:
+            engine.step(entry)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert trainer.batch == 20
+
+
+def test_a_loss_that_is_not_finite_names_batch_and_layer():
+    class Poison(Listener):
+        def batch_done(self, epoch, batch, batches):
+            if (epoch, batch) == (1, 4):
+                with torch.no_grad():
+                    trainer.splits["train"].columns["x"].values[:] = float("nan")
+
+    trainer = make_trainer(make_splits(), "captured")
+    trainer.listener = Poison()
+    with pytest.raises(NonFiniteError, match="epoch 1, batch"):
+        trainer.fit()
+
+
+@pytest.mark.parametrize(
+    ("wrap", "reason"),
+    [
+        (lambda model: _with_norm(model), "takes statistics over padding"),
+        (lambda model: _Reading(model), "cannot be captured"),
+    ],
+)
+def test_what_cannot_be_captured_trains_in_the_plain_loop(wrap, reason):
+    said = []
+
+    class Ear(Listener):
+        def noted(self, text):
+            said.append(text)
+
+    trainer = make_trainer(make_splits(), "auto", wrap=wrap, max_epochs=1)
+    trainer.listener = Ear()
+    trainer.fit()
+    assert trainer.engine is None
+    assert len(said) == 1
+    assert reason in said[0]
+    assert trainer.last is not None
+
+
+def _with_norm(model):
+    model.layers[0].norm = nn.BatchNorm1d(16).cuda()
+    return model
+
+
+class _Reading(nn.Module):
+    """Reads a value: what no recording can."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args):
+        out = self.model(*args)
+        return out if float(out.detach().sum()) > 0 else out * 1.0
+
+
+def config_of(**options):
+    config = TrainingConfig(
+        data=DataConfig(name="own graphs"),
+        model=ModelConfig(hidden=16, layers=2, rank=5, dropout=0.1),
+        optimizer=OptimizerConfig(max_epochs=4, batch_size=16),
+        run=RunConfig(seed=7, device="cuda"),
+    )
+    return config.changed(**options)
+
+
+def test_a_run_continues_across_loops(tmp_path):
+    splits = make_splits(device="cpu")
+    whole = train(config_of(dropout=0.0, engine="plain"), tmp_path / "whole", data=splits)
+    for first, second in (("plain", "captured"), ("captured", "plain"), ("captured", "captured")):
+        folder = tmp_path / f"{first}-{second}"
+        train(config_of(dropout=0.0, engine=first, max_epochs=2), folder, data=splits)
+        after = continue_run(folder, config_of(dropout=0.0, engine=second), data=splits, max_epochs=4)
+        assert after.epochs == 4
+        assert after.last.train_loss == pytest.approx(whole.last.train_loss, rel=1e-2)
+        assert second in (folder / "environment.json").read_text()
+
+
+def test_a_deterministic_run_comes_again_to_the_last_bit(tmp_path):
+    splits = make_splits(device="cpu")
+    runs = [train(config_of(deterministic=True), tmp_path / str(i), data=splits) for i in range(2)]
+    for name, value in runs[0].model.state_dict().items():
+        assert torch.equal(value, runs[1].model.state_dict()[name]), name
+
+
+def test_seeds_at_once_are_those_one_after_the_other_to_the_last_bit(tmp_path):
+    splits = make_splits(device="cpu")
+    configs = [config_of(deterministic=True, seed=seed) for seed in (41, 95, 12, 35)]
+    alone = [train(config, tmp_path / f"alone{config.run.seed}", data=splits) for config in configs]
+    together = train_together(configs, [tmp_path / f"both{c.run.seed}" for c in configs], data=splits)
+    for one, other in zip(alone, together, strict=True):
+        assert not isinstance(other, Exception), other
+        assert [r.train_loss for r in one.history] == [r.train_loss for r in other.history]
+        for name, value in one.model.state_dict().items():
+            assert torch.equal(value, other.model.state_dict()[name]), name
+    assert together[0].test != together[1].test
