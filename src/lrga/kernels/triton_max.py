@@ -7,6 +7,7 @@ target's gradient where the source is (one of) the largest there: no scattering,
 Letters: N nodes, E edges, D channels.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
 
 from typing import Any

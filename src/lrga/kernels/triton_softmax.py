@@ -16,6 +16,7 @@ very many edges are not divided between programs.
 Letters: N nodes, E edges, H heads, D channels of a head.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
 
 from typing import Any
@@ -221,11 +222,10 @@ def attend_gradient_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x and of both terms of the scores."""
     num_rows, heads, depth = x.shape
-    contiguous = {"memory_format": torch.contiguous_format}
-    grad_x, grad_source = torch.empty_like(x, **contiguous), torch.empty_like(by_source, **contiguous)
+    grad, y, x, by_source, by_target = (t.contiguous() for t in (grad, y, x, by_source, by_target))
+    grad_x, grad_source = torch.empty_like(x), torch.empty_like(by_source)
     if not x.numel():
-        return grad_x, grad_source.zero_(), torch.zeros_like(by_target, **contiguous)
-    grad, y = grad.contiguous(), y.contiguous()
+        return grad_x, grad_source.zero_(), torch.zeros_like(by_target)
     sizes = _sizes(num_rows, heads, depth)
     delta = torch.empty(num_rows, heads, device=x.device)
     grad_scores = torch.empty(target.size(0), heads, device=x.device)
@@ -235,8 +235,8 @@ def attend_gradient_op(
             grad, y, delta, num_rows * heads, DEPTH=depth, ROWS=rows, BLOCK=sizes["BLOCK"]
         )
         _attend_gradient_rows[(triton.cdiv(num_rows, sizes["ROWS"]), heads)](
-            x.contiguous(), grad, by_source.contiguous(), by_target.contiguous(), log_total, delta, out_target,
-            out_order, out_ptr, grad_x, grad_source, grad_scores, num_rows, slope, **sizes,
+            x, grad, by_source, by_target, log_total, delta, out_target, out_order, out_ptr, grad_x, grad_source,
+            grad_scores, num_rows, slope, **sizes,
         )  # fmt: skip
     grad_target = launch_sum(grad_scores, None, None, None, None, in_ptr, None, target, split, by_target.dtype)
     return grad_x, grad_source, grad_target

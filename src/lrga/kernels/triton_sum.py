@@ -14,6 +14,8 @@ with more than :data:`LONG` edges, the one that it begins in and the one that it
 Letters: N nodes, E edges, H heads, W = H·D columns.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 from dataclasses import dataclass
 
 import torch
