@@ -1,0 +1,36 @@
+"""Ranks that join and of which one stops: run by real processes, never collected by pytest."""
+
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+from lrga.distributed.launch import joined
+from lrga.errors import LRGAError, NonFiniteError
+
+
+def main():
+    torch.set_num_threads(1)
+    how, rank = sys.argv[1], int(os.environ["RANK"])
+    try:
+        with joined("cpu", patience=4.0):
+            print("joined", flush=True)
+            dist.all_reduce(torch.ones(3))
+            if how == "error" and rank == 1:
+                raise NonFiniteError("a number", "none", "look")
+            if how == "killed" and rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if how == "hangs" and rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            dist.all_reduce(torch.ones(3))
+            time.sleep(0.1)
+    except LRGAError as error:
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
