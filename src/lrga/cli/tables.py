@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,3 +30,25 @@ def facts_table(rows: Mapping[str, str]) -> "Table":
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
     return table
+
+
+def link_plan(plan: Mapping[str, Any]) -> dict[str, str]:
+    """A planned link-prediction run, for :func:`facts_table`."""
+    network, schedule, link = plan["model"], plan["optimizer"], plan["link"]
+    edges = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
+    skip = "with" if network["skip"] else "without"
+    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}, {skip} skip connection"
+    return {
+        "data": f"{plan['data']['name']}: {edges} edges" + ("" if plan["data"]["built"] else " (to be built first)"),
+        "task": f"link prediction, {plan['task']['negatives']} negatives, metric {plan['task']['metric']} at the best "
+        "epoch in validation",
+        "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers, "
+        f"dropout {network['dropout']:g}",
+        "predictor": f"{network['predictor']}, {network['predictor_layers']} linear maps",
+        "parameters": f"{plan['parameters']:,}",
+        "schedule": f"Adam, lr {schedule['lr']:g}, {schedule['max_epochs']} epochs, gradients clipped at "
+        f"{schedule['clip_gradient']}",
+        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} edges in an epoch",
+        "validation edges": "known in the test" if link["validation_edges"] else "not known in the test",
+        "seed, device": f"{plan['seed']}, {plan['device']}",
+    }

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lrga.training import TrainingConfig, TrainingResult
 
 _MODEL, _SCHEDULE, _DATA, _RUN = "Model", "Schedule", "Data", "Run"
+_LINK = "Link prediction"
 
 
 def train(
@@ -18,12 +19,13 @@ def train(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; or your own: a folder of CSV files, a .pt file or "
-            "module:factory.",
+            help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; ogbl-ppa, ogbl-collab or ogbl-ddi; or your own: a "
+            "folder of CSV files, a .pt file, module:factory, or an edge list with --task link.",
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="gcn, gat, gatedgcn, graphsage or gin.", rich_help_panel=_MODEL)
+        str | None,
+        typer.Option(help="gcn, gat, gatedgcn, graphsage or gin; node2vec, deepwalk, mf.", rich_help_panel=_MODEL),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Parameters: 100k, 500k or any number.", rich_help_panel=_MODEL)
@@ -96,9 +98,42 @@ def train(
         str | None, typer.Option(help="Own data: predict for each node, edge or graph.", rich_help_panel=_DATA)
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Own data: classification or regression.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(help="Own data: classification or regression; link for an edge list.", rich_help_panel=_DATA),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=_DATA)] = None,
+    split_by: Annotated[
+        str | None, typer.Option(help="Edge list: random, time or given (column split).", rich_help_panel=_LINK)
+    ] = None,
+    directed: Annotated[
+        bool | None, typer.Option("--directed", help="Edge list: a,b is another edge than b,a.", rich_help_panel=_LINK)
+    ] = None,
+    skip: Annotated[
+        bool | None,
+        typer.Option("--skip/--no-skip", help="Whether x enters an augmented layer's map.", rich_help_panel=_LINK),
+    ] = None,
+    validation_edges: Annotated[
+        bool | None,
+        typer.Option(
+            "--validation-edges/--no-validation-edges",
+            help="Whether messages run along them in the test.",
+            rich_help_panel=_LINK,
+        ),
+    ] = None,
+    edge_weights: Annotated[
+        bool | None,
+        typer.Option("--edge-weights/--no-edge-weights", help="Whether GCN reads them.", rich_help_panel=_LINK),
+    ] = None,
+    predictor: Annotated[str | None, typer.Option(help="hadamard, dot or concat.", rich_help_panel=_LINK)] = None,
+    predictor_layers: Annotated[int | None, typer.Option(help="Its linear maps.", rich_help_panel=_LINK)] = None,
+    negatives: Annotated[str | None, typer.Option(help="uniform or no_edge pairs.", rich_help_panel=_LINK)] = None,
+    walk_epochs: Annotated[
+        int | None, typer.Option(help="Of walks, before the predictor (node2vec, deepwalk).", rich_help_panel=_LINK)
+    ] = None,
+    walk_length: Annotated[int | None, typer.Option(help="Steps of a walk.", rich_help_panel=_LINK)] = None,
+    walk_context: Annotated[int | None, typer.Option(help="Near nodes of a walk.", rich_help_panel=_LINK)] = None,
+    walk_p: Annotated[float | None, typer.Option(help="Node2Vec's p.", rich_help_panel=_LINK)] = None,
+    walk_q: Annotated[float | None, typer.Option(help="Node2Vec's q.", rich_help_panel=_LINK)] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel=_RUN)] = None,
     seeds: Annotated[
         list[str] | None,
@@ -168,6 +203,10 @@ def train(
 
     [bold]lrga train my_graphs/ --model gin --hidden 64 --layers 4[/]
 
+    [bold]lrga train ogbl-ddi --model gcn --source ~/ogbl_ddi[/]
+
+    [bold]lrga train ./edges.csv --task link --split-by time[/]
+
     [bold]lrga train PATTERN --model gcn --budget 500k --device cuda --seeds 41 95 12 35[/]
 
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
@@ -192,7 +231,10 @@ def train(
         "precision": precision, "recalibrate_norm": recalibrate_norm, "loss": loss, "metric": metric,
         "root": None if data_root is None else str(data_root), "source": None if source is None else str(source),
         "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard, "engine": engine,
-        "deterministic": deterministic,
+        "deterministic": deterministic, "skip": skip, "validation_edges": validation_edges,
+        "edge_weights": edge_weights, "predictor": predictor, "predictor_layers": predictor_layers,
+        "negatives": negatives, "walk_epochs": walk_epochs, "walk_length": walk_length, "walk_context": walk_context,
+        "walk_p": walk_p, "walk_q": walk_q,
     }  # fmt: skip
     data_options = {
         "sizes": None if sizes is None else parse_sizes(sizes),
@@ -200,6 +242,8 @@ def train(
         "level": level,
         "task": task,
         "split": None if split is None else parse_fractions(split),
+        "split_by": split_by,
+        "directed": directed,
     }
     several = parse_seeds(seeds, context.args)
     if several is not None and (seed is not None or resume is not None or live):
@@ -217,6 +261,11 @@ def train(
     if dry_run:
         _print_plan(plan_run(settled), as_json=as_json)
         return
+    if several is not None and settled.link is not None:
+        remedy = (
+            f"run them one after the other: lrga sweep {settled.data.name} --grid seed={','.join(map(str, several))}"
+        )
+        raise OptionError("one seed where links are predicted", f"{len(several)} seeds", remedy)
     if several is not None:
         _train_several(settled, several, output, run_name, time_limit=time_limit, quiet=quiet, as_json=as_json)
         return
@@ -275,12 +324,15 @@ def _train_several(
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from lrga.cli.tables import facts_table, stdout
+    from lrga.cli.tables import facts_table, link_plan, stdout
 
     if as_json:
         print(json.dumps(plan, indent=2, ensure_ascii=False))
         return
     graphs = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
+    if "link" in plan:
+        stdout().print(facts_table(link_plan(plan)))
+        return
     network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     rows = {
@@ -313,10 +365,15 @@ def _print_result(result: "TrainingResult", config: "TrainingConfig", *, as_json
     rows = {}
     if result.last is not None and result.best is not None:
         name = METRICS[result.metric].name
-        rows[f"test {name}"] = f"{result.format_metric(result.last.test_metric)} (last epoch, {result.epochs})"
-        rows["at best validation"] = f"{result.format_metric(result.best.test_metric)} (epoch {result.best.epoch})"
+        last = f"{result.format_metric(result.last.test_metric)} (last epoch, {result.epochs})"
+        best = f"{result.format_metric(result.best.test_metric)} (epoch {result.best.epoch})"
+        if result.reported == "best":
+            rows |= {f"test {name}": f"{best}, best in validation", "at the end": last}
+        else:
+            rows |= {f"test {name}": last, "at best validation": best}
     if cell is not None:
-        rows["paper"] = f"{cell.mean:g} ± {cell.std:g} (Table {cell.table}, full data, four seeds)"
+        seeds = "ten" if cell.table == 2 else "four"
+        rows["paper"] = f"{cell.mean:g} ± {cell.std:g} (Table {cell.table}, full data, {seeds} seeds)"
     rows["parameters"] = f"{result.parameters:,}"
     rows["time"] = (
         f"{result.seconds:,.1f} s, {result.epochs} epoch{'s' * (result.epochs != 1)}, stopped by {result.stopped_by}"

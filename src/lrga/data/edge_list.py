@@ -117,6 +117,24 @@ def read_edge_list(path: str | Path) -> EdgeList:
     return EdgeList(edge, ids, **more)
 
 
+def read_pairs(path: str | Path) -> tuple[list[tuple[str, str]], list[int]]:
+    """Pairs of nodes by their names, and the line of each; read as an edge list is."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise DataMissingError(f"a file with one pair a line at {path}", "no such file", "name the file of your pairs")
+    rows, lines = _rows(path)
+    header = _header(rows) if rows else None
+    columns = _columns(path, header, min(len(rows[0]), 4)) if rows else {}
+    if header is not None:
+        rows, lines = rows[1:], lines[1:]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) <= max(columns["source"], columns["target"]):
+            raise DataError("two nodes on each line", f"{len(row)} in {path}, line {line}", "complete the line")
+    if not rows:
+        raise DataError(f"pairs of nodes in {path}", "none", "write two nodes on each line")
+    return [(row[columns["source"]].strip(), row[columns["target"]].strip()) for row in rows], lines
+
+
 def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -1,5 +1,6 @@
 """Link prediction in one call: from a configuration to a result, in a folder that survives any crash."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ from lrga.data.edge_list import load_edge_list
 from lrga.data.link_catalog import link_name
 from lrga.data.link_data import SPLITS, LinkData
 from lrga.data.loading import load
-from lrga.errors import CheckpointError, DataError
+from lrga.distributed.launch import launched
+from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.models.budget import count_of
 from lrga.tasks.link import LinkTask
 from lrga.training.config import DataConfig, TrainingConfig
@@ -31,6 +33,10 @@ def load_link_source(data: DataConfig) -> LinkData:
         found: LinkData = load(data.name, data.root, source=data.source, **data.options)
         return found
     options = {key: value for key, value in data.options.items() if key != "task"}
+    known = inspect.signature(load_edge_list).parameters
+    if odd := [key for key in options if key not in known]:
+        choices = ", ".join(key for key in known if key != "path")
+        raise OptionError(f"options of an edge list, any of {choices}", ", ".join(odd), "leave it out")
     return load_edge_list(data.name, **options)
 
 
@@ -50,6 +56,9 @@ def train_links(
     time_limit: float | None,
 ) -> TrainingResult:
     """What :func:`lrga.training.run.train` does where links are predicted; ``data`` is a :class:`LinkData`."""
+    if launched():
+        got = "several processes that torchrun started"
+        raise OptionError("one process to predict links", got, "start lrga train by itself")
     if home.holds_a_run:
         check_same(home, config)
         if (written := home.result()) is not None:

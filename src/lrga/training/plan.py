@@ -4,9 +4,11 @@ from typing import Any
 
 from lrga.data.building import plan_dataset
 from lrga.data.catalog import dataset_facts
+from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
 from lrga.models.budget import count_of
 from lrga.models.zoo import INPUTS
+from lrga.tasks.link import LinkTask
 from lrga.tasks.named import task_of, with_choices
 from lrga.training.architecture import resolve
 from lrga.training.config import TrainingConfig
@@ -24,6 +26,8 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         >>> plan_run(make_config("PATTERN", model="gcn", budget="500k"))["parameters"]
         396437
     """
+    if config.link is not None:
+        return _plan_links(config)
     dataset = catalogue_name(config.data.name)
     if dataset is None:
         found = load_training_data(config.data, config.run)
@@ -46,6 +50,36 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         "parameters": count_of(architecture.build),
         "optimizer": config.to_json()["optimizer"],
         "batches_per_epoch": -(-graphs["train"] // size),
+        "seed": config.run.seed,
+        "device": str(choose_device(config.run.device)),
+    }
+
+
+def _plan_links(config: TrainingConfig) -> dict[str, Any]:
+    """The same where links are predicted; ``graphs`` counts edges."""
+    from lrga.training.link_architecture import resolve_link
+    from lrga.training.link_run import link_task, load_link_source
+
+    dataset = link_name(config.data.name)
+    if dataset is None:
+        data = load_link_source(config.data)
+        edges = {split: data.splits[split].edge.size(0) for split in SPLITS}
+        architecture, task, ready = resolve_link(config, data), link_task(config, data), True
+    else:
+        edges, architecture = dict(dataset_facts(dataset).splits), resolve_link(config)
+        assert config.link is not None
+        metric = config.run.metric or dataset_facts(dataset).metric.lower()
+        task = LinkTask(metric=metric, negatives=config.link.negatives)
+        ready = plan_dataset(dataset, config.data.root, **config.data.options).finished() is not None
+    written = config.to_json()
+    return {
+        "data": {"name": config.data.name, "graphs": edges, "built": ready},
+        "task": task.to_json(),
+        "model": architecture.to_json(),
+        "parameters": count_of(architecture.build),
+        "optimizer": written["optimizer"],
+        "link": written["link"],
+        "batches_per_epoch": -(-edges["train"] // config.optimizer.batch_size),
         "seed": config.run.seed,
         "device": str(choose_device(config.run.device)),
     }
