@@ -45,6 +45,6 @@ def test_products_follow_the_switch_of_pytorch():
         torch.backends.cuda.matmul.allow_tf32 = True
         assert dot_precision(torch.float32) == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = False
-        assert dot_precision(torch.float32) == "ieee"
+        assert dot_precision(torch.float32) == "tf32x3"
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before

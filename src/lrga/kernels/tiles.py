@@ -37,6 +37,11 @@ class Tiles:
     counts: Tensor
     order: Tensor | None
 
+    @property
+    def number(self) -> int:
+        """M."""
+        return self.start.size(0)
+
     @staticmethod
     def of(segments: Segments, device: torch.device) -> "Tiles":
         """Cuts the graphs of ``segments``.

@@ -1,0 +1,176 @@
+r"""The Triton kernels of low-rank attention of one large graph: the projections are computed block by block of rows and
+never stored.
+
+The mathematics is that of :mod:`lrga.kernels.triton_attention`. The weight comes as ``[H, 4, B, D]``, every map filled
+up with zeros to ``B`` rows (a power of two of at least 16), already in the type of the products. Every program walks
+through its blocks of rows and keeps its own partial sums: no atomics.
+
+Letters: R rows, D channels, H heads, K rank, B columns of a map, P programs.
+"""
+
+import triton
+import triton.language as tl
+
+from lrga.kernels.triton_attention import _dot, _inverse_eta, _load, _relu, _rounded, _store
+
+
+@triton.jit
+def _block_of_x(x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr):
+    d = d0 + tl.arange(0, BD)
+    mask = inside[:, None] if D % BD == 0 else inside[:, None] & (d < D)[None, :]
+    return _rounded(tl.load(x + rows[:, None] * D + d[None, :], mask=mask, other=0.0).to(COMPUTE), PRECISION)
+
+
+@triton.jit
+def _block_of_weight(weight, d0, D: tl.constexpr, B: tl.constexpr, BD: tl.constexpr):
+    d, k = d0 + tl.arange(0, BD), tl.arange(0, B)
+    at = weight + k[None, :] * D + d[:, None]
+    if D % BD == 0:
+        return tl.load(at)
+    else:
+        return tl.load(at, mask=(d < D)[:, None], other=0.0)
+
+
+@triton.jit
+def _activated(product, bias, inside, B: tl.constexpr):
+    value = _relu(product + tl.load(bias + tl.arange(0, B))[None, :])
+    return tl.where(inside[:, None], value, 0.0)
+
+
+@triton.jit
+def _four_maps(
+    x, weight, bias, rows, inside, D: tl.constexpr, B: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """U, V, Z and m4 of a block of rows, float32; zero outside."""
+    u, v = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
+    z, m4 = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
+    for d0 in range(0, D, BD):
+        tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
+        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
+        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
+        m4 = tl.dot(tile, _block_of_weight(weight + 3 * B * D, d0, D, B, BD), m4, input_precision=PRECISION)
+    u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
+    z, m4 = _activated(z, bias + 2 * B, inside, B), _activated(m4, bias + 3 * B, inside, B)
+    return u, v, z, m4
+
+
+@triton.jit
+def reduce_rows(
+    x, weight, bias, out, parts, num_rows,
+    D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """U and m4 into ``out`` ``[R, H, 2, K]``; VᵀZ and the sums of U and V into ``parts`` ``[H, P, B² + 2B]``."""
+    h = tl.program_id(1)
+    s = tl.zeros((B, B), tl.float32)
+    u_sum, v_sum = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
+        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
+        inside = rows < num_rows
+        u, v, z, m4 = _four_maps(
+            x, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
+        )
+        _store(out + h * 2 * K, rows, inside, H * 2 * K, K, u, B)
+        _store(out + h * 2 * K + K, rows, inside, H * 2 * K, K, m4, B)
+        u_sum += tl.sum(u, 0)
+        v_sum += tl.sum(v, 0)
+        s += _dot(tl.trans(v.to(COMPUTE)), z.to(COMPUTE), PRECISION)
+    k = tl.arange(0, B)
+    part = parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B + 2 * B)
+    tl.store(part + k[:, None] * B + k[None, :], s)
+    tl.store(part + B * B + k, u_sum)
+    tl.store(part + B * B + B + k, v_sum)
+
+
+@triton.jit
+def apply_rows(
+    out, totals, num_rows, eps,
+    H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """U in ``out`` ``[R, H, 2, K]`` becomes U S / η."""
+    h = tl.program_id(1)
+    k = tl.arange(0, B)
+    rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    inside = rows < num_rows
+    total = totals + h * (B * B + 2 * B)
+    c = _inverse_eta(tl.load(total + B * B + k), tl.load(total + B * B + B + k), num_rows, eps, HALF)
+    s = tl.load(total + k[:, None] * B + k[None, :]) * c
+    u = _load(out + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
+    _store(out + h * 2 * K, rows, inside, H * 2 * K, K, _dot(u, s, PRECISION), B)
+
+
+@triton.jit
+def reduce_gradient_rows(
+    x, weight, bias, grad, parts, num_rows,
+    D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """T = Uᵀ dA into ``parts`` ``[H, P, B²]``."""
+    h = tl.program_id(1)
+    t = tl.zeros((B, B), tl.float32)
+    for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
+        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
+        inside = rows < num_rows
+        u = tl.zeros((BM, B), tl.float32)
+        for d0 in range(0, D, BD):
+            w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD)
+            block = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+            u = tl.dot(block, w, u, input_precision=PRECISION)
+        u = _activated(u, bias + h * 4 * B, inside, B)
+        da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B)
+        t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
+    k = tl.arange(0, B)
+    tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
+
+
+@triton.jit
+def gradient_rows(
+    x, weight, bias, grad, totals, t_totals, maps, bias_parts, num_rows, count, eps,
+    D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, ADD: tl.constexpr, HALF: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """The gradients before the activation into ``maps`` ``[R, H, 4, K]``, their sums over rows into ``bias_parts``
+    ``[H, P, 4B]``."""
+    h = tl.program_id(1)
+    k = tl.arange(0, B)
+    total = totals + h * (B * B + 2 * B)
+    u_sum, v_sum = tl.load(total + B * B + k), tl.load(total + B * B + B + k)
+    c = _inverse_eta(u_sum, v_sum, count, eps, HALF)
+    s = tl.load(total + k[:, None] * B + k[None, :]) * c
+    t = tl.load(t_totals + h * B * B + k[:, None] * B + k[None, :]) * c
+    alpha = -tl.sum(tl.sum(s * t, 1), 0) / count
+    b_u, b_v = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    b_z, b_m = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
+        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
+        inside = rows < num_rows
+        u, v, z, m4 = _four_maps(
+            x, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
+        )
+        base = maps + h * 4 * K
+        dm = _load(grad + h * 2 * K + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
+        g_m = tl.where(m4 > 0, dm, 0.0)
+        _store(base + 3 * K, rows, inside, H * 4 * K, K, g_m, B)
+        b_m += tl.sum(g_m, 0)
+        da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
+        g_u = tl.where(u > 0, _dot(da, tl.trans(s), PRECISION) + alpha * v_sum[None, :], 0.0)
+        _store(base, rows, inside, H * 4 * K, K, g_u, B)
+        b_u += tl.sum(g_u, 0)
+        g_v = tl.where(v > 0, _dot(z, tl.trans(t), PRECISION) + alpha * u_sum[None, :], 0.0)
+        _store(base + K, rows, inside, H * 4 * K, K, g_v, B)
+        b_v += tl.sum(g_v, 0)
+        g_z = tl.where(z > 0, _dot(v, t, PRECISION), 0.0)
+        _store(base + 2 * K, rows, inside, H * 4 * K, K, g_z, B)
+        b_z += tl.sum(g_z, 0)
+    at = bias_parts + (h * tl.num_programs(0) + tl.program_id(0)) * 4 * B + k
+    if ADD:
+        b_u += tl.load(at)
+        b_v += tl.load(at + B)
+        b_z += tl.load(at + 2 * B)
+        b_m += tl.load(at + 3 * B)
+    tl.store(at, b_u)
+    tl.store(at + B, b_v)
+    tl.store(at + 2 * B, b_z)
+    tl.store(at + 3 * B, b_m)
