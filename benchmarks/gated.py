@@ -138,9 +138,9 @@ def tune(case: Case, repeats: int) -> list[dict[str, Any]]:
     """Times with one number of the division of the work changed at a time."""
     usual = gated_gpu.tiling
     changes: list[dict[str, int]] = [{}]
-    changes += [{"numbers": 256}, {"numbers": 1024}, {"numbers": 1024, "warps": 2}, {"numbers": 2048, "warps": 4}]
+    changes += [{"numbers": 128}, {"numbers": 512}, {"numbers": 512, "warps": 2}, {"numbers": 1024, "warps": 4}]
     changes += [{"programs": 1024}, {"programs": 4096}, {"flat": 2048}]
-    changes += [{"channels": 32}, {"channels": 128, "numbers": 1024}, {"channels": 128, "numbers": 2048, "warps": 4}]
+    changes += [{"channels": 32}, {"channels": 128, "numbers": 1024, "warps": 4}]
     rows = []
     for change in changes:
         gated_gpu.tiling = replace(usual, **change)

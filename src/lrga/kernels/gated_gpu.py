@@ -23,7 +23,7 @@ NARROWEST = 16  # channels of a program
 class Tiling:
     """How the kernels divide the work."""
 
-    numbers: int = 512  # of a tile
+    numbers: int = 256  # of a tile: 96 to 128 registers of a thread, so that some twenty warps share a processor
     warps: int = 1  # of a program
     programs: int = 2048  # that share the nodes
     flat: int = 1024  # numbers of a program of the edge output
