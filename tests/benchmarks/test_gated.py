@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrga.kernels.support import has_triton
+from lrga.kernels.support import HAS_TRITON
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "gated.py"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 
 
 @pytest.fixture(scope="module")

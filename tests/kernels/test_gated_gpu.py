@@ -17,13 +17,13 @@ from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges, gated_edges_fused, gated_edges_reference
 from lrga.kernels.gated_gpu import Tiling
 from lrga.kernels.padding import padded
-from lrga.kernels.support import has_triton
+from lrga.kernels.support import HAS_TRITON
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 NEAR = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.02}  # the kink of the ReLU
-pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lrga.kernels.support import has_triton
+from lrga.kernels.support import HAS_TRITON
 
-pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 D = 5
 
