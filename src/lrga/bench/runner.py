@@ -24,9 +24,10 @@ from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
 from lrga.training.graphs import Given, catalogue_name, load_training_data
 from lrga.training.link_run import load_link_source
-from lrga.training.run import train
+from lrga.training.result import TrainingResult
 from lrga.training.run_folder import RunFolder
 from lrga.training.signals import Interrupted
+from lrga.training.together import pays, train_together
 
 PENDING, BUSY = "pending", "busy"
 
@@ -60,6 +61,7 @@ class Campaign:
         time_limit: Minutes for all runs together.
         retry: Whether runs that diverged are made again; those that failed always are.
         listeners: Makes the listeners of a run, given a short title of it.
+        listeners_at_once: The same for runs that are trained at once, given all their titles.
         say: Is told in a line what happens to every run.
 
     Example:
@@ -83,12 +85,14 @@ class Campaign:
         time_limit: float | None = None,
         retry: bool = False,
         listeners: Callable[[str], Sequence[Listener]] | None = None,
+        listeners_at_once: Callable[[Sequence[str]], Sequence[Sequence[Listener]]] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> None:
         if time_limit is not None and not time_limit > 0:
             raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
         self.cells, self.folder, self.data = list(cells), Path(folder), data
         self.time_limit, self.retry, self.listeners, self._say = time_limit, retry, listeners, say
+        self.listeners_at_once = listeners_at_once
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
@@ -122,8 +126,17 @@ class Campaign:
             if self._in_use(found.name):
                 self._made[found.name] = self._busy(config, title)
                 continue
-            self._made[found.name] = self._train(cell, config, place, left)
+            self._made |= self._train(cell, self._at_once(cell, config), place, left)
         return self.outcomes()
+
+    def _at_once(self, cell: Cell, config: TrainingConfig) -> list[TrainingConfig]:
+        """The run, and with it those of the cell's other seeds that are still to be made, where that is faster."""
+        if not pays(config, choose_device(config.run.device)):
+            return [config]
+        done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
+        others = [c for owner, c in self._runs if owner is cell and c is not config]
+        waiting = [c for c in others if run_name(c) not in self._made and self._found(c).status not in done]
+        return [config, *(c for c in waiting if not self._in_use(run_name(c)))]
 
     def say(self, line: str) -> None:
         """Tells whoever listens."""
@@ -135,30 +148,60 @@ class Campaign:
         record = find_record(self.folder, name)
         return Outcome(name=name, config=config, status=PENDING if record is None else record.status, record=record)
 
-    def _train(self, cell: Cell, config: TrainingConfig, place: str, minutes: float | None) -> Outcome:
-        name, title = run_name(config), f"{place} {run_title(config)}"
-        folder, witness, begin = self.folder / name, Witness(), time.monotonic()
-        seconds = None
-        self.say(f"{title}{', continued' if RunFolder(folder).holds_a_run else ''}")
-        if all(other.data == config.data for _, other in self._runs):
-            self._graphs(config)  # without its only graphs a campaign is not a failed run but none at all
+    def _train(
+        self, cell: Cell, configs: list[TrainingConfig], place: str, minutes: float | None
+    ) -> dict[str, Outcome]:
+        """Trains runs that differ in their seeds, by name."""
+        first, begin, witnesses = configs[0], time.monotonic(), [Witness() for _ in configs]
+        folders = [self.folder / run_name(config) for config in configs]
+        for config, folder in zip(configs, folders, strict=True):
+            continued = ", continued" if RunFolder(folder).holds_a_run else ""
+            self.say(f"{place} {run_title(config)}{continued}{', at once' if len(configs) > 1 else ''}")
+        if all(other.data == first.data for _, other in self._runs):
+            self._graphs(first)  # without its only graphs a campaign is not a failed run but none at all
         try:
-            listeners = [witness, *(self.listeners(f"{place} {model_label(config)}") if self.listeners else ())]
-            result = train(config, folder, data=self._graphs(config), listeners=listeners, time_limit=minutes)
-            status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
+            heard = [[w, *more] for w, more in zip(witnesses, self._listeners(configs, place), strict=True)]
+            graphs = self._graphs(first)
+            results = train_together(configs, folders, data=graphs, listeners=heard, time_limit=minutes)
         except Interrupted:
-            self.say(f"{title}: stopped after a checkpoint; the same command continues")
+            self.say(f"{place} {run_title(first)}: stopped after a checkpoint; the same command continues")
             raise
-        except CheckpointError as error:
-            if self._in_use(name):  # another process was faster by a moment
-                return self._busy(config, title)
-            status, reason = FAILED, f"CheckpointError: {error}"
-        except NonFiniteError as error:
-            status, reason = DIVERGED, str(error)
         except Exception as error:  # whatever it is: one run that fails must not cost the others
-            status, reason = FAILED, f"{type(error).__name__}: {error}"
-            if not isinstance(error, ValueError | RuntimeError | OSError | ImportError):
-                reason += "\n" + traceback.format_exc()
+            results = [error] * len(configs)
+        made = zip(configs, folders, witnesses, results, strict=True)
+        return {run_name(c): self._conclude(cell, c, place, folder, w, r, begin) for c, folder, w, r in made}
+
+    def _listeners(self, configs: list[TrainingConfig], place: str) -> Sequence[Sequence[Listener]]:
+        title = f"{place} {model_label(configs[0])}"
+        if len(configs) == 1:
+            return [self.listeners(title)] if self.listeners else [()]
+        titles = [f"{title}, seed {config.run.seed}" for config in configs]
+        if self.listeners_at_once is not None:
+            return self.listeners_at_once(titles)
+        return [self.listeners(one) if self.listeners else () for one in titles]
+
+    def _conclude(
+        self,
+        cell: Cell,
+        config: TrainingConfig,
+        place: str,
+        folder: Path,
+        witness: Witness,
+        result: TrainingResult | Exception,
+        begin: float,
+    ) -> Outcome:
+        """Writes the record of a run that ended, however it did."""
+        name, title, seconds = run_name(config), f"{place} {run_title(config)}", None
+        if isinstance(result, TrainingResult):
+            status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
+        elif isinstance(result, CheckpointError) and self._in_use(name):  # another process was faster by a moment
+            return self._busy(config, title)
+        elif isinstance(result, NonFiniteError):
+            status, reason = DIVERGED, str(result)
+        else:
+            status, reason = FAILED, f"{type(result).__name__}: {result}"
+            if not isinstance(result, ValueError | RuntimeError | OSError | ImportError):
+                reason += "\n" + "".join(traceback.format_exception(result))
         record = make_record(
             config, folder, status=status, reason=reason, published=cell.published, facts=witness.facts,
             given=self.data is not None, seconds=seconds,

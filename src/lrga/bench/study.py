@@ -11,6 +11,7 @@ from lrga.bench.tables import CampaignTable, Row, table_of
 from lrga.training.events import Listener
 from lrga.training.graphs import Given
 from lrga.training.progress import progress_display
+from lrga.training.progress_many import progress_displays
 from lrga.training.signals import Interrupted
 
 OUTPUT = "runs"
@@ -76,6 +77,9 @@ class Study:
         def listeners(title: str) -> Sequence[Listener]:
             return (progress_display(title),) if progress else ()
 
+        def listeners_at_once(titles: Sequence[str]) -> Sequence[Sequence[Listener]]:
+            return [(display,) for display in progress_displays(titles)] if progress else [() for _ in titles]
+
         campaign = Campaign(
             self.cells,
             output,
@@ -83,6 +87,7 @@ class Study:
             time_limit=time_limit,
             retry=retry,
             listeners=listeners,
+            listeners_at_once=listeners_at_once,
             say=say_on_stderr if progress else None,
         )
         try:

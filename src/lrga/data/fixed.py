@@ -134,7 +134,7 @@ class FixedGraphs:
         shift = torch.nn.functional.pad(chosen[:, :2] - begins[:size], (0, 0, 0, 1))  # [B + 1, 2]
         node_shift, edge_shift = (column.contiguous() for column in shift.unbind(1))
         no_node = place >= real_nodes
-        row = torch.where(no_node, self._spare_node, place + node_shift.index_select(0, graph))
+        row = (place + node_shift.index_select(0, graph)).masked_fill_(no_node, self._spare_node)
         back = edge_shift.index_select(0, graph)
         in_ptr, out_ptr = (
             torch.where(no_node, real_edges, start.index_select(0, row) - back)
@@ -144,7 +144,7 @@ class FixedGraphs:
         number = torch.arange(edges, device=device)
         of_edge = torch.searchsorted(edge_begin[1:], number, right=True)  # [E], graph of each edge
         no_edge = number >= real_edges
-        edge_row = torch.where(no_edge, self._spare_edge, number + edge_shift.index_select(0, of_edge))
+        edge_row = (number + edge_shift.index_select(0, of_edge)).masked_fill_(no_edge, self._spare_edge)
         first_node, first_edge = node_begin.index_select(0, of_edge), edge_begin.index_select(0, of_edge)
         # Padding edge k of P is a loop at padding node k n / P of n.
         beyond = torch.div((number - real_edges) * (nodes - real_nodes), (edges - real_edges).clamp(min=1),

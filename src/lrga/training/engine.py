@@ -72,7 +72,7 @@ class Engine:
         }
         self._sums = Scores(trainer.task, self.device)  # of an evaluation
         self._averages = Averages(trainer.model) if options.recalibrate_norm else None
-        self._lr = torch.zeros((), device=self.device)
+        self._lr = torch.zeros((), dtype=torch.float32, device=self.device)  # as Adam's kernel reads it
         self._generators = generators_of(trainer.model, self.device)
         self._pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._ready: dict[tuple[str, Capacity], Captured | None] = {}

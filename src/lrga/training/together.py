@@ -93,7 +93,7 @@ def train_together(
 
 def pays(config: TrainingConfig, device: torch.device) -> bool:
     """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
-    return device.type == "cuda" and config.run.engine != "plain"
+    return device.type == "cuda" and config.run.engine != "plain" and config.link is None
 
 
 class _Turns:
