@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -125,3 +126,57 @@ def test_narrow_edges_have_the_same_gradients():
     x = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
     edges = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 2, 0, 0]], dtype=torch.int32)
     assert gradcheck(lambda x: message.max_sources(x, edges), x)
+
+
+@pytest.mark.parametrize("layout", [False, True])
+@pytest.mark.parametrize("shape", [(D,), (2, D)])
+def test_factors_of_both_ends_multiply_the_messages(edge_index, layout, shape):
+    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
+    x = torch.randn(N, *shape, dtype=torch.float64, requires_grad=True)
+    into, out_of = torch.rand(2, N, dtype=torch.float64).requires_grad_().unbind()
+    expected = torch.zeros(N, *shape, dtype=torch.float64)
+    for source, target in edge_index.t().tolist():
+        expected[target] += into[target].detach() * out_of[source].detach() * x[source].detach()
+    torch.testing.assert_close(message.sum_sources(x, edges, into=into, out_of=out_of), expected)
+    assert gradcheck(lambda x, a, b: message.sum_sources(x, edges, into=a, out_of=b), (x, into, out_of), fast_mode=True)
+
+
+def test_factors_of_gcn_are_inverse_roots_of_the_degrees(edge_index):
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    x = torch.randn(N, D, dtype=torch.float64)
+    for edges in (edge_index, layout):
+        for factor, degree in zip(message.symmetric_factors(edges, x), message.degrees(edges, N), strict=True):
+            torch.testing.assert_close(factor, degree.clamp(min=1).double() ** -0.5)
+
+
+def test_factors_for_other_nodes_are_refused(edge_index):
+    with pytest.raises(ShapeError, match=r"out_of of shape \[8\].*\[7\]"):
+        message.sum_sources(torch.randn(N, D), edge_index, out_of=torch.randn(7))
+
+
+@pytest.mark.parametrize("conv", ["gcn", "gat", "graphsage", "gin"])
+@pytest.mark.parametrize("preset", ["2022", "2020"])
+def test_layers_on_the_kernels_equal_those_on_the_reference(monkeypatch, edge_index, conv, preset):
+    """The automatic choice of a GPU, forced here: the interpreter takes the place of the GPU."""
+    pytest.importorskip("triton")
+    from lrga.kernels import attention_sum, norm
+    from lrga.models.gnn import CONVOLUTIONS
+
+    options = {"heads": 1} if conv == "gat" else {}
+    layer = CONVOLUTIONS[conv](D, D, preset=preset, **options)
+    exact = copy.deepcopy(layer).double()
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    x = torch.randn(N, D, requires_grad=True)
+    wide = x.detach().double().requires_grad_()
+    expected = exact(wide, layout)
+    for module in (message, norm, attention_sum):
+        monkeypatch.setattr(module, "runs_on_gpu", lambda *tensors: True)
+    out = layer(x, layout)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-4)
+    upstream = torch.randn_like(out)
+    got = torch.autograd.grad(out, [x, *layer.parameters()], upstream)
+    wanted = torch.autograd.grad(expected, [wide, *exact.parameters()], upstream.double())
+    for a, b in zip(got, wanted, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(layer.norm.running_var.double(), exact.norm.running_var, rtol=1e-4, atol=1e-4)
+    assert layer.norm.num_batches_tracked == exact.norm.num_batches_tracked == 1
