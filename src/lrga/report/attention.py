@@ -128,6 +128,9 @@ def explain(
         root: Data root, where it is not the run's.
         device: Where to compute.
     """
+    if RunFolder(run).config().link is not None:
+        remedy = "explain a run that predicts for nodes, edges or graphs"
+        raise UnsupportedError("a run on graphs of a test split", f"link prediction in {run}", remedy)
     predictor = Predictor.of(run, which=which, device=device)
     graphs, name = _graphs(predictor, source, split, root)
     if not 0 <= graph < len(graphs):

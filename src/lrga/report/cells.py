@@ -8,9 +8,10 @@ from typing import Any
 from lrga.bench.beside import published_for
 from lrga.bench.cell import Cell, essence
 from lrga.bench.display import value_text
-from lrga.bench.paper import Published
+from lrga.bench.paper import Published, published
 from lrga.bench.protocols import paper_config
 from lrga.bench.tables import Spread
+from lrga.models.zoo import MODELS
 from lrga.report.runs import Run
 from lrga.tasks.task import Metric
 from lrga.training.config import TrainingConfig
@@ -48,9 +49,9 @@ class ResultCell:
         """What is measured."""
         return next((run.metric for run in (*self.finished, *self.runs) if run.metric is not None), None)
 
-    def spread(self, key: str = "test_metric", of: str = "last") -> Spread | None:
-        """Of a number of the ``"last"`` or ``"best"`` epoch, over the finished runs."""
-        epochs = [getattr(run, of) for run in self.finished]
+    def spread(self, key: str = "test_metric", of: str = "reported") -> Spread | None:
+        """Of a number of the ``"reported"``, ``"last"`` or ``"best"`` epoch, over the finished runs."""
+        epochs = [getattr(run, run.reported if of == "reported" else of) for run in self.finished]
         return Spread.of([epoch[key] for epoch in epochs if epoch is not None])
 
     @property
@@ -78,10 +79,19 @@ def result_cells(runs: Iterable[Run]) -> list[ResultCell]:
     cells = []
     for group, label in zip(ordered, labels, strict=True):
         config = group[0].config
-        printed = published_for(config)
+        printed = published_beside(config)
         members = tuple(sorted(group, key=lambda run: run.seed))
         cells.append(ResultCell(runs=members, label=label, published=printed, changes=_changes(config, printed)))
     return cells
+
+
+def published_beside(config: TrainingConfig) -> Published | None:
+    """The paper's number for a configuration, of Table 1, 3 or, where links are predicted, 2."""
+    if config.link is None:
+        return published_for(config)
+    wanted = (2, config.data.name, MODELS.get(config.model.model, config.model.model).lower(), config.model.lrga)
+    cells = published()
+    return next((c for c in cells if (c.table, c.dataset, c.model.lower(), c.lrga) == wanted), None)
 
 
 def rank_series(cells: Sequence[ResultCell]) -> list[RankSeries]:
@@ -121,17 +131,22 @@ def _order(run: Run) -> tuple[Any, ...]:
 def _labels(runs: Sequence[Run], ignore: str | None = None) -> list[str]:
     """Network and budget; where two share them on one data set, the options in which they differ too."""
     alike: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    keys = [(run.dataset, run.model, str(run.config.model.budget)) for run in runs]
+    keys = [(run.dataset, run.model, _budget(run)) for run in runs]
     options = [flat_options(run.config, *([ignore] if ignore else [])) for run in runs]
     for key, values in zip(keys, options, strict=True):
         alike.setdefault(key, []).append(values)
     labels = []
     for (dataset, model, budget), values in zip(keys, options, strict=True):
         group = alike[dataset, model, budget]
-        differing = [name for name in values if any(other[name] != values[name] for other in group)]
+        differing = [name for name in values if any(other.get(name) != values[name] for other in group)]
         told = ", ".join(filter(None, (f"{_name(name)} {value_text(values[name])}".strip() for name in differing)))
-        labels.append(f"{model} {budget}" + (f" ({told})" if told else ""))
+        labels.append(f"{model} {budget}".strip() + (f" ({told})" if told else ""))
     return labels
+
+
+def _budget(run: Run) -> str:
+    """Empty where links are predicted: the shape of such a network is given, not solved for."""
+    return str(run.config.model.budget) if run.config.link is None else ""
 
 
 def _name(option: str) -> str:

@@ -14,13 +14,14 @@ from lrga.errors import MissingDependencyError
 SPRING_NODES = 600  # up to here forces between all pairs of nodes are affordable
 LOUVAIN_EDGES = 300_000
 _ROUNDS = 40
+_SPECTRAL_NODES = 10
 
 
 def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[np.float32]:
     """[N, 2]: a place for every node, linked ones near each other, within [-1, 1]².
 
-    Small graphs by networkx's spring layout; large ones by the eigenvectors of the normalised adjacency, then spread
-    a little so that no two nodes share a place.
+    First by the eigenvectors of the normalised adjacency, which see the whole; then small graphs by networkx's spring
+    layout, and large ones by a few rounds of forces between near nodes alone.
 
     Args:
         edges: [E, 2] node numbers, each edge once.
@@ -35,7 +36,8 @@ def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[
         return np.zeros((num_nodes, 2), dtype=np.float32)
     if num_nodes <= SPRING_NODES:
         networkx = require_networkx()
-        placed = networkx.spring_layout(_graph(edges, num_nodes), seed=seed, iterations=80)
+        start = dict(enumerate(_spectral(edges, num_nodes, seed))) if num_nodes >= _SPECTRAL_NODES else None
+        placed = networkx.spring_layout(_graph(edges, num_nodes), pos=start, seed=seed, iterations=80)
         found = np.array([placed[node] for node in range(num_nodes)])
     else:
         found = _spread(_spectral(edges, num_nodes, seed), edges, seed)
@@ -89,17 +91,22 @@ def _adjacency(edges: NDArray[Any], num_nodes: int) -> Any:
 
 
 def _spectral(edges: NDArray[Any], num_nodes: int, seed: int) -> NDArray[np.float64]:
-    """The two leading eigenvectors beside the trivial one; a faint complete graph joins separate parts."""
+    """[N, 2]: the two leading eigenvectors beside the trivial one, shaken a little so that no two nodes agree."""
     adjacency = _adjacency(edges, num_nodes)
     parts, _ = connected_components(adjacency, directed=False)
     degree = np.asarray(adjacency.sum(axis=1)).ravel() + 1.0
     scale = sparse.diags_array(degree**-0.5)
     normal = scale @ (adjacency + sparse.eye_array(num_nodes)) @ scale
-    start = np.random.default_rng(seed).normal(size=num_nodes)
+    random = np.random.default_rng(seed)
     if parts > num_nodes // 4:  # hardly any edges: their eigenvectors say nothing
-        return np.random.default_rng(seed).normal(size=(num_nodes, 2))
-    _, vectors = eigsh(normal, k=3, which="LA", v0=start, tol=1e-3, maxiter=2000, ncv=30)
-    return np.asarray(vectors[:, :2]) / np.sqrt(degree)[:, None]  # in ascending order: the last one is trivial
+        return random.normal(size=(num_nodes, 2))
+    if num_nodes <= SPRING_NODES:
+        _, vectors = np.linalg.eigh(normal.toarray())
+    else:
+        start = random.normal(size=num_nodes)
+        _, vectors = eigsh(normal, k=3, which="LA", v0=start, tol=1e-3, maxiter=2000, ncv=30)
+    found = np.asarray(vectors[:, -3:-1]) / np.sqrt(degree)[:, None]  # in ascending order: the last one is trivial
+    return found / max(float(np.abs(found).max()), 1e-12) + random.normal(scale=0.01, size=found.shape)
 
 
 def _spread(places: NDArray[np.float64], edges: NDArray[Any], seed: int) -> NDArray[np.float64]:

@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from lrga.bench.cell import model_label
 from lrga.errors import OptionError
+from lrga.models.zoo import MODELS
 from lrga.report.html import plotly_bundle, render
 from lrga.report.metrics_file import read_metrics
 from lrga.training.events import EpochRecord, Listener, RunFacts
@@ -55,13 +55,14 @@ class LiveView(Listener):
             self._epochs, _ = read_metrics(facts.folder / "metrics.jsonl")
         self._update(status="training", epoch=facts.epoch + 1, batch=facts.batch, batches=facts.batches)
         config = facts.config
+        network = ("LRGA + " if config.model.lrga else "") + MODELS.get(config.model.model, config.model.model)
         name = config.data.name if facts.folder is None else facts.folder.name
         self._page = render(
             "live.html",
             scripts=("common.js", "live.js"),
             data={"metric": facts.task.metric_facts.name, "max_epochs": config.optimizer.max_epochs},
             title=f"{name}, live",
-            about=f"{model_label(config)} on {config.data.name}, {facts.parameters:,} parameters, {facts.device}",
+            about=f"{network} on {config.data.name}, {facts.parameters:,} parameters, {facts.device}",
         ).encode()
         self._serve()
 

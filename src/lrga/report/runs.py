@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.cell import essence, model_label
+from lrga.bench.cell import essence
 from lrga.bench.recording import best_epoch
 from lrga.bench.records import FINISHED, RunRecord
 from lrga.models.budget import count_of
+from lrga.models.zoo import MODELS
 from lrga.report.metrics_file import read_metrics
 from lrga.tasks.task import METRICS, Metric, Task
 from lrga.training.architecture import Architecture
@@ -74,7 +75,13 @@ class Run:
     @property
     def model(self) -> str:
         """The network as the paper writes it."""
-        return model_label(self.config)
+        model = self.config.model
+        return ("LRGA + " if model.lrga else "") + MODELS.get(model.model, model.model)
+
+    @property
+    def reported(self) -> str:
+        """Which epoch's number counts: the ``"last"``, in link prediction the ``"best"`` in validation."""
+        return "last" if self.config.link is None else "best"
 
     @property
     def seed(self) -> int:
@@ -174,7 +181,8 @@ def _last_word(path: Path) -> str:
 
 def _sound_curve(curve: dict[str, Any]) -> dict[str, list[float]]:
     """Columns of finite numbers, all as long as ``epoch``; what is not is left out."""
-    length = len(curve.get("epoch", ()))
+    epochs = curve.get("epoch")
+    length = len(epochs) if isinstance(epochs, list) else 0
 
     def sound(values: Any) -> bool:
         return (

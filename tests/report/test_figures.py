@@ -1,0 +1,53 @@
+"""The charts, as Plotly itself checks them."""
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+from lrga.report.cells import rank_series, result_cells
+from lrga.report.figures import rank_figure, result_figures, speed_figures
+from lrga.report.runs import run_of_record
+from lrga.report.speed import speed_record
+
+
+def cells_of(*records):
+    return result_cells(run_of_record(record, record.run) for record in records)
+
+
+def test_results_stand_beside_the_paper_s_with_error_bars(make_record):
+    cells = cells_of(*(make_record(seed=s, test=t) for s, t in ((41, 68.0), (95, 70.0))), make_record(lrga=False))
+    ((name, figure),) = result_figures(cells)
+    drawn = go.Figure(figure)  # refuses what Plotly does not know
+    assert name == "CLUSTER"
+    ours, paper = drawn.data
+    places = {cell.label: place for place, cell in enumerate(cells)}
+    place = places["LRGA + GCN 100K"]
+    assert (ours.y[place], ours.x[place], ours.error_x.array[place]) == (place, 69.0, 2**0.5)
+    assert (paper.x[place], paper.error_x.array[place]) == (68.44, 0.16)
+
+
+def test_a_name_of_tags_stays_a_name(make_record):
+    cells = cells_of(make_record(dataset="<b>x</b>", lr=0.1), make_record("o", dataset="<b>x</b>", lr=0.2))
+    assert "<b>" not in str(result_figures(cells)[0][1])
+    record = speed_record({"rows": [{"method": "<i>a</i>", "ms": 1.0}]}, Path("x.json"))
+    assert "<i>" not in str(speed_figures(record))
+
+
+def test_the_rank_curve_has_its_error_bars(make_record):
+    cells = cells_of(*(make_record(rank=r, seed=s, test=60.0 + r + s) for r in (5, 10) for s in (1, 2)))
+    drawn = go.Figure(rank_figure(rank_series(cells)))
+    assert list(drawn.data[0].x) == [5, 10]
+    assert list(drawn.data[0].error_y.array) == [0.5**0.5] * 2
+    assert rank_figure([]) is None
+
+
+def test_a_benchmark_has_bars_or_lines():
+    rows = [{"method": m, "ms": 1.0, "mb": 2.0} for m in "ab"]
+    figures = dict(speed_figures(speed_record({"rows": rows}, Path("x.json"))))
+    assert set(figures) == {"Time", "Memory"}
+    assert go.Figure(figures["Time"]).data[0].type == "bar"
+    rows = [{"method": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]
+    ((_, figure),) = speed_figures(speed_record({"rows": rows}, Path("x.json")))
+    drawn = go.Figure(figure)
+    assert [list(trace.x) for trace in drawn.data] == [[10, 30]] * 2
+    assert drawn.layout.xaxis.type == drawn.layout.yaxis.type == "log"

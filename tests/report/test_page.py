@@ -1,0 +1,79 @@
+"""The page of runs, as a file."""
+
+import json
+import re
+
+import pytest
+
+from lrga.errors import DataError
+from lrga.report.page import write_report
+from lrga.training.environment import environment
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+
+
+def test_results_curves_configurations_and_failures_are_in_it(trained, make_record, write_records, tmp_path):
+    folder = write_records(
+        make_record("good", test=68.123), make_record("bad", seed=2, status="diverged", reason="loss was NaN")
+    )
+    (folder / "speed.json").write_text('{"device": "my CPU", "rows": [{"method": "lrga", "ms": 1.5}]}')
+    (folder / "broken.json").write_text("{")
+    found = write_report([folder, trained], tmp_path / "page.html", title="My page")
+    page = (tmp_path / "page.html").read_text()
+    assert (len(found.runs), len(found.speed), len(found.problems)) == (3, 1, 1)
+    for text in ("My page", "68.12", "68.44 ± 0.16", "-0.32", "loss was NaN", "broken.json", "my CPU", "max_epochs"):
+        assert text in page, text
+    data = data_of(page)
+    assert {run["name"] for run in data["runs"]} == {"good", "bad", "cluster-run"}
+    assert set(data["charts"]) == {"result-0", "speed-0-0"}
+
+
+def test_two_hundred_runs_stay_below_seven_megabytes(make_record, write_records, tmp_path):
+    import torch
+
+    where = [{"started": f"2026-01-01T00:00:{i:02d}", **environment(torch.device("cpu"))} for i in range(3)]
+    records = [
+        make_record(f"run-{dataset}-{seed}", dataset=dataset, seed=seed, epochs=1000, test=60.12345678 + seed / 7,
+                    environment=where)
+        for dataset in ("CLUSTER", "PATTERN", "MNIST", "CIFAR10") for seed in range(50)
+    ]  # fmt: skip
+    found = write_report([write_records(*records)], tmp_path / "page.html")
+    assert len(found.runs) == 200
+    assert (tmp_path / "page.html").stat().st_size < 7_000_000
+    curves = data_of((tmp_path / "page.html").read_text())["runs"]
+    assert all((run["curve"]["epoch"][0], run["curve"]["epoch"][-1]) == (1, 1000) for run in curves)
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", "</script><b>", "\"'`&", "日本語 κ", "a\\b\nc", "{{ 7*7 }}"]
+)
+def test_names_stay_text(make_record, write_records, tmp_path, name):
+    record = make_record(name, dataset=name, reason=name, status="failed", environment=[{"gpu": name}])
+    write_report([write_records(record)], tmp_path / "page.html", title=name)
+    page = (tmp_path / "page.html").read_text()
+    assert "<script>alert" not in page
+    assert page.count("<script") == 5
+    assert data_of(page)["runs"][0]["dataset"] == name
+
+
+def test_nothing_but_problems_is_still_a_page(tmp_path):
+    (tmp_path / "x.json").write_text("{")
+    write_report([tmp_path], tmp_path / "page.html")
+    assert "x.json" in (tmp_path / "page.html").read_text()
+
+
+def test_no_run_at_all_is_an_error_and_no_page(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="run folders or records"):
+        write_report([tmp_path / "empty"], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_starts_alike_are_told_once(make_record, write_records, tmp_path):
+    starts = [{"started": str(i), "gpu": "H200"} for i in range(5)] + [{"started": "x", "gpu": "other"}]
+    write_report([write_records(make_record(environment=starts))], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("H200") == 1
+    assert "0 and 4 more, last 4" in page

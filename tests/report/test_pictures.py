@@ -1,0 +1,89 @@
+"""Figures as files."""
+
+import builtins
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from lrga.errors import DataError, LRGAError, MissingDependencyError, OptionError
+from lrga.report.pictures import plot_curves, plot_rank, plot_scale, plot_table
+from lrga.report.sources import gather
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.fixture
+def found(make_record, write_records):
+    records = [make_record(rank=r, seed=s, test=60.0 + r / 10 + s) for r in (5, 30) for s in (1, 2)]
+    records.append(make_record("odd $name$ <b> κ", dataset="my $data$ _x_", seed=3))
+    return gather([write_records(*records)])
+
+
+@pytest.mark.parametrize("kind", list(STARTS))
+@pytest.mark.parametrize("plot", [plot_curves, plot_rank, plot_table])
+def test_each_is_drawn_in_each_format(found, tmp_path, plot, kind):
+    path = plot(found, tmp_path / f"a.{kind}", title="with $ and <b>")
+    assert path.read_bytes().startswith(STARTS[kind])
+    assert (tmp_path / f"a.{kind}").stat().st_size > 3000
+
+
+def test_text_in_an_svg_is_text(found, tmp_path):
+    text = plot_table(found, tmp_path / "a.svg").read_text()
+    for word in ("ours", "paper", "68.44 ± 0.16", "CLUSTER", "LRGA + GCN"):
+        assert word in text
+
+
+def test_equal_runs_give_equal_files(found, tmp_path):
+    for kind in STARTS:
+        first, second = (plot_rank(found, tmp_path / f"{n}.{kind}").read_bytes() for n in "ab")
+        assert first == second
+
+
+def test_speed_is_drawn_from_records(tmp_path):
+    found = gather([RESULTS / "speed" / "attention-cpu.json"])
+    assert plot_scale(found, tmp_path / "a.png").stat().st_size > 10_000
+    rows = [{"method": m, "nodes": n, "ms": n, "peak_mb": 1.0} for m in "ab" for n in (10, 100)]
+    (tmp_path / "scale.json").write_text(json.dumps({"rows": rows}))
+    text = plot_scale(gather([tmp_path / "scale.json"]), tmp_path / "b.svg", log=False).read_text()
+    assert "nodes" in text
+    assert "scale: memory" in text
+
+
+def test_a_picture_is_as_wide_as_was_asked(found, tmp_path):
+    with Image.open(plot_curves(found, tmp_path / "a.png", width=3.0, quantity="loss", splits=("test",))) as image:
+        assert image.width == 900
+
+
+def test_what_cannot_be_drawn_is_refused_in_words(found, make_record, write_records, tmp_path):
+    for wrong, options in (("a.bmp", {}), ("a", {}), ("a.png", {"width": 0.0})):
+        with pytest.raises(OptionError):
+            plot_table(found, tmp_path / wrong, **options)
+    with pytest.raises(OptionError, match="metric, loss"):
+        plot_curves(found, tmp_path / "a.png", quantity="speed")
+    with pytest.raises(OptionError, match="train, val, test"):
+        plot_curves(found, tmp_path / "a.png", splits=("all",))
+    with pytest.raises(DataError, match="benchmark"):
+        plot_scale(found, tmp_path / "a.png")
+    one = gather([write_records(make_record(epochs=0, status="failed", metric_free=True), folder="one")])
+    for plot, word in ((plot_rank, "rank"), (plot_table, "results"), (plot_curves, "curves")):
+        with pytest.raises(DataError, match=word):
+            plot(one, tmp_path / "a.png")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LRGAError, match="-o figure.pdf"):
+        plot_table(found, tmp_path / "file" / "a.png")
+
+
+def test_a_missing_package_is_named_with_its_extra(found, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *arguments, **options):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingDependencyError, match=r"lrga\[plot\]"):
+        plot_table(found, tmp_path / "a.png")
