@@ -1,0 +1,91 @@
+"""The kernels of sums, attention over edges and normalisation compile for a GPU, on a machine that has none.
+
+Triton's interpreter runs a kernel without compiling it. Here a driver that only says which GPU there would be takes the
+place of the real one: every launch compiles its kernel, specialised as the arguments are, and launches nothing.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lrga.kernels.support import has_triton
+
+SCRIPT = """
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from lrga.kernels import norm_ops, sum_ops, triton_max, triton_softmax
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.norm import Running
+
+
+class Driver:
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+
+compiled = set()
+
+
+def compile_only(kernel, grid):
+    def run(*args, **options):
+        result = kernel.run(*args, grid=grid, warmup=True, **options)
+        assert "ptx" in result.asm
+        compiled.add(kernel.__name__)
+
+    return run
+
+
+driver.set_active(Driver())
+JITFunction.__getitem__ = compile_only
+
+
+def differentiate(out, *inputs):
+    torch.autograd.grad(out, inputs, torch.zeros_like(out))
+
+
+for nodes, edges, dtype in ((1, 1, torch.float32), (5000, 40_000, torch.float32), (5000, 40_000, torch.bfloat16)):
+    layout, _ = EdgeLayout.from_edge_index(torch.randint(0, nodes, (2, edges)), nodes)
+    x = torch.zeros(nodes, 100, dtype=dtype, requires_grad=True)
+    weight = torch.zeros(edges, dtype=dtype, requires_grad=True)
+    heads = torch.zeros(nodes, 8, 19, dtype=dtype, requires_grad=True)
+    scores = torch.zeros(nodes, 8, requires_grad=True)
+    values = torch.zeros(edges, 7, dtype=dtype, requires_grad=True)
+    differentiate(sum_ops.sum_sources(x, layout, weight, into=torch.ones(nodes), out_of=torch.ones(nodes)), x, weight)
+    differentiate(sum_ops.sum_sources(heads, layout, torch.zeros(edges, 8)), heads)
+    differentiate(sum_ops.sum_edges(values, layout), values)
+    differentiate(triton_max.max_sources(x, layout), x)
+    differentiate(triton_softmax.attention_sum(heads, scores, scores, layout, 0.2), heads, scores)
+for rows, width, count, relu, momentum in (
+    (1, 1, None, None, 0.1), (7_600, 100, torch.tensor(1), "before", None), (60_000, 80, None, "after", 0.1),
+):
+    x = torch.zeros(rows, width, requires_grad=True)
+    state = Running(*torch.zeros(4, width).unbind(), torch.tensor(0), momentum)
+    options = {"count": count, "relu": relu}
+    differentiate(norm_ops.batch_norm(x, state, training=True, residual=x, **options), x)
+    differentiate(norm_ops.batch_norm(x, state, training=False, **options), x)
+print(*sorted(compiled))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tmp_path):
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.split() == sorted([
+        "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
+        "_attend_gradient_rows", "_dot_rows", "part_statistics", "whole_statistics", "normalize_rows",
+        "part_gradients", "whole_gradients", "gradient_rows",
+    ])  # fmt: skip
