@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from lrga.data.catalog import CATALOG
+from lrga.data.link_catalog import LINK_CATALOG
 from lrga.data.loading import built_sets, describe, load, overview, verify
 from lrga.data.manifest import FILE_NAME, write_manifest
 from lrga.errors import ChecksumError, DataMissingError, OptionError
@@ -158,7 +160,7 @@ def test_verifying_what_is_not_there_is_an_error(tmp_path):
 def test_the_overview_tells_what_is_built_and_how_large_it_is(tmp_path):
     load("PATTERN", tmp_path, **SMALL)
     rows = {row["name"]: row for row in overview(tmp_path)}
-    assert list(rows) == ["PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP", "ogbl-ppa", "ogbl-collab", "ogbl-ddi"]
+    assert list(rows) == [*CATALOG, *LINK_CATALOG]
     assert rows["PATTERN"]["built"]
     assert not rows["PATTERN"]["full"]
     folder = tmp_path / "PATTERN/seed-5_sizes-6-2-3"

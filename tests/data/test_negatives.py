@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from lrga.errors import DataError, OptionError
 from lrga.data.negatives import NoEdgePairs, uniform_pairs
+from lrga.errors import DataError, OptionError
 
 
 def generator(seed=0):

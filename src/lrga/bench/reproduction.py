@@ -45,7 +45,7 @@ def reproduce(
     """Runs an experiment of the paper, or the cells of it that match, and puts the results beside the paper's.
 
     Args:
-        experiment: ``"table1"``, ``"table3"`` or ``"rank"``.
+        experiment: ``"table1"``, ``"table2"``, ``"table3"`` or ``"rank"``.
         dataset: Only this data set.
         model: Only this network.
         budget: Only ``"100K"`` or ``"500K"``.

@@ -18,8 +18,8 @@ MODEL, PROTOCOL, DATA, RUN = "Model", "Protocol", "Data", "Runs"
 Name = Annotated[
     str,
     typer.Argument(
-        help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; or your own: a folder of CSV files, a .pt file or "
-        "module:factory."
+        help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; ogbl-ppa, ogbl-collab or ogbl-ddi; or your own: a folder "
+        "of CSV files, a .pt file, module:factory, or an edge list with --task link."
     ),
 ]
 Seeds = Annotated[
@@ -55,7 +55,7 @@ DataSeed = Annotated[
 Level = Annotated[
     str | None, typer.Option(help="Own data: predict for each node, edge or graph.", rich_help_panel=DATA)
 ]
-Task = Annotated[str | None, typer.Option(help="Own data: classification or regression.", rich_help_panel=DATA)]
+Task = Annotated[str | None, typer.Option(help="Own data: classification, regression or link.", rich_help_panel=DATA)]
 Split = Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=DATA)]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=RUN)]
 Output = Annotated[

@@ -12,7 +12,9 @@ _CELLS = "Which cells"
 
 def reproduce(
     context: typer.Context,
-    experiment: Annotated[str, typer.Argument(help="table1, table3 (random features) or rank (rank ablation).")],
+    experiment: Annotated[
+        str, typer.Argument(help="table1, table2 (links), table3 (random features) or rank (ablation).")
+    ],
     dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
     model: Annotated[str | None, typer.Option(help="Only this network.", rich_help_panel=_CELLS)] = None,
     budget: Annotated[str | None, typer.Option(help="Only 100k or 500k.", rich_help_panel=_CELLS)] = None,
@@ -41,14 +43,16 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper, or some of its cells, and print the results beside the paper's.
 
-    Without further options this is the paper's protocol with its four seeds; whatever is changed is said below the
-    table. Runs that have a record are skipped, interrupted ones continued.
+    Without further options this is the paper's protocol with its seeds (four; ten in table2); whatever is changed is
+    said below the table. Runs that have a record are skipped, interrupted ones continued.
 
     Examples:
 
     [bold]lrga reproduce table1 --dataset ZINC --model gatedgcn --budget 100k[/]
 
     [bold]lrga reproduce table1 --dataset CLUSTER --seeds 41 --recalibrate-norm 20 --time-limit 60[/]
+
+    [bold]lrga reproduce table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
 
     [bold]lrga reproduce rank --dry-run[/]
     """

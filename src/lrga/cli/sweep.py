@@ -12,12 +12,16 @@ def sweep(
     context: typer.Context,
     name: c.Name,
     grid: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="An option of training and its values, separated by commas: --grid rank=0,10,30; repeatable.",
             metavar="NAME=VALUE,…",
         ),
-    ],
+    ] = None,
+    paper_grid: Annotated[
+        bool,
+        typer.Option("--paper-grid", help="What the authors searched on the OGB sets: rank 25,50,100, hidden 150,256."),
+    ] = False,
     model: Annotated[
         str | None, typer.Option(help="gcn, gat, gatedgcn, graphsage or gin.", rich_help_panel=c.MODEL)
     ] = None,
@@ -57,8 +61,11 @@ def sweep(
 
     [bold]lrga sweep ZINC --model gatedgcn --grid rank=0,10,30 --grid lr=1e-3,1e-4[/]
 
+    [bold]lrga sweep ogbl-ddi --paper-grid --seeds 0 1 2[/]
+
     [bold]lrga sweep CLUSTER --grid reading=A,B,C,D --sizes 1500,250,250 --epochs 12 --recalibrate-norm 20[/]
     """
+    from lrga.bench.link_protocols import GRID
     from lrga.bench.options import parse_grid, parse_seeds
     from lrga.bench.sweeps import sweep_of
 
@@ -68,7 +75,7 @@ def sweep(
     )  # fmt: skip
     study = sweep_of(
         name,
-        parse_grid(grid),
+        (GRID if paper_grid else {}) | parse_grid(grid or []),
         seeds=parse_seeds(seeds, context.args),
         data_options=c.data_options(sizes=sizes, seed=data_seed, level=level, task=task, split=split),
         **options,

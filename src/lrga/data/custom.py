@@ -126,7 +126,9 @@ def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = Tr
         return read_folder(path, target=target)
     if path.suffix == ".csv":
         raise DataError(
-            "a folder of CSV files", f"the file {text}", "name the folder that holds nodes.csv and edges.csv"
+            "a folder of CSV files",
+            f"the file {text}",
+            "name the folder that holds nodes.csv and edges.csv, or predict the links of an edge list with --task link",
         )
     if path.suffix in (".pt", ".pth") or path.is_file():
         return graph_table(load_file(path), text, level=level, target=target)

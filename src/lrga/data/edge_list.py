@@ -73,7 +73,7 @@ def load_edge_list(
         >>> _ = path.write_text("source,target\\n" + "".join(f"n{i},n{i * 7 % 30}\\n" for i in range(30)))
         >>> data = load_edge_list(path)
         >>> data.num_nodes, data.edge.size(0), data.meta["notes"]
-        (30, 21, ['5 edges from a node to itself left out'])
+        (30, 20, ['6 edges from a node to itself left out'])
     """
     listed = read_edge_list(path)
     request = SplitRequest(fractions=tuple(split), by=split_by, directed=directed, seed=seed, negatives=negatives)
@@ -165,8 +165,9 @@ def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
 def _header(rows: list[list[str]]) -> list[str] | None:
     """Names of the columns, ``None`` where the first line is an edge already."""
     first = [text.strip().lower() for text in rows[0]]
-    known = {word for words in NAMES.values() for word in words}
-    pair = {word for key in ("source", "target") for word in NAMES[key]}
+    # single letters may be nodes
+    known = {word for words in NAMES.values() for word in words if len(word) > 1}
+    pair = known & {word for key in ("source", "target") for word in NAMES[key]}
     if sum(text in known for text in first) >= 2 and sum(text in pair for text in first) >= 1:
         return first
     if len(rows) > 1 and not any(_is_number(text) for text in first[:2]):

@@ -23,6 +23,7 @@ class RunFacts:
     batch: int  # of the next epoch, done before this start
     batches: int  # of one epoch
     unit: str = "graphs"  # what `graphs` counts
+    notes: tuple[str, ...] = ()  # what one should know of the data
 
 
 @dataclass(frozen=True, kw_only=True)

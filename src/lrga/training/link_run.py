@@ -115,6 +115,7 @@ def _run(
         _take_up(home, trainer)
         home.add_environment(environment(data.device))
         goal: Any = task
+        notes = tuple(note for note in (*data.meta.get("notes", ()), data.meta.get("differs")) if note)
         facts = RunFacts(
             config=config,
             task=goal,
@@ -126,13 +127,13 @@ def _run(
             batch=trainer.batch,
             batches=trainer.batches,
             unit="edges",
+            notes=notes,
         )
         try:
             listener.started(facts)
             verb = "continues" if any(trainer.position) else "starts"
-            for line in [*data.meta.get("notes", ()), data.meta.get("differs", "")]:
-                if line:
-                    home.log(f"data: {line}")
+            for note in notes:
+                home.log(f"data: {note}")
             home.log(f"{verb} at epoch {trainer.epoch + 1} on {data.device}")
             reason = trainer.fit()
             home.log(f"stops after {trainer.epoch} epochs: {reason}")

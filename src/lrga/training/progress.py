@@ -57,6 +57,8 @@ class PlainProgress(Listener):
         graphs = "/".join(f"{count:,}" for count in facts.graphs.values())
         begin = f"continues after epoch {facts.epoch}, " if facts.epoch or facts.batch else ""
         self._print(f"{begin}{facts.parameters:,} parameters, {graphs} {facts.unit}, on {facts.device}, in {facts.folder}")
+        for note in facts.notes:
+            self._print(f"data: {note}")
 
     def noted(self, text: str) -> None:
         self._print(text)
@@ -108,7 +110,10 @@ class LiveProgress(Listener):
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
         )
         self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, completed=facts.batch)
-        self._live = Live(self._bars, console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        for note in facts.notes:
+            console.print(f"{self._label}data: {note}", markup=False, highlight=False)
+        self._live = Live(self._bars, console=console, transient=True)
         self._live.start()
 
     def noted(self, text: str) -> None:

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from lrga.data.edge_list import load_edge_list, read_edge_list, read_pairs
+from lrga.errors import DataError, DataMissingError
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="edges.csv"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def names(listed):
+    return [tuple(listed.node_ids[i] for i in pair) for pair in listed.edge.tolist()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a,b\nb,c\n", "source,target\na,b\nb,c\n", "a\tb\nb\tc", "a;b\r\nb;c\r\n", "# a comment\na b\n\nb   c\n",
+     "\ufefffrom,to\na,b\nb,c\n", "Tail,Head\nb,a\nc,b\n"],
+)  # fmt: skip
+def test_the_same_edges_in_any_dress(file, text):
+    assert names(read_edge_list(file(text))) == [("a", "b"), ("b", "c")]
+
+
+def test_numbers_are_ordered_as_numbers_and_a_header_of_any_words_is_seen(file):
+    listed = read_edge_list(file("protein one,protein two\n10,9\n9,100\n"))
+    assert listed.node_ids == ("9", "10", "100")
+    assert names(listed) == [("10", "9"), ("9", "100")]
+    assert read_edge_list(file("10,9\n9,100\n")).node_ids == ("9", "10", "100")
+
+
+def test_further_columns_by_name_or_by_place(file):
+    named = read_edge_list(file("time,w,source,target,split\n2001,.5,a,b,train\n2002,2,b,c,VALID\n"))
+    assert named.weight.tolist() == [0.5, 2.0]
+    assert named.time.tolist() == [2001.0, 2002.0]
+    assert named.split.tolist() == [0, 1]
+    placed = read_edge_list(file("a,b,3,7\nb,c,4,8\n"))
+    assert (placed.weight.tolist(), placed.time.tolist()) == ([3.0, 4.0], [7.0, 8.0])
+    dated = read_edge_list(file("source,target,date\na,b,2024-05-31\nb,c,2023-01-01\n"))
+    assert dated.time[0] > dated.time[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty file"), ("source,target\n", "below the header"), ("a,b\nc\n", "line 2"), ("a,b\nc,\n", "line 2"),
+        ("one\ntwo\n", "two nodes on each line"), ("a,b,x\n", "'x'"), ("a,b,1,2,3\n", "add a header"),
+        ("source,target,split\na,b,maybe\n", "'maybe'"), ("source,target,time\na,b,soon\n", "'soon'"),
+        ("source,src,target\na,b,c\n", "one column of source"), ('a,b\n"c,d\n', "quotation"),
+        ("source,target,weight\na,b,1\nb,c,nan\n", "line 3"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(file, text, message):
+    with pytest.raises(DataError, match=message):
+        read_edge_list(file(text))
+
+
+def test_missing_and_foreign_files(file, tmp_path):
+    with pytest.raises(DataMissingError, match="no such file"):
+        read_edge_list(tmp_path / "none.csv")
+    with pytest.raises(DataMissingError, match="a folder"):
+        read_edge_list(tmp_path)
+    (tmp_path / "odd.csv").write_bytes(b"a,\xff\n")
+    with pytest.raises(DataError, match="UTF-8"):
+        read_edge_list(tmp_path / "odd.csv")
+
+
+def test_loops_and_repetitions_are_handled_and_said(file):
+    rng = np.random.default_rng(0)
+    pairs = [(i, (i + 1 + int(rng.integers(5))) % 40) for i in range(40)]
+    text = "".join(f"{a},{b}\n" for a, b in pairs) + f"{pairs[0][1]},{pairs[0][0]}\n5,5\n"
+    data = load_edge_list(file(text))
+    assert data.meta["notes"] == ["1 edges from a node to itself left out", "1 repeated edges joined with their first"]
+    assert sum(len(split.edge) for split in data.splits.values()) == 40
+    assert load_edge_list(file(text), directed=True).meta["notes"] == ["1 edges from a node to itself left out"]
+
+
+def test_pairs_to_score(file):
+    assert read_pairs(file("source,target\na,b\nc,d\n")) == ([("a", "b"), ("c", "d")], [2, 3])
+    assert read_pairs(file("1 2\n3 4\n"))[0] == [("1", "2"), ("3", "4")]
+    for text in ("", "source,target\n"):
+        with pytest.raises(DataError, match="none"):
+            read_pairs(file(text))
+    with pytest.raises(DataError, match="line 2"):
+        read_pairs(file("a,b\nc\n"))

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+
+from lrga.data.edge_split import SplitRequest, split_edges
+from lrga.errors import DataError, OptionError
+
+UPPER = np.stack(np.triu_indices(30, 1), 1)
+
+
+def edges(count=200, seed=0):
+    return np.random.default_rng(seed).permutation(UPPER)[:count]
+
+
+def ids(n=30):
+    return tuple(map(str, range(n)))
+
+
+def as_set(tensor):
+    return {tuple(sorted(pair)) for pair in tensor.tolist()}
+
+
+def test_a_random_split_has_every_edge_once_and_negatives_that_are_no_edge():
+    data = split_edges(edges(), ids(), SplitRequest())
+    parts = [as_set(split.edge) for split in data.splits.values()]
+    assert [len(part) for part in parts] == [160, 20, 20]
+    assert set.union(*parts) == as_set(edges())
+    assert data.edge is data.splits["train"].edge
+    for name in ("val", "test"):
+        negative = data.splits[name].edge_neg
+        assert len(negative) == 470  # 30 * 29 pairs less both directions of 200 edges
+        assert not as_set(negative) & as_set(edges())
+    data.check("here")
+    again = split_edges(edges(), ids(), SplitRequest())
+    assert again.fingerprint() == data.fingerprint()
+    assert split_edges(edges(), ids(), SplitRequest(seed=1)).fingerprint() != data.fingerprint()
+
+
+def test_by_time_the_latest_are_predicted():
+    time = np.random.default_rng(1).permutation(200).astype(float)
+    data = split_edges(edges(), ids(), SplitRequest(by="time", fractions=(0.5, 0.3, 0.2)), time=time)
+    latest = [int(data.splits[s].year.max()) for s in ("train", "val", "test")]
+    assert latest == [99, 159, 199]
+    assert int(data.splits["test"].year.min()) == 160
+    with pytest.raises(DataError, match="column 'time'"):
+        split_edges(edges(), ids(), SplitRequest(by="time"))
+
+
+def test_a_given_split_is_taken_and_an_edge_in_two_splits_refused():
+    given = np.arange(200) % 3
+    data = split_edges(edges(), ids(), SplitRequest(), given=given)
+    assert as_set(data.splits["val"].edge) == as_set(torch.from_numpy(edges()[given == 1]))
+    twice = np.concatenate([edges(), edges()[:1, ::-1]])
+    with pytest.raises(DataError, match="in two"):
+        split_edges(twice, ids(), SplitRequest(), given=np.append(given, 1))
+    with pytest.raises(DataError, match="edges of test"):
+        split_edges(edges(), ids(), SplitRequest(), given=given % 2)
+
+
+def test_repeated_edges_are_joined():
+    twice = np.concatenate([edges(50), edges(50)[:10, ::-1]])
+    data = split_edges(twice, ids(), SplitRequest(), weight=np.ones(60), time=np.r_[np.full(50, 5.0), np.full(10, 2.0)])
+    weights = torch.cat([split.weight for split in data.splits.values()])
+    assert sorted(weights.tolist()) == [1.0] * 40 + [2.0] * 10
+    assert sorted(torch.cat([s.year for s in data.splits.values()]).tolist()) == [2] * 10 + [5] * 40
+    assert len(split_edges(twice, ids(), SplitRequest(directed=True)).edge) == 48
+
+
+def test_a_complete_graph_and_impossible_requests_are_refused():
+    with pytest.raises(DataError, match="complete graph"):
+        split_edges(np.stack(np.triu_indices(6, 1), 1), ids(6), SplitRequest())
+    with pytest.raises(DataError, match="between different nodes"):
+        split_edges(np.array([[1, 1]]), ids(3), SplitRequest())
+    for wrong in ({"by": "luck"}, {"fractions": (0.5, 0.5)}, {"fractions": (0.5, 0.4, 0.3)}, {"directed": 1}):
+        with pytest.raises(OptionError):
+            SplitRequest(**wrong)

@@ -1,0 +1,88 @@
+import pytest
+import torch
+
+from lrga.data import walks
+from lrga.data.walks import Walker
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.edges import EdgeLayout
+
+# 0 and 1 share the neighbour 2; 3 hangs at 0; 4 hangs at 1; 5 is alone
+PAIRS = torch.tensor([[0, 1], [0, 2], [1, 2], [0, 3], [1, 4]])
+N = 6
+
+
+def layout_of(pairs=PAIRS, n=N):
+    return EdgeLayout.from_edge_index(torch.cat([pairs, pairs.flip(1)]).t(), n)[0]
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def adjacency():
+    matrix = torch.zeros(N, N)
+    matrix[PAIRS[:, 0], PAIRS[:, 1]] = 1
+    return matrix + matrix.t()
+
+
+def test_every_step_follows_an_edge_and_a_lone_node_stays():
+    found = Walker(layout_of(), p=0.3, q=3.0).walk(torch.arange(N).repeat(50), 12, generator=generator())
+    assert found.shape == (300, 13)
+    assert found.dtype == torch.int64
+    steps = adjacency()[found[:, :-1], found[:, 1:]] > 0
+    alone = found[:, 0] == 5
+    assert bool(steps[~alone].all())
+    assert bool((found[alone] == 5).all())
+
+
+def test_uniform_steps_have_equal_chances():
+    found = Walker(layout_of()).walk(torch.zeros(60_000, dtype=torch.int64), 1, generator=generator())
+    counts = torch.bincount(found[:, 1], minlength=N)
+    assert counts[[0, 4, 5]].sum() == 0
+    assert float(((counts[[1, 2, 3]] - 20_000) ** 2 / 20_000).sum()) < 16  # 2 degrees of freedom: .0003
+
+
+@pytest.mark.parametrize("matrix", [True, False])
+@pytest.mark.parametrize(("p", "q"), [(0.25, 4.0), (4.0, 0.25), (1.0, 0.5), (2.0, 1.0), (0.5, 0.2)])
+def test_biased_steps_have_exactly_node2vecs_chances(monkeypatch, p, q, matrix):
+    monkeypatch.setattr(walks, "MATRIX_NODES", 1 << 14 if matrix else 0)
+    count = 120_000
+    found = Walker(layout_of(), p=p, q=q).walk(torch.full((count,), 2), 2, generator=generator())
+    near = adjacency()
+    for before, at in ((2, 0), (2, 1)):
+        chosen = found[found[:, 1] == at]
+        weights = torch.zeros(N)
+        for x in torch.nonzero(near[at]).flatten().tolist():
+            weights[x] = 1 / p if x == before else 1.0 if near[before, x] else 1 / q
+        expected = weights / weights.sum() * len(chosen)
+        seen = torch.bincount(chosen[:, 2], minlength=N).float()
+        possible = expected > 0
+        assert float(seen[~possible].sum()) == 0
+        chi_squared = float(((seen - expected)[possible] ** 2 / expected[possible]).sum())
+        assert chi_squared < 18  # 2 degrees of freedom: .0001
+
+
+def test_walks_follow_from_the_generator():
+    walker = Walker(layout_of(), p=0.5, q=2.0)
+    first, again, other = (walker.walk(torch.arange(5), 9, generator=generator(s)) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_directed_edges_are_walked_one_way():
+    layout, _ = EdgeLayout.from_edge_index(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    assert Walker(layout).walk(torch.tensor([0, 1]), 4, generator=generator()).tolist() == [
+        [0, 1, 2, 0, 1], [1, 2, 0, 1, 2],
+    ]  # fmt: skip
+
+
+def test_impossible_requests_are_refused():
+    with pytest.raises(OptionError, match="p above 0"):
+        Walker(layout_of(), p=0)
+    walker = Walker(layout_of())
+    with pytest.raises(ShapeError, match="node 6"):
+        walker.walk(torch.tensor([6]), 2, generator=generator())
+    with pytest.raises(ShapeError):
+        walker.walk(torch.tensor([[0]]), 2, generator=generator())
+    assert walker.walk(torch.tensor([], dtype=torch.int64), 2, generator=generator()).shape == (0, 3)
+    assert walker.walk(torch.tensor([3]), 0, generator=generator()).tolist() == [[3]]
