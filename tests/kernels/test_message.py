@@ -180,3 +180,24 @@ def test_layers_on_the_kernels_equal_those_on_the_reference(monkeypatch, edge_in
         torch.testing.assert_close(a.double(), b, rtol=2e-3, atol=2e-3)
     torch.testing.assert_close(layer.norm.running_var.double(), exact.norm.running_var, rtol=1e-4, atol=1e-4)
     assert layer.norm.num_batches_tracked == exact.norm.num_batches_tracked == 1
+
+
+@pytest.mark.parametrize("conv", ["gcn", "gat", "graphsage"])
+def test_layers_on_the_kernels_compile_to_one_graph(monkeypatch, edge_index, conv):
+    pytest.importorskip("triton")
+    from lrga.kernels import attention_sum, norm
+    from lrga.models.gnn import CONVOLUTIONS
+
+    torch._dynamo.reset()
+    for module in (message, norm, attention_sum):
+        monkeypatch.setattr(module, "runs_on_gpu", lambda *tensors: True)
+    layer = CONVOLUTIONS[conv](D, D)
+    other = copy.deepcopy(layer)
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    x = torch.randn(N, D, requires_grad=True)
+    results = []
+    for module, run in ((layer, layer), (other, torch.compile(other, fullgraph=True, backend="aot_eager"))):
+        out = run(x, layout)
+        grads = torch.autograd.grad(out.square().sum(), [x, *module.parameters()])
+        results.append((out.detach(), grads, module.norm.running_mean, module.norm.running_var))
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)

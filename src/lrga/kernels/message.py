@@ -36,6 +36,8 @@ def num_edges(edges: Edges) -> int:
 def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
     """How many edges end and begin in each node, two ``[N]`` int64."""
     if isinstance(edges, EdgeLayout):
+        if torch.compiler.is_compiling():  # a compiler does not trace through what a layout keeps
+            return edges.in_ptr.diff(), edges.out_ptr.diff()
         return edges.in_degree, edges.out_degree
     ones = torch.ones_like(edges[0])
     zeros = ones.new_zeros(num_nodes)
@@ -44,7 +46,7 @@ def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 def symmetric_factors(edges: Edges, x: Tensor) -> tuple[Tensor, Tensor]:
     """1/√ of each node's edges in and out, at least one, ``[N]`` each: GCN's factors, for :func:`sum_sources`."""
-    if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(x) and not torch.compiler.is_compiling():
         return edges.degree_roots
     into, out_of = (d.clamp(min=1).to(x.dtype).rsqrt() for d in degrees(edges, x.size(0)))
     return into, out_of
@@ -114,7 +116,7 @@ def sum_sources_reference(
 
 def mean_sources(x: Tensor, edges: Edges) -> Tensor:
     """Mean over the in-neighbours, ``[N, D]`` to ``[N, D]``."""
-    if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(x) and not torch.compiler.is_compiling():
         return sum_sources(x, edges, into=edges.degree_inverse)
     in_degree, _ = degrees(edges, x.size(0))
     return sum_sources(x, edges) / in_degree.clamp(min=1).to(x.dtype).unsqueeze(-1)

@@ -27,7 +27,8 @@ def refuse_derivative(operator: CustomOpDef) -> CustomOpDef:
         raise UnsupportedError(
             f"first derivatives only through the GPU kernel {name}",
             "a request for a second one",
-            "compute in float64, which PyTorch's own operations take, or leave out create_graph=True",
+            "compute in float64, which PyTorch's own operations take (or, of the attention, backend='segmented'), or "
+            "leave out create_graph=True",
         )
 
     operator.register_autograd(backward)

@@ -25,7 +25,6 @@ def sum_sources(
     out_of: Tensor | None = None,
 ) -> Tensor:
     """:func:`lrga.kernels.message.sum_sources` by Triton's kernels."""
-    needs_turned = torch.is_grad_enabled() and x.requires_grad
     return sum_sources_op(
         x,
         weight,
@@ -35,10 +34,19 @@ def sum_sources(
         layout.target,
         layout.in_ptr,
         layout.out_order,
-        layout.out_target if needs_turned else None,
+        turned_targets(layout, x),
         layout.out_ptr,
         may_be_long(layout.num_edges, layout.longest),
     )
+
+
+def turned_targets(layout: EdgeLayout, *inputs: Tensor) -> Tensor | None:
+    """Where the edges end in the order of their sources, if a gradient of ``inputs`` will ask for it."""
+    if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
+        return None
+    if torch.compiler.is_compiling():  # a compiler does not trace through what a layout keeps
+        return layout.target.index_select(0, layout.out_order)
+    return layout.out_target
 
 
 def sum_edges(values: Tensor, layout: EdgeLayout) -> Tensor:

@@ -20,6 +20,7 @@ from torch.library import custom_op
 
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.refusal import refuse_derivative
+from lrga.kernels.sum_ops import turned_targets
 from lrga.kernels.triton_sum import plan
 
 
@@ -80,9 +81,7 @@ def _max_gradient_rows(
 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
     """:func:`lrga.kernels.message.max_sources` by Triton's kernels."""
-    needs_turned = torch.is_grad_enabled() and x.requires_grad
-    target = layout.out_target if needs_turned else None
-    return max_sources_op(x, layout.source, layout.in_ptr, target, layout.out_ptr)[0]
+    return max_sources_op(x, layout.source, layout.in_ptr, turned_targets(layout, x), layout.out_ptr)[0]
 
 
 @custom_op("lrga::max_sources", mutates_args=())

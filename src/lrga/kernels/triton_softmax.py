@@ -29,6 +29,7 @@ from torch.library import custom_op
 
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.refusal import refuse_derivative
+from lrga.kernels.sum_ops import turned_targets
 from lrga.kernels.triton_sum import launch_sum, may_be_long
 
 
@@ -127,7 +128,6 @@ def _attend_gradient_rows(
 
 def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeLayout, negative_slope: float) -> Tensor:
     """:func:`lrga.kernels.attention_sum.attention_sum` by Triton's kernels, without dropout."""
-    needed = torch.is_grad_enabled() and any(t.requires_grad for t in (x, by_source, by_target))
     return attend_op(
         x,
         by_source,
@@ -136,7 +136,7 @@ def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeL
         layout.target,
         layout.in_ptr,
         layout.out_order,
-        layout.out_target if needed else None,
+        turned_targets(layout, x, by_source, by_target),
         layout.out_ptr,
         negative_slope,
         may_be_long(layout.num_edges, layout.longest),
