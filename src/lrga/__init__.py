@@ -10,7 +10,7 @@ from lrga import errors
 from lrga.version import __version__
 
 if TYPE_CHECKING:
-    from lrga import bench, data, kernels, models, nn, tasks, theory, training
+    from lrga import bench, data, distributed, kernels, models, nn, tasks, theory, training
     from lrga.kernels.checks import checking
     from lrga.kernels.dispatch import low_rank_attention
     from lrga.models.gnn import GNN
@@ -33,6 +33,7 @@ __all__ = [
     "build_model",
     "checking",
     "data",
+    "distributed",
     "errors",
     "kernels",
     "low_rank_attention",
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 # All loaded on first use: `lrga --help` need not wait for PyTorch, nor a model for the data sets.
-_SUBPACKAGES = ("bench", "data", "kernels", "models", "nn", "tasks", "theory", "training")
+_SUBPACKAGES = ("bench", "data", "distributed", "kernels", "models", "nn", "tasks", "theory", "training")
 _HOME = {
     "GNN": "models.gnn",
     "LRGAConv": "nn.conv",

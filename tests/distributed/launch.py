@@ -44,14 +44,22 @@ def start(script: str, world: int, *arguments: str) -> list[subprocess.Popen]:
     ]
 
 
+def end(processes: list[subprocess.Popen]) -> None:
+    """Ends whatever still runs, and closes its pipes."""
+    for process in processes:
+        process.kill()
+        for pipe in (process.stdout, process.stderr):
+            pipe.close()
+        process.wait()
+
+
 def run(script: str, world: int, folder: Path, *arguments: str, timeout: float = 300) -> list[dict]:
     """Runs the script on all ranks; each writes ``folder/RANK.json``, which is returned."""
     processes = start(script, world, str(folder), *arguments)
     try:
         ends = [process.communicate(timeout=timeout) for process in processes]
     finally:
-        for process in processes:
-            process.kill()
+        end(processes)
     for rank, (process, (_, errors)) in enumerate(zip(processes, ends, strict=True)):
         assert process.returncode == 0, f"rank {rank} ended with {process.returncode}:\n{errors[-3000:]}"
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]

@@ -27,7 +27,9 @@ def test_what_torchrun_sets_is_read(monkeypatch):
 
 def test_ranks_join_and_leave(launch):
     processes = launch.start("joined.py", 2, "well")
-    for process in processes:
-        out, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors
-        assert out == "joined\n"
+    try:
+        ends = [process.communicate(timeout=60) for process in processes]
+    finally:
+        launch.end(processes)
+    assert [process.returncode for process in processes] == [0, 0], ends
+    assert [out for out, _ in ends] == ["joined\n"] * 2

@@ -17,14 +17,11 @@ def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_nam
     try:
         ends = {rank: processes[rank].communicate(timeout=60) for rank in (0, 2)}
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+        launch.end(processes)
     for rank in (0, 2):
         assert processes[rank].returncode == 1, ends[rank]
         assert "expected all 3 ranks to go on, got rank 1" in ends[rank][1]
         assert message.format(pid=processes[1].pid) in ends[rank][1]
-    processes[1].communicate()
 
 
 def test_the_error_says_how_to_go_on():

@@ -7,6 +7,7 @@ from lrga.data.link_data import LinkData, LinkSplit
 from lrga.data.loading import built_sets, load, verify
 from lrga.data.packed import PackedGraphs
 from lrga.data.root import data_root
+from lrga.data.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
 
 __all__ = [
     "CATALOG",
@@ -16,10 +17,13 @@ __all__ = [
     "LinkSplit",
     "PackedBatch",
     "PackedGraphs",
+    "SyntheticGraph",
     "built_sets",
     "data_root",
     "dataset_facts",
     "load",
     "load_custom",
+    "synthetic_edges",
+    "synthetic_graph",
     "verify",
 ]

@@ -6,13 +6,38 @@ neighbours that lie elsewhere (the halo) by one all-to-all; low-rank attention n
 those of one process.
 """
 
-from lrga.distributed.attention import DividedAttention
-from lrga.distributed.collectives import Traffic, all_reduce_sum, count_traffic
-from lrga.distributed.graph import GraphPart, partition_graph
-from lrga.distributed.model import partition_model
-from lrga.distributed.norm import RankBatchNorm, convert_norms
-from lrga.distributed.partition import Partition
-from lrga.distributed.step import global_mean, reduce_gradients, training_step
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lrga.distributed.attention import DividedAttention
+    from lrga.distributed.collectives import Traffic, all_reduce_sum, count_traffic
+    from lrga.distributed.graph import GraphPart, partition_graph
+    from lrga.distributed.launch import is_leader, joined, launched
+    from lrga.distributed.model import partition_model
+    from lrga.distributed.norm import RankBatchNorm, convert_norms
+    from lrga.distributed.partition import Partition
+    from lrga.distributed.step import global_mean, reduce_gradients, training_step
+
+# Loaded on first use: a process that only joins its group need not wait for all layers.
+_HOME = {
+    "DividedAttention": "attention",
+    "GraphPart": "graph",
+    "Partition": "partition",
+    "RankBatchNorm": "norm",
+    "Traffic": "collectives",
+    "all_reduce_sum": "collectives",
+    "convert_norms": "norm",
+    "count_traffic": "collectives",
+    "global_mean": "step",
+    "is_leader": "launch",
+    "joined": "launch",
+    "launched": "launch",
+    "partition_graph": "graph",
+    "partition_model": "model",
+    "reduce_gradients": "step",
+    "training_step": "step",
+}
 
 __all__ = [
     "DividedAttention",
@@ -24,8 +49,22 @@ __all__ = [
     "convert_norms",
     "count_traffic",
     "global_mean",
+    "is_leader",
+    "joined",
+    "launched",
     "partition_graph",
     "partition_model",
     "reduce_gradients",
     "training_step",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = globals()[name] = getattr(import_module(f"lrga.distributed.{_HOME[name]}"), name)
+        return value
+    raise AttributeError(f"module 'lrga.distributed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -77,6 +77,7 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
             if isinstance(error, RuntimeError) and not isinstance(error, LRGAError) and _is_broken(error):
                 found = monitor.wait_for_lost(EXPLAIN_SECONDS)
                 if found is not None:
+                    monitor.conclude(found)
                     raise lost_error(world, found) from error
             monitor.report(f"{type(error).__name__}: {error}"[:2000])
             raise

@@ -20,6 +20,7 @@ from lrga.errors import RankLostError
 INTERVAL = 0.5  # seconds between two signs of life
 SUSPECT = 4.0  # seconds of silence, where a connection broke
 PATIENCE = 40.0  # seconds of silence, where none did
+LINGER = 3.0  # seconds in which others can read what the process that holds the store has found
 
 
 class Monitor:
@@ -63,11 +64,20 @@ class Monitor:
 
     def report(self, message: str) -> None:
         """Leaves word for the others why this rank ends."""
+        self._leave(f"failed/{self.rank}", message)
+
+    def conclude(self, found: str) -> None:
+        """Leaves word for the others which rank was lost, before this one ends too."""
+        self._leave("lost", found)
+
+    def _leave(self, key: str, message: str) -> None:
         try:
             with self._lock:
-                self._store.set(f"failed/{self.rank}", message)
+                self._store.set(key, message)
         except RuntimeError:  # the store is gone with whoever hosted it; nobody is left to read
             return
+        if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            time.sleep(LINGER)
 
     def lost(self, silence: float) -> str | None:
         """Which rank has failed or been silent for so many seconds, in words; ``None`` if all are well."""
@@ -87,6 +97,8 @@ class Monitor:
         return None
 
     def _failed(self) -> str | None:
+        if self._store.check(["lost"]):
+            return self._store.get("lost").decode()
         for other in self._others:
             if self._store.check([f"failed/{other}"]):
                 return f"rank {other} ({self._who[other]}) failed: {self._store.get(f'failed/{other}').decode()}"
@@ -118,6 +130,7 @@ class Monitor:
             if found is not None and not self._stop.is_set():
                 # The main thread waits inside a collective that never ends; only the whole process can leave it.
                 print(f"Error: {lost_error(self.world, found)}", file=sys.stderr, flush=True)
+                self.conclude(found)
                 os._exit(1)
 
 
