@@ -203,3 +203,17 @@ def test_lines_go_to_stderr(capsys, tiny):
     say_on_stderr(run_title(table1("CLUSTER", **tiny).config))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "LRGA + GCN (100K) on CLUSTER, seed 41\n")
+
+
+def test_the_seeds_of_a_cell_are_trained_at_once_where_that_pays(tiny, tmp_path, monkeypatch):
+    alone = Campaign([table1("CLUSTER", seeds=[41, 95, 12], **tiny)], tmp_path / "alone").run()
+    monkeypatch.setattr("lrga.bench.runner.pays", lambda config, device: True)
+    monkeypatch.setattr("lrga.training.together.pays", lambda config, device: True)
+    cell, counter, said = table1("CLUSTER", seeds=[41, 95, 12], **tiny), Counter(), []
+    Campaign([table1("CLUSTER", seeds=[95], **tiny)], tmp_path / "both").run()
+    outcomes = Campaign([cell], tmp_path / "both", listeners=counter.make, say=said.append).run()
+    assert statuses(outcomes) == ["finished"] * 3
+    assert [outcome.fresh for outcome in outcomes] == [True, False, True]
+    assert sorted(title[-7:] for title in counter.titles) == ["seed 12", "seed 41"]
+    assert sum("at once" in line for line in said) == 2
+    assert [o.record.test for o in outcomes] == [o.record.test for o in alone]

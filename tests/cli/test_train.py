@@ -173,3 +173,37 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert "Continue with: lrga train --resume runs/a" in said
     assert "Traceback" not in said
+
+
+def test_several_seeds_have_a_table_and_a_folder_each(tmp_path):
+    result = lrga("train", *SMALL, "--epochs", "1", "--seeds", "41", "95", "--engine", "captured")
+    assert "test weighted accuracy (%): " in result.stdout
+    assert "±" in result.stdout
+    for seed in (41, 95):
+        folder = tmp_path / "runs" / f"cluster-lrga-gcn-100k-seed{seed}"
+        assert json.loads((folder / "environment.json").read_text())[-1]["engine"] == "captured"
+        assert f"seed {seed}: epoch 1/1" in result.stderr
+    alone = json.loads(lrga("train", *SMALL, "--epochs", "1", "--seed", "95", "--engine", "captured", "--json").stdout)
+    several = json.loads(lrga("train", *SMALL, "--epochs", "1", "--seeds", "41,95", "--json", "--quiet").stdout)
+    assert several["runs"][1]["test"] == pytest.approx(alone["test"])
+
+
+def test_seeds_are_named_once():
+    with pytest.raises(OptionError, match="--seeds without"):
+        lrga("train", *SMALL, "--seeds", "41", "95", "--seed", "3")
+    with pytest.raises(OptionError, match="left over"):
+        lrga("train", *SMALL, "95")
+    with pytest.raises(OptionError, match="engine"):
+        lrga("train", *SMALL, "--engine", "turbo")
+
+
+def test_a_seed_that_fails_makes_the_command_fail(tmp_path):
+    result = lrga("train", *SMALL, "--epochs", "2", "--lr", "1e30", "--seeds", "41", "95", "--quiet", code=1)
+    assert "failed: expected" in result.stdout
+
+
+def test_seeds_with_a_name_are_continued(tmp_path):
+    options = [*SMALL, "--epochs", "2", "--seeds", "41", "95", "--run-name", "both", "--quiet"]
+    paused = lrga("train", *options, "--time-limit", "1e-9")
+    assert "lrga train --resume runs/both/seed41" in paused.stdout
+    assert "max_epochs" in lrga("train", *options).stdout

@@ -102,7 +102,9 @@ def test_padding_never_repeats_a_node_that_is_not_finite(packed):
 
 
 def test_a_set_without_edges_has_batches_too():
-    data = [Data(x=torch.ones(2, 1), edge_index=torch.zeros(2, 0).long(), edge_attr=torch.zeros(0, 3)) for _ in range(3)]
+    data = [
+        Data(x=torch.ones(2, 1), edge_index=torch.zeros(2, 0).long(), edge_attr=torch.zeros(0, 3)) for _ in range(3)
+    ]
     batch = PackedGraphs.from_data_list(data).fixed.gather(torch.tensor([0, 2]), Capacity(8, 16))
     assert batch.edge_attr.shape == (16, 3)
     assert int(batch.real["edge"]) == 0

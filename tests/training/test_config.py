@@ -29,7 +29,8 @@ def test_the_options_are_these():
     """Run folders and records hold them by name: a change needs a thought for those already written."""
     assert sorted(SECTION_OF) == sorted([
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
-        "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "heads", "hidden", "layers", "loss", "lr", "lr_factor",
+        "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "heads", "hidden", "layers",
+        "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision", "preset",
         "random_features", "rank", "reading", "readout", "recalibrate_norm", "residual", "root", "seed", "source",
         "tensorboard", "weight_decay",

@@ -5,7 +5,9 @@ import torch
 
 from lrga.errors import DeviceError
 from lrga.training.determinism import (
+    OwnRandomness,
     choose_device,
+    deterministic,
     norm_generator,
     order_generator,
     random_states,
@@ -51,3 +53,32 @@ def test_a_device_is_found_by_name():
 def test_a_device_that_is_not_there_is_refused(name):
     with pytest.raises(DeviceError):
         choose_device(name)
+
+
+def test_each_of_several_runs_has_randomness_of_its_own():
+    outside = torch.get_rng_state()
+    runs = [OwnRandomness(CPU) for _ in range(3)]
+    drawn = [[], [], []]
+    for turn in range(4):
+        for number, run in enumerate(runs):
+            with run.turn():
+                if turn == 0:
+                    seed_torch(number)
+                drawn[number].append(torch.rand(number + 1))
+    assert torch.equal(torch.get_rng_state(), outside)
+    for number in range(3):
+        seed_torch(number)
+        assert all(torch.equal(torch.rand(number + 1), values) for values in drawn[number])
+
+
+def test_the_deterministic_mode_ends_with_its_block():
+    assert not torch.are_deterministic_algorithms_enabled()
+    with deterministic():
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.utils.deterministic.fill_uninitialized_memory
+    with deterministic(False):
+        assert not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(KeyError), deterministic():
+        raise KeyError
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.utils.deterministic.fill_uninitialized_memory
