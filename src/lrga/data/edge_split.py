@@ -56,7 +56,7 @@ def split_edges(
     error: it would be known before it is predicted.
     """
     num_nodes = len(node_ids) if node_ids is not None else int(edge.max(initial=-1)) + 1
-    columns = {"weight": weight, "time": time, "given": given}
+    columns: dict[str, Any] = {"weight": weight, "time": time, "given": given}
     edge, columns, notes = _clean(edge, columns, num_nodes, request, where)
     by = request.by or ("random" if given is None else "given")
     code = _codes(by, request, len(edge), columns, where)
@@ -120,7 +120,7 @@ def _clean(
         expected = f"every edge in one split in {where}"
         raise DataError(expected, f"the edge {edge[row].tolist()} in two", "keep each edge in one of them")
     notes.append(f"{len(edge) - len(first):,} repeated edges joined with their first")
-    joined = {key: None if v is None else v[first] for key, v in columns.items()}
+    joined: dict[str, Any] = {key: None if v is None else v[first] for key, v in columns.items()}
     if columns["weight"] is not None:
         joined["weight"] = np.bincount(inverse, weights=columns["weight"])
     if columns["time"] is not None:

@@ -86,7 +86,8 @@ def _open(
     if not home.holds_a_run:
         home.create(config, network, goal, fingerprint)
         return
-    written, known, seen = home.model_facts()
+    facts: Any = home.model_facts()
+    written, known, seen = facts
     if seen != fingerprint:
         remedy = "bring back the graph of the run, or train on this one in another folder"
         raise CheckpointError(f"the graph that {home.path} was trained on", "another under the same name", remedy)

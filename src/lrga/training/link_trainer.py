@@ -56,7 +56,8 @@ class LinkTrainer:
         assert config.link is not None
         self.model, self.task, self.data, self.options, self.link = model, task, data, config.optimizer, config.link
         self.seed, self.device = config.run.seed, data.device
-        self.listener, self.keeper = listener or Listener(), keeper or Keeper()
+        self.listener = listener or Listener()
+        self.keeper: Any = keeper or Keeper()
         conv, weighted = config.model.model, self.link.edge_weights
         self.messages = Messages.of(data, conv=conv, weighted=weighted)
         self.test_messages = (

@@ -1,0 +1,28 @@
+"""Small graphs to predict links in, for tests."""
+
+import numpy as np
+import torch
+
+from lrga.data.edge_split import SplitRequest, split_edges
+from lrga.training.options import make_config
+
+
+def communities(n=60, groups=3, seed=0, features=None, **options):
+    """A graph of groups within which nodes are likely linked."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(n) % groups
+    upper = np.stack(np.triu_indices(n, 1), 1)
+    chance = np.where(group[upper[:, 0]] == group[upper[:, 1]], 0.6, 0.02)
+    edge = upper[rng.random(len(upper)) < chance]
+    data = split_edges(edge, None, SplitRequest(seed=seed), **options)
+    if features is None:
+        return data
+    from dataclasses import replace
+
+    return replace(data, x=torch.from_numpy(rng.standard_normal((data.num_nodes, features))).float())
+
+
+def config_of(**options):
+    """A small run on a CPU."""
+    small = {"hidden": 16, "rank": 4, "max_epochs": 4, "batch_size": 200, "device": "cpu", "dropout": 0.2}
+    return make_config("graph.csv", data_options={"task": "link"}, **(small | options))

@@ -1,0 +1,71 @@
+import io
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from link_graphs import communities, config_of
+
+from lrga.errors import CheckpointError, DataError
+from lrga.training import train
+from lrga.training.link_predict import LinkScorer, write_rows, write_rows_file
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    data = replace(communities(), node_ids=tuple(f"n{i}" for i in range(60)))
+    train(config_of(max_epochs=20, dropout=0.0), folder, data=data)
+    return folder, data
+
+
+@pytest.fixture
+def scorer(run):
+    return LinkScorer.of(run[0], data=run[1], device="cpu")
+
+
+def test_scores_are_the_models_probabilities_whatever_the_batch(scorer):
+    pairs = torch.randint(60, (50, 2))
+    with torch.no_grad():
+        expected = scorer.model.score(scorer.h, pairs.t()).sigmoid()
+    torch.testing.assert_close(scorer.score(pairs, batch_size=7), expected)
+    assert bool(((expected > 0) & (expected < 1)).all())
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_the_top_links_are_the_best_of_all_that_are_not_known(scorer, block):
+    node = 4
+    edges = torch.cat([split.edge for split in scorer.data.splits.values()]).tolist()
+    known = {b for a, b in edges if a == node} | {a for a, b in edges if b == node} | {node}
+    others = [j for j in range(60) if j not in known]
+    scores = scorer.score(torch.tensor([[node, j] for j in others]))
+    expected = [others[i] for i in torch.argsort(scores, descending=True, stable=True)[:5].tolist()]
+    found = scorer.top(node, 5, block=block)
+    assert [j for j, _ in found] == expected
+    assert len(scorer.top(node, 500, block=block)) == len(others)
+
+
+def test_pairs_of_a_file_are_scored_by_their_names(scorer, tmp_path):
+    (tmp_path / "pairs.csv").write_text("source,target\nn3,n6\nn3,n7\n")
+    pairs = scorer.read(tmp_path / "pairs.csv")
+    assert pairs.tolist() == [[3, 6], [3, 7]]
+    text = io.StringIO()
+    assert write_rows(scorer.rows(pairs), text) == 2
+    lines = text.getvalue().splitlines()
+    assert lines[0] == "source,target,score"
+    assert lines[1].startswith("n3,n6,0.")
+    assert write_rows_file(scorer.rows(pairs), tmp_path / "new" / "out.csv") == 2
+    assert (tmp_path / "new" / "out.csv").read_text() == text.getvalue()
+    (tmp_path / "pairs.csv").write_text("n3,n6\nn3,nobody\n")
+    with pytest.raises(DataError, match="line 2"):
+        scorer.read(tmp_path / "pairs.csv")
+    with pytest.raises(DataError, match="nobody"):
+        scorer.number("nobody")
+
+
+def test_another_graph_is_refused(run):
+    with pytest.raises(CheckpointError, match="another under the same name"):
+        LinkScorer.of(run[0], data=communities(seed=5), device="cpu")

@@ -1,0 +1,52 @@
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from link_graphs import communities
+
+from lrga.models.embeddings import DeepWalk, Node2Vec
+from lrga.training.link_config import LinkConfig
+from lrga.training.walk_trainer import WalkTrainer
+
+OPTIONS = LinkConfig(walk_length=6, walk_context=3, walks_per_node=2, walk_batch_size=16, walk_epochs=2)
+
+
+def made(kind=Node2Vec, **options):
+    data = communities()
+    return WalkTrainer(kind(data.num_nodes, 8), data, OPTIONS, seed=1, **options), data
+
+
+def test_windows_of_walks_begin_in_every_node_and_follow_edges():
+    trainer, data = made()
+    known = {tuple(p) for p in data.edge_index.t().tolist()}
+    starts = []
+    for batch in range(trainer.batches):
+        trainer.batch = batch
+        walks, false = trainer.sample()
+        assert walks.shape == false.shape
+        assert walks.size(1) == 3
+        assert torch.equal(walks.view(-1, 5, 3)[:, 0, 0], false.view(-1, 5, 3)[:, 0, 0])
+        assert {tuple(p) for p in walks[:, :2].tolist()} <= known
+        starts += walks.view(-1, 5, 3)[:, 0, 0].tolist()
+    assert sorted(starts) == sorted([*range(data.num_nodes)] * 2)
+
+
+def test_a_step_changes_all_tables_and_counts():
+    trainer, _ = made(DeepWalk)
+    before = [p.clone() for p in (trainer.model.embedding.weight, trainer.model.context.weight)]
+    predictor = [p.clone() for p in trainer.model.predictor.parameters()]
+    while not trainer.finished:
+        trainer.step()
+    assert (trainer.epoch, trainer.batch) == (2, 0)
+    for old, new in zip(before, (trainer.model.embedding.weight, trainer.model.context.weight), strict=True):
+        assert not torch.equal(old, new)
+    assert all(torch.equal(a, b) for a, b in zip(predictor, trainer.model.predictor.parameters(), strict=True))
+
+
+def test_samples_follow_from_seed_epoch_and_batch():
+    (first, _), (second, _) = made(), made()
+    assert all(torch.equal(a, b) for a, b in zip(first.sample(), second.sample(), strict=True))
+    second.epoch = 1
+    assert not torch.equal(next(iter(first.sample())), next(iter(second.sample())))
