@@ -19,6 +19,7 @@ from lrga.data.packed import PackedGraphs
 from lrga.data.segments import narrow, repeat
 from lrga.errors import DataError
 from lrga.kernels.edges import EdgeLayout, run_starts
+from lrga.kernels.gather import batch_layout
 from lrga.kernels.segments import Segments
 
 
@@ -122,43 +123,31 @@ class FixedGraphs:
 
         Nothing is read from the device: whether they fit is for the caller to see.
         """
-        size, nodes, edges, device = index.size(0), capacity.nodes, capacity.edges, self.device
+        size, nodes, edges = index.size(0), capacity.nodes, capacity.edges
         chosen = self.table.index_select(0, index)  # [B, 4]
         ends = chosen[:, 2:].cumsum(0)  # [B, 2]
         begins = torch.nn.functional.pad(ends, (0, 0, 1, 0))  # [B + 1, 2]: nodes and edges before each graph
-        real_nodes, real_edges = begins[size, 0], begins[size, 1]
-        node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))
-
-        place = torch.arange(nodes + 1, device=device)  # one more, for the ends of the pointers
-        graph = torch.searchsorted(node_begin[1:], place, right=True)  # [N + 1], B for padding
         shift = torch.nn.functional.pad(chosen[:, :2] - begins[:size], (0, 0, 0, 1))  # [B + 1, 2]
-        node_shift, edge_shift = (column.contiguous() for column in shift.unbind(1))
-        no_node = place >= real_nodes
-        row = (place + node_shift.index_select(0, graph)).masked_fill_(no_node, self._spare_node)
-        back = edge_shift.index_select(0, graph)
-        in_ptr, out_ptr = (
-            torch.where(no_node, real_edges, start.index_select(0, row) - back)
-            for start in (self._in_start, self._out_start)
+        graph, row, in_ptr, out_ptr, edge_row, source, target, out_order = batch_layout(
+            begins,
+            shift,
+            self._source,
+            self._target,
+            self._order,
+            self._in_start,
+            self._out_start,
+            nodes=nodes,
+            edges=edges,
+            spare_node=self._spare_node,
+            spare_edge=self._spare_edge,
         )
-
-        number = torch.arange(edges, device=device)
-        of_edge = torch.searchsorted(edge_begin[1:], number, right=True)  # [E], graph of each edge
-        no_edge = number >= real_edges
-        edge_row = (number + edge_shift.index_select(0, of_edge)).masked_fill_(no_edge, self._spare_edge)
-        first_node, first_edge = node_begin.index_select(0, of_edge), edge_begin.index_select(0, of_edge)
-        # Padding edge k of P is a loop at padding node k n / P of n.
-        beyond = torch.div((number - real_edges) * (nodes - real_nodes), (edges - real_edges).clamp(min=1),
-                           rounding_mode="floor") + real_nodes  # fmt: skip
-        source, target = (
-            torch.where(no_edge, beyond, first_node + _of(values, edge_row)) for values in (self._source, self._target)
-        )
-        out_order = torch.where(no_edge, number, first_edge + _of(self._order, edge_row))
-        if device.type == "cpu":
+        real_nodes, real_edges = begins[size].unbind(0)
+        if self.device.type == "cpu":
             in_ptr = run_starts(target, nodes)
-            out_ptr = torch.where(place > real_nodes, in_ptr, out_ptr)
+            out_ptr = torch.where(torch.arange(nodes + 1) > real_nodes, in_ptr, out_ptr)
 
         batch = graph[:nodes]
-        ptr = torch.cat([node_begin, node_begin.new_full((1,), nodes)])
+        ptr = torch.nn.functional.pad(begins[:, 0], (0, 1), value=nodes)
         rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
         return FixedBatch(
             x=self._column("x", rows),
@@ -205,11 +194,6 @@ def why_not_fixed(graphs: PackedGraphs) -> str | None:
 def _starts(degree: Tensor) -> Tensor:
     """[N + 1] how many edges the nodes before each have."""
     return torch.nn.functional.pad(degree.cumsum(0), (1, 0))
-
-
-def _of(values: Tensor, rows: Tensor) -> Tensor:
-    """Rows of a small integer type as int64; zeros where there is nothing to take."""
-    return values.index_select(0, rows).long() if values.numel() else torch.zeros_like(rows)
 
 
 def _finite_row(graphs: PackedGraphs, level: str) -> int:

@@ -1,0 +1,127 @@
+"""Where the rows of a batch of fixed capacity come from, and how its edges run.
+
+Given where each chosen graph begins, in the batch and in the set, every node and edge of the batch finds its graph by a
+search and its row in the set by a shift. Past the last real one come padding nodes and loops at them, spread evenly.
+Everything is integer arithmetic without a look at the values; on a GPU it is two kernels.
+
+Letters: B graphs, N nodes and E edges of the batch with its padding.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lrga.kernels.support import runs_on_gpu
+
+
+def batch_layout(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    *,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> tuple[Tensor, ...]:
+    """Rows and edges of a batch.
+
+    Args:
+        begins: ``[B + 1, 2]`` int64, nodes and edges of the batch before each graph, and all real ones.
+        shift: ``[B + 1, 2]`` int64, what is added to a node's and an edge's place in the batch to find its row in the
+            set.
+        source: Of all edges of the set, counted inside each graph, in any integer type.
+        target: Likewise.
+        order: The edges of each graph by source, counted inside the graph.
+        in_start: Edges of the set that end at nodes before each node.
+        out_start: Edges of the set that begin at nodes before each node.
+        nodes: N.
+        edges: E.
+        spare_node: Row of the set that padding nodes repeat.
+        spare_edge: Row of the set that padding edges repeat.
+
+    Returns:
+        Graph and row of each node, ``in_ptr`` and ``out_ptr``, ``[N + 1]`` each (the last entry stands for the end);
+        row, source, target and ``out_order`` of each edge, ``[E]`` each; all int64. The pointers end at the last real
+        edge.
+    """
+    tensors = (begins, shift, source, target, order, in_start, out_start)
+    if runs_on_gpu(*tensors):
+        return torch.ops.lrga.batch_layout(*tensors, nodes, edges, spare_node, spare_edge)
+    return batch_layout_reference(*tensors, nodes, edges, spare_node, spare_edge)
+
+
+def batch_layout_reference(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> tuple[Tensor, ...]:
+    """:func:`batch_layout`, one tensor operation after the other."""
+    node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))
+    node_shift, edge_shift = (column.contiguous() for column in shift.unbind(1))
+    real_nodes, real_edges = begins[-1].unbind(0)
+
+    place = torch.arange(nodes + 1, device=begins.device)
+    graph = torch.searchsorted(node_begin[1:], place, right=True)  # B for padding
+    no_node = place >= real_nodes
+    row = (place + node_shift.index_select(0, graph)).masked_fill_(no_node, spare_node)
+    back = edge_shift.index_select(0, graph)
+    in_ptr, out_ptr = (
+        torch.where(no_node, real_edges, start.index_select(0, row) - back) for start in (in_start, out_start)
+    )
+
+    number = torch.arange(edges, device=begins.device)
+    of_edge = torch.searchsorted(edge_begin[1:], number, right=True)
+    no_edge = number >= real_edges
+    edge_row = (number + edge_shift.index_select(0, of_edge)).masked_fill_(no_edge, spare_edge)
+    first_node, first_edge = node_begin.index_select(0, of_edge), edge_begin.index_select(0, of_edge)
+    # Padding edge k of P is a loop at padding node k n / P of n.
+    share = (number - real_edges) * (nodes - real_nodes)
+    beyond = real_nodes + torch.div(share, (edges - real_edges).clamp(min=1), rounding_mode="floor")
+    ends = [torch.where(no_edge, beyond, first_node + _of(values, edge_row)) for values in (source, target)]
+    out_order = torch.where(no_edge, number, first_edge + _of(order, edge_row))
+    return graph, row, in_ptr, out_ptr, edge_row, *ends, out_order
+
+
+def _of(values: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a small integer type as int64; zeros where there is nothing to take."""
+    return values.index_select(0, rows).long() if values.numel() else torch.zeros_like(rows)
+
+
+@torch.library.custom_op("lrga::batch_layout", mutates_args=())
+def _batch_layout(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> list[Tensor]:
+    from lrga.kernels import triton_gather
+
+    tensors = (begins, shift, source, target, order, in_start, out_start)
+    return triton_gather.batch_layout(*tensors, nodes, edges, spare_node, spare_edge)
+
+
+@_batch_layout.register_fake
+def _(begins: Tensor, *args: Any) -> list[Tensor]:
+    nodes, edges = args[6], args[7]
+    return [begins.new_empty(nodes + 1) for _ in range(4)] + [begins.new_empty(edges) for _ in range(4)]

@@ -1,0 +1,127 @@
+"""Rows and edges of a batch of fixed capacity in two kernels: one program for some nodes, one for some edges.
+
+The reference is :func:`lrga.kernels.gather.batch_layout_reference`. All arithmetic is in int64.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 512
+
+
+@triton.jit
+def _graph_of(place, begins, column: tl.constexpr, graphs, STEPS: tl.constexpr):
+    """How many of the graphs end at or before each place: the number of the graph it is in."""
+    low = place * 0
+    high = low + graphs
+    for _ in range(STEPS):
+        middle = (low + high) // 2
+        open = low < high
+        end = tl.load(begins + 2 * (middle + 1) + column, mask=open, other=0)
+        right = open & (end <= place)
+        high = tl.where(open & (end > place), middle, high)
+        low = tl.where(right, middle + 1, low)
+    return low
+
+
+@triton.jit
+def _nodes_kernel(
+    begins,
+    shift,
+    in_start,
+    out_start,
+    graph_out,
+    row_out,
+    in_ptr,
+    out_ptr,
+    nodes,
+    graphs,
+    spare,
+    STEPS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place <= nodes
+    real_nodes = tl.load(begins + 2 * graphs)
+    real_edges = tl.load(begins + 2 * graphs + 1)
+    graph = _graph_of(place, begins, 0, graphs, STEPS)
+    real = inside & (place < real_nodes)
+    row = place + tl.load(shift + 2 * graph, mask=real, other=0)
+    back = tl.load(shift + 2 * graph + 1, mask=real, other=0)
+    into = tl.load(in_start + row, mask=real, other=0) - back
+    out_of = tl.load(out_start + row, mask=real, other=0) - back
+    tl.store(graph_out + place, graph, mask=inside)
+    tl.store(row_out + place, tl.where(real, row, spare), mask=inside)
+    tl.store(in_ptr + place, tl.where(real, into, real_edges), mask=inside)
+    tl.store(out_ptr + place, tl.where(real, out_of, real_edges), mask=inside)
+
+
+@triton.jit
+def _edges_kernel(
+    begins,
+    shift,
+    source,
+    target,
+    order,
+    row_out,
+    source_out,
+    target_out,
+    order_out,
+    nodes,
+    edges,
+    graphs,
+    spare,
+    STEPS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = number < edges
+    real_nodes = tl.load(begins + 2 * graphs)
+    real_edges = tl.load(begins + 2 * graphs + 1)
+    graph = _graph_of(number, begins, 1, graphs, STEPS)
+    real = inside & (number < real_edges)
+    row = number + tl.load(shift + 2 * graph + 1, mask=real, other=0)
+    first_node = tl.load(begins + 2 * graph, mask=real, other=0)
+    first_edge = tl.load(begins + 2 * graph + 1, mask=real, other=0)
+    begin = first_node + tl.load(source + row, mask=real, other=0).to(tl.int64)
+    end = first_node + tl.load(target + row, mask=real, other=0).to(tl.int64)
+    at = first_edge + tl.load(order + row, mask=real, other=0).to(tl.int64)
+    padding = tl.maximum(edges - real_edges, 1)
+    beyond = real_nodes + tl.maximum(number - real_edges, 0) * (nodes - real_nodes) // padding
+    tl.store(row_out + number, tl.where(real, row, spare), mask=inside)
+    tl.store(source_out + number, tl.where(real, begin, beyond), mask=inside)
+    tl.store(target_out + number, tl.where(real, end, beyond), mask=inside)
+    tl.store(order_out + number, tl.where(real, at, number), mask=inside)
+
+
+def batch_layout(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> list[Tensor]:
+    """The layout, as :func:`lrga.kernels.gather.batch_layout` returns it."""
+    begins, shift = begins.contiguous(), shift.contiguous()
+    graphs = begins.size(0) - 1
+    steps = max(graphs, 1).bit_length()
+    of_nodes = [torch.empty(nodes + 1, dtype=torch.int64, device=begins.device) for _ in range(4)]
+    of_edges = [torch.empty(edges, dtype=torch.int64, device=begins.device) for _ in range(4)]
+    _nodes_kernel[(triton.cdiv(nodes + 1, BLOCK),)](
+        begins, shift, in_start, out_start, *of_nodes, nodes, graphs, spare_node, STEPS=steps, BLOCK=BLOCK
+    )
+    if edges:
+        _edges_kernel[(triton.cdiv(edges, BLOCK),)](
+            begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, STEPS=steps, BLOCK=BLOCK
+        )
+    return [*of_nodes, *of_edges]
