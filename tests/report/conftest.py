@@ -25,7 +25,7 @@ def epoch(number, value, **more):
     return EpochRecord(**(numbers | more))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record():
     """``make_record(**what)``: the record of a run that was never made, but might have been."""
 
@@ -99,7 +99,7 @@ def browser():
         running.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def open_page(browser):
     """``open_page(path, **context)``: the page, in a browser that notes everything it complains of or asks for."""
     contexts = []
@@ -116,7 +116,7 @@ def open_page(browser):
         page.on("request", lambda request: page.asked.append(request.url))
         page.goto(path if str(path).startswith("http") else Path(path).resolve().as_uri())
         page.wait_for_function(
-            "window.LRGA !== undefined && document.querySelector('.js-plotly-plot .main-svg') !== null"
+            "() => window.LRGA !== undefined && document.querySelector('.js-plotly-plot .main-svg') !== null"
         )
         return page
 
@@ -125,7 +125,7 @@ def open_page(browser):
         context.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def keep_screenshot():
     """``keep_screenshot(page, name)``: kept as an artefact of the tests."""
 

@@ -40,8 +40,8 @@ def test_what_measures_nothing_is_no_record(values):
     ("name", "kind"),
     [
         ("peak_memory_mb", "memory"), ("gpu_gb", "memory"), ("bytes", "memory"), ("seconds", "time"),
-        ("step_ms", "time"),
-        ("milliseconds_pyg", "time"), ("graphs_per_second", "throughput"), ("speedup", "ratio"), ("number", None),
+        ("step_ms", "time"), ("milliseconds_pyg", "time"), ("graphs_per_second", "throughput"), ("speedup", "ratio"),
+        ("number", None),
         ("items", None), ("first_loss", None),
     ],
 )  # fmt: skip
