@@ -5,22 +5,23 @@ from lrga.errors import RankLostError
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("how", "message", "world"),
     [
-        ("killed", "rank 1 (process {pid} on"),
-        ("error", "failed: NonFiniteError: expected a number, got none"),
-        ("hangs", "given no sign of life"),
+        ("killed", "rank 1 (process {pid} on", 3),
+        ("error", "failed: NonFiniteError: expected a number, got none", 2),
+        ("hangs", "given no sign of life", 2),
     ],
 )
-def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_names_it(launch, how, message):
-    processes = launch.start("joined.py", 3, how)
+def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_names_it(launch, how, message, world):
+    processes = launch.start("joined.py", world, how)
     try:
-        ends = {rank: processes[rank].communicate(timeout=60) for rank in (0, 2)}
+        others = [rank for rank in range(world) if rank != 1]
+        ends = {rank: processes[rank].communicate(timeout=60) for rank in others}
     finally:
         launch.end(processes)
-    for rank in (0, 2):
+    for rank in others:
         assert processes[rank].returncode == 1, ends[rank]
-        assert "expected all 3 ranks to go on, got rank 1" in ends[rank][1]
+        assert f"expected all {world} ranks to go on, got rank 1" in ends[rank][1]
         assert message.format(pid=processes[1].pid) in ends[rank][1]
 
 

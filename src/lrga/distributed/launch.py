@@ -58,16 +58,16 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
         raise OptionError("auto, cpu or cuda for several ranks", repr(device), "each rank takes a GPU of its own")
     if device != "cpu" and torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-    dist.init_process_group(choose_backend(device), timeout=timedelta(minutes=30))
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}"
+    # A place of its own for every start: torchrun keeps one store over restarts, with the addresses of dead processes.
+    hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    limit = timedelta(minutes=30)
+    store = dist.TCPStore(host, port, world, is_master=hosts, timeout=limit, wait_for_workers=False)
+    group_store = dist.PrefixStore(f"lrga/group/{name}", store)
+    dist.init_process_group(choose_backend(device), store=group_store, rank=rank, world_size=world, timeout=limit)
     options = {} if patience is None else {"patience": patience}
-    monitor = Monitor(
-        rank,
-        world,
-        host=os.environ["MASTER_ADDR"],
-        port=int(os.environ["MASTER_PORT"]),
-        attempt=f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}",
-        **options,
-    )
+    monitor = Monitor(rank, world, host=host, port=port, attempt=name, **options)
     with monitor, _patient() as patient:
         try:
             yield

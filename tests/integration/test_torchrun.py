@@ -1,0 +1,79 @@
+"""Training by several processes under torchrun: one is killed, the others name it, the restart loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TRAIN = ["train", "CLUSTER", "--sizes", "24,4,4", "--hidden", "8", "--layers", "2", "--batch-size", "4"]
+
+
+def start(folder, *more, restarts=0):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "--max-restarts", str(restarts), "-m", "lrga", *TRAIN, "--device", "cpu", *more]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "LRGA_DATA": str(folder / "data")}
+    with open(folder / "errors.txt", "w") as errors:
+        return subprocess.Popen(
+            [*command, "--output", str(folder / "runs")], env=variables, stdout=subprocess.DEVNULL, stderr=errors
+        )
+
+
+def children_of(pid):
+    text = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True).stdout
+    return [int(word) for word in text.split()]
+
+
+def wait_for_epochs(folder, epochs, process):
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        lines = [line for path in folder.glob("runs/*/metrics.jsonl") for line in path.read_text().splitlines()]
+        if len(lines) >= epochs:
+            return
+        time.sleep(0.05)
+    pytest.fail((folder / "errors.txt").read_text()[-3000:])
+
+
+def run_to_the_end(process, folder):
+    try:
+        assert process.wait(timeout=150) == 0, (folder / "errors.txt").read_text()[-3000:]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def kill_one_after_two_epochs(folder, epochs):
+    """Trains with one rank killed on the way and one restart allowed; its run folder and the number of the victim."""
+    folder.mkdir()
+    process = start(folder, "--epochs", str(epochs), restarts=1)
+    try:
+        wait_for_epochs(folder, 2, process)
+        victim = children_of(process.pid)[-1]
+        os.kill(victim, signal.SIGKILL)
+    finally:
+        run_to_the_end(process, folder)
+    (run,) = (folder / "runs").iterdir()  # the restart took no other folder, and no note of it is left
+    return run, victim
+
+
+def test_a_killed_rank_is_named_and_the_restart_loses_nothing(tmp_path):
+    folder, victim = kill_one_after_two_epochs(tmp_path / "run", 12)
+    assert f"got rank 1 (process {victim} on" in (tmp_path / "run" / "errors.txt").read_text()
+    assert "continues at epoch" in (folder / "log.txt").read_text()
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == list(range(1, 13))
+    assert (folder / "result.json").is_file()
+
+
+@pytest.mark.slow
+def test_a_restarted_run_ends_as_an_undisturbed_one_to_the_last_bit(tmp_path):
+    folder, _ = kill_one_after_two_epochs(tmp_path / "disturbed", 20)
+    quiet = tmp_path / "quiet"
+    quiet.mkdir()
+    run_to_the_end(start(quiet, "--epochs", "20"), quiet)
+    (other,) = (quiet / "runs").iterdir()
+    for name in ("model.safetensors", "best.safetensors"):
+        assert (folder / name).read_bytes() == (other / name).read_bytes()

@@ -1,0 +1,59 @@
+import os
+
+import pytest
+import torch
+
+from lrga.training.follower import (
+    FollowerFolder,
+    folder_before_restart,
+    forget_folder,
+    remember_folder,
+    run_folder,
+)
+from lrga.training.run_folder import RunFolder
+
+
+@pytest.fixture
+def torchrun(monkeypatch):
+    def setting(rank, restarts):
+        variables = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+        for name, value in (variables | {"TORCHELASTIC_RESTART_COUNT": restarts, "TORCHELASTIC_RUN_ID": "x"}).items():
+            monkeypatch.setenv(name, str(value))
+
+    return setting
+
+
+def test_rank_0_alone_has_a_folder(torchrun, tmp_path):
+    assert type(run_folder(tmp_path)) is RunFolder
+    torchrun(0, 0)
+    assert type(run_folder(tmp_path)) is RunFolder
+    torchrun(1, 0)
+    assert type(run_folder(tmp_path)) is FollowerFolder
+
+
+def test_a_follower_writes_nothing(tmp_path):
+    home = FollowerFolder(tmp_path / "run")
+    with home.lock():
+        home.create(None, None, None, "")
+        home.log("words")
+        home.append_metrics(None)
+        home.save_checkpoint("000001-0000000", {"model": {"a": torch.zeros(1)}}, {})
+        home.save_result({}, {})
+        home.cut_metrics(3)
+        home.add_environment({})
+    assert (home.holds_a_run, home.history(), home.checkpoint()) == (False, (), (None, []))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_restart_finds_the_folder_of_the_first_start(torchrun, tmp_path):
+    torchrun(0, 0)
+    assert folder_before_restart(tmp_path) is None
+    remember_folder(tmp_path / "run-2")
+    assert folder_before_restart(tmp_path) is None  # a first start never takes up another's folder
+    torchrun(1, 1)
+    remember_folder(tmp_path / "other")
+    torchrun(0, 1)
+    assert folder_before_restart(tmp_path) == tmp_path / "run-2"
+    forget_folder(tmp_path / "run-2")
+    assert folder_before_restart(tmp_path) is None
+    assert os.listdir(tmp_path) == []
