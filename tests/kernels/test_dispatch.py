@@ -3,8 +3,9 @@ import pytest
 import torch
 
 import lrga
-from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError
-from lrga.kernels.dispatch import BACKENDS, choose_backend
+from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.kernels.dispatch import BACKENDS, choose_backend, explain_backend
+from lrga.kernels.segments import Segments
 
 
 def test_the_function_is_the_formula_for_each_graph():
@@ -79,4 +80,63 @@ def test_bad_input_is_refused_in_words(change, error, words):
 
 
 def test_auto_is_the_linear_form():
-    assert choose_backend("auto") == "segmented"
+    assert choose_backend("auto", None, torch.zeros(1)) == "segmented"
+
+
+def test_triton_is_refused_with_the_reason_where_it_cannot():
+    u = torch.rand(4, 2, dtype=torch.float64)
+    with pytest.raises(UnsupportedError, match="float64 is computed by PyTorch"):
+        lrga.low_rank_attention(u, u, u, backend="triton")
+
+
+def test_triton_computes_the_same_when_asked_for():
+    pytest.importorskip("triton")
+    u, v, z, batch = torch.rand(9, 3), torch.rand(9, 3), torch.rand(9, 2), torch.tensor([0] * 4 + [1] * 5)
+    ours = lrga.low_rank_attention(u, v, z, batch, backend="triton")
+    torch.testing.assert_close(ours, lrga.low_rank_attention(u, v, z, batch, backend="dense"))
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_the_module_computes_the_same_by_all_backends_from_one_state(heads):
+    pytest.importorskip("triton")
+    x, batch = torch.randn(20, 6), torch.tensor([0] * 7 + [1] * 13)
+    torch.manual_seed(1)
+    expected = lrga.LowRankGlobalAttention(6, 4, heads=heads, backend="dense")
+    for backend in ("segmented", "triton", "auto"):
+        module = lrga.LowRankGlobalAttention(6, 4, heads=heads, backend=backend)
+        module.load_state_dict(expected.state_dict())
+        torch.testing.assert_close(module(x, batch), expected(x, batch), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"normalize": "row"}, "normalize='row'"),
+        ({"rank": 200}, "rank 200"),
+        ({"backend": "dense"}, "was asked for"),
+        ({}, "CPU"),
+    ],
+)
+def test_why_not_the_faster_backend_is_said(options, reason, monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    rank = options.get("rank", 3)
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(4 * rank, 8), torch.zeros(4 * rank)
+    name, why = explain_backend(x, weight, bias, Segments(5, 1), **{"rank": rank, **options})
+    assert name in ("segmented", "dense")
+    assert reason in why
+
+
+def test_the_fused_kernels_have_nothing_to_explain():
+    pytest.importorskip("triton")
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
+    assert explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton") == ("triton (fused)", "")
+    large = Segments(1 << 15, 1)
+    assert explain_backend(x, weight, bias, large, rank=3, backend="triton") == ("triton (streaming)", "")
+
+
+def test_a_wide_projection_is_left_to_the_library():
+    pytest.importorskip("triton")
+    x, weight, bias = torch.zeros(5, 300), torch.zeros(12, 300), torch.zeros(12)
+    name, why = explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton")
+    assert name == "triton (attention only)"
+    assert "300 channels" in why

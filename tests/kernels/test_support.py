@@ -12,17 +12,15 @@ def test_float64_is_left_to_pytorch():
 
 
 def test_a_missing_triton_is_named(monkeypatch):
-    monkeypatch.setattr(support, "has_triton", lambda: False)
+    monkeypatch.setattr(support, "HAS_TRITON", False)
     assert why_not_triton(torch.zeros(1)) == "Triton is not installed"
 
 
 @pytest.mark.parametrize("interpreted", [True, False])
 def test_a_cpu_runs_them_in_the_interpreter_only(monkeypatch, interpreted):
     pytest.importorskip("triton")
-    support._why_not_device.cache_clear()
     monkeypatch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
     assert (why_not_triton(torch.zeros(1)) is None) is interpreted
-    support._why_not_device.cache_clear()
 
 
 def test_the_automatic_choice_on_a_cpu_is_never_triton():

@@ -1,18 +1,49 @@
-"""Which implementation computes the attention, and the functional interface."""
+"""Which implementation computes the attention and why not the faster one; and the functional interface.
 
+Three backends compute the same function: ``"dense"`` (the O(N²) definition), ``"segmented"`` (PyTorch, linear, any
+device and dtype) and ``"triton"`` (fused kernels for GPUs). ``"auto"`` takes Triton's where it can and says on the
+logger ``lrga.kernels`` (level INFO, once for each reason) why it does not.
+"""
+
+import logging
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device
 from lrga.kernels.reference import NORMALIZATIONS, dense_attention, segmented_attention
 from lrga.kernels.segments import Segments
+from lrga.kernels.support import runs_on_gpu, why_not_triton
+from lrga.kernels.tiles import Tiles
+
+LARGEST_RANK = 128  # wider squares K × K do not fit the registers of a program
+LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph whose u, v and z are given: beyond, the sums over tiles take long
+WIDEST_FUSED, HIGHEST_FUSED_RANK = 128, 64  # channels and rank up to which small graphs are projected inside the kernel
+FEWEST_STREAMED = 16_384  # nodes of one graph from which its projections are not stored
+
+logger = logging.getLogger("lrga.kernels")
+_said: set[str] = set()
 
 Implementation = Callable[[Tensor, Tensor, Tensor, Segments, str | None, float], Tensor]
 
-IMPLEMENTATIONS: dict[str, Implementation] = {"segmented": segmented_attention, "dense": dense_attention}
+
+def triton_attention(
+    u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> Tensor:
+    """The same by Triton kernels; :func:`choose_backend` has found that they can."""
+    from lrga.kernels.fused import tiled_attention
+
+    assert normalize == "graph"
+    return tiled_attention(u, v, z, tiles_of(segments, u.device), eps=eps)
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "segmented": segmented_attention,
+    "dense": dense_attention,
+    "triton": triton_attention,
+}
 BACKENDS = ("auto", *IMPLEMENTATIONS)
 
 
@@ -41,7 +72,8 @@ def low_rank_attention(
         batch: Graph of each node as in PyG, in any order; ``None`` is one graph.
         num_graphs: Number of graphs. Needed for empty graphs at the end; saves a wait for the GPU.
         eps: Added to η (subtracted where signed inputs make η negative).
-        backend: ``"auto"``, ``"segmented"`` (linear) or ``"dense"`` (the O(N²) definition, for comparison).
+        backend: ``"auto"``, ``"segmented"`` (PyTorch, linear), ``"triton"`` (fused kernels, on a GPU) or ``"dense"``
+            (the O(N²) definition, for comparison).
 
     Shapes:
         - u, v: ``[N, K]``; z: ``[N, Z]``; batch: ``[N]``
@@ -81,17 +113,133 @@ def attend(
     check_eps(eps)
     dtype = torch.promote_types(torch.promote_types(u.dtype, v.dtype), z.dtype)
     u, v, z = u.to(dtype), v.to(dtype), z.to(dtype)
-    implementation = IMPLEMENTATIONS[choose_backend(backend)]
+    why_not = _why_not_tiled(u, v, z, segments, normalize)
+    implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
     if not autocast_is_on(u.device.type):
         return implementation(u, v, z, segments, normalize, eps)
     with torch.autocast(u.device.type, enabled=False):  # it would round the sums over nodes to half precision
         return implementation(u, v, z, segments, normalize, eps)
 
 
-def choose_backend(backend: str) -> str:
-    """The implementation that ``backend`` stands for."""
+def attend_projected(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    segments: Segments,
+    *,
+    heads: int,
+    rank: int,
+    normalize: str | None = "graph",
+    eps: float = 1e-6,
+    backend: str = "auto",
+) -> Tensor | None:
+    """``[attended, m4]`` of each head from the node features, ``[N, H * 2K]``; ``None`` where no kernel fuses the
+    projection, so that the caller projects and calls :func:`attend`."""
+    if backend not in ("auto", "triton") or x.size(1) == 0:
+        return None
+    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize)
+    if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
+        return None
+    dtype = torch.get_autocast_dtype(x.device.type) if autocast_is_on(x.device.type) else x.dtype
+    assert bias is not None
+    if _is_large(segments):
+        from lrga.kernels.streaming import streaming_attention
+
+        return streaming_attention(x, weight, bias, heads=heads, rank=rank, eps=eps, dtype=dtype)
+    from lrga.kernels.fused import fused_attention
+
+    tiles = tiles_of(segments, x.device)
+    return fused_attention(x, weight, bias, tiles, heads=heads, rank=rank, eps=eps, dtype=dtype)
+
+
+def explain_backend(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    segments: Segments,
+    *,
+    rank: int,
+    normalize: str | None = "graph",
+    backend: str = "auto",
+) -> tuple[str, str]:
+    """Which kernels the attention of ``x`` takes, and why not faster ones (empty where there are none).
+
+    Example:
+        >>> import torch
+        >>> x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
+        >>> explain_backend(x.double(), weight, bias, Segments(5, 1), rank=3)
+        ('segmented', 'float64 is computed by PyTorch')
+    """
+    if backend not in ("auto", "triton"):
+        return backend, f"backend={backend!r} was asked for"
+    fused = _why_not_fused(x, weight, bias, segments, rank, normalize)
+    if fused is None and (backend == "triton" or runs_on_gpu(x)):
+        return f"triton ({'streaming' if _is_large(segments) else 'fused'})", ""
+    u = x.new_empty(x.size(0), 1, rank)
+    tiled = _why_not_tiled(u, u, u, segments, normalize)
+    if tiled is None and (backend == "triton" or runs_on_gpu(x)):
+        return "triton (attention only)", f"the projection is PyTorch's: {fused}"
+    return "segmented", tiled or "the tensors are on the CPU"
+
+
+def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
+    """The implementation that ``backend`` stands for, ``why_not`` being what speaks against Triton's."""
     check_choice("backend", backend, BACKENDS)
-    return "segmented" if backend == "auto" else backend
+    if backend == "triton" and why_not is not None:
+        raise UnsupportedError("an attention that the Triton kernels compute", why_not, "pass backend='auto'")
+    if backend != "auto":
+        return backend
+    if why_not is None and runs_on_gpu(u):
+        return "triton"
+    if u.device.type == "cuda" and why_not is not None:
+        _say_once(f"attention by PyTorch, not by Triton kernels: {why_not}")
+    return "segmented"
+
+
+def tiles_of(segments: Segments, device: torch.device) -> Tiles:
+    """The tiles of ``segments``, computed once for all layers where there are several graphs."""
+    return Tiles.of(segments, device) if segments.counts is None else segments.tiles
+
+
+def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
+    if normalize != "graph":
+        return f"normalize={normalize!r} is computed by PyTorch"
+    if max(u.size(-1), z.size(-1)) > LARGEST_RANK:
+        return f"rank {max(u.size(-1), z.size(-1))}, the kernels hold up to {LARGEST_RANK}"
+    if (why_not := why_not_triton(u, v, z)) is not None:
+        return why_not
+    if not torch.compiler.is_compiling() and segments.num_nodes > LARGEST_TILED_GRAPH * max(segments.num_graphs, 1):
+        return "u, v and z of so large a graph are multiplied by PyTorch"
+    return None
+
+
+def _why_not_fused(
+    x: Tensor, weight: Tensor, bias: Tensor | None, segments: Segments, rank: int, normalize: str | None
+) -> str | None:
+    if normalize != "graph":
+        return f"normalize={normalize!r} is computed by PyTorch"
+    if bias is None:
+        return "the projection has no bias"
+    if rank > LARGEST_RANK:
+        return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
+    if (why_not := why_not_triton(x, weight, bias)) is not None:
+        return why_not
+    if not _is_large(segments) and (x.size(1) > WIDEST_FUSED or rank > HIGHEST_FUSED_RANK):
+        return f"{x.size(1)} channels and rank {rank}, up to {WIDEST_FUSED} and {HIGHEST_FUSED_RANK} are fused"
+    return None
+
+
+def _is_large(segments: Segments) -> bool:
+    """Whether there is one graph, so large that its projections are not stored (a compiler's may have any size)."""
+    if torch.compiler.is_compiling() or not segments.is_single:
+        return False
+    return segments.num_nodes >= FEWEST_STREAMED
+
+
+def _say_once(message: str) -> None:
+    if not torch.compiler.is_compiling() and message not in _said:
+        _said.add(message)
+        logger.info(message)
 
 
 def check_eps(eps: float) -> None:

@@ -7,16 +7,15 @@ with; :func:`tiled_attention` takes u, v, z as they are.
 Letters: N nodes, D channels, G graphs, H heads, K rank, M tiles.
 """
 
+# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+
 import torch
 from torch import Tensor
 
-from lrga.errors import UnsupportedError
 from lrga.kernels import launch
 from lrga.kernels.launch import Blocks
+from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.tiles import Tiles
-
-WIDEST_INPUT = 128  # wider products are the vendor library's
-HIGHEST_RANK_INSIDE = 64
 
 
 def fused_attention(
@@ -32,7 +31,7 @@ def fused_attention(
 ) -> Tensor:
     """``[attended, m4]`` of each head, ``[N, H * 2K]`` in ``dtype``, from x ``[N, D]`` and the weight ``[H * 4K, D]``.
 
-    D is at most ``WIDEST_INPUT`` and K at most ``HIGHEST_RANK_INSIDE``.
+    D and K are small enough to be held by a program, see :mod:`lrga.kernels.dispatch`.
     """
     out, _ = fused_forward(x, weight, bias, *_table(tiles), heads, rank, eps, dtype)
     return out
@@ -94,7 +93,7 @@ def fused_backward(
         tiles, blocks, heads, attended, totals, t_totals, (du, dv, dz), eps,
         x=x, weight=weight, bias=bias, dm4=dm4, bias_parts=bias_parts,
     )  # fmt: skip
-    flat = projected.view(n, -1)
+    flat = projected.flatten(1)
     dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
     dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
     return dx, dw, bias_parts.sum(1).view(-1).to(bias.dtype)
@@ -186,17 +185,10 @@ def _backward_tiled(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-de
     return *tiled_backward(grad, u, v, z, totals, *table, ctx.eps), *[None] * 7
 
 
-def refuse_second_derivative(ctx, *gradients: Tensor) -> None:  # type: ignore[no-untyped-def]
-    """The autograd formula of a backward operator."""
-    raise UnsupportedError(
-        "first derivatives of the fused attention", "a second one", "pass backend='segmented', which has all of them"
-    )
-
-
 fused_forward.register_autograd(_backward, setup_context=_setup)
 tiled_forward.register_autograd(_backward_tiled, setup_context=_setup_tiled)
-fused_backward.register_autograd(refuse_second_derivative)
-tiled_backward.register_autograd(refuse_second_derivative)
+refuse_derivative(fused_backward)
+refuse_derivative(tiled_backward)
 
 
 def _table(tiles: Tiles) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:

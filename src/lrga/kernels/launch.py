@@ -14,7 +14,6 @@ from lrga.kernels import triton_attention as kernels
 from lrga.kernels.support import dot_precision
 from lrga.kernels.tiles import Tiles
 
-LARGEST_RANK = 128  # wider squares K × K do not fit the registers of a program
 COMPUTE = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 
 

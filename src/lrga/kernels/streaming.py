@@ -9,6 +9,8 @@ megabytes whatever N is. No atomics: results do not vary between runs.
 Letters: N nodes, D channels, H heads, K rank, B columns of a map, P programs.
 """
 
+# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.kernels import triton_streaming as kernels
-from lrga.kernels.fused import refuse_second_derivative
 from lrga.kernels.launch import COMPUTE, block
+from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.support import dot_precision
 
-FEWEST_NODES = 16_384
 BUFFER_BYTES = 48 << 20
 PROGRAMS = 4  # in Triton's interpreter; on a GPU one for each multiprocessor
 REDUCE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
@@ -34,7 +35,7 @@ MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, flo
 def streaming_attention(
     x: Tensor, weight: Tensor, bias: Tensor, *, heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> Tensor:
-    """``[attended, m4]`` of each head of one graph, ``[N, H * 2K]``, from x ``[N, D]`` and the weight ``[H * 4K, D]``."""
+    """``[attended, m4]`` of each head of one graph, ``[N, H * 2K]``; x is ``[N, D]``, the weight ``[H * 4K, D]``."""
     out, _ = streaming_forward(x, weight, bias, heads, rank, eps, dtype)
     return out
 
@@ -123,7 +124,7 @@ def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
 
 
 streaming_forward.register_autograd(_backward, setup_context=_setup)
-streaming_backward.register_autograd(refuse_second_derivative)
+refuse_derivative(streaming_backward)
 
 
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -2,11 +2,11 @@
 
 import importlib.util
 import os
-from functools import cache
 
 import torch
 from torch import Tensor
 
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -38,10 +38,9 @@ def runs_on_gpu(*tensors: Tensor | None) -> bool:
     return all(t is None or t.device.type == "cuda" for t in tensors) and why_not_triton(*tensors) is None
 
 
-@cache
 def has_triton() -> bool:
     """Whether Triton is installed."""
-    return importlib.util.find_spec("triton") is not None
+    return HAS_TRITON
 
 
 def interpreted() -> bool:
@@ -50,13 +49,15 @@ def interpreted() -> bool:
 
 
 def dot_precision(dtype: torch.dtype) -> str:
-    """How Triton multiplies float32 matrices: ``"tf32"`` where PyTorch's own switch allows it, else three such products that
-    together are as exact as float32 (its own arithmetic would leave the tensor cores idle: some twenty times slower)."""
+    """How Triton multiplies float32 matrices: ``"tf32"`` where PyTorch's own switch allows it.
+
+    Elsewhere ``"tf32x3"``, three such products that together are as exact as float32; plain float32 arithmetic would
+    leave the tensor cores idle and is some twenty times slower.
+    """
     allowed = dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
     return "tf32" if allowed else "tf32x3"
 
 
-@cache
 def _why_not_device(device: torch.device) -> str | None:
     if device.type == "cpu":
         return None if interpreted() else "the tensors are on the CPU"

@@ -21,6 +21,8 @@ weight, and in the backward pass again; elsewhere they are read. No atomics: res
 Letters: N nodes, D channels, K rank, Z columns of z, H heads, M tiles, F = K·Z + 2K numbers of a tile: S, u, v.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 import triton
 import triton.language as tl
 
@@ -80,9 +82,9 @@ def _relu(value):
 def _map(x, weight, bias, first, inside, D, K, BD: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr):
     """relu(x Wᵀ + b) for the K rows of the weight from ``first`` on; zero outside the tile."""
     k, d = tl.arange(0, BK), tl.arange(0, BD)
-    w = tl.load(
-        weight + (first + k)[None, :] * D + d[:, None], mask=(d < D)[:, None] & (k < K)[None, :], other=0.0
-    ).to(x.dtype)
+    w = tl.load(weight + (first + k)[None, :] * D + d[:, None], mask=(d < D)[:, None] & (k < K)[None, :], other=0.0).to(
+        x.dtype
+    )
     b = tl.load(bias + first + k, mask=k < K, other=0.0).to(tl.float32)
     value = _relu(_dot(x, w, PRECISION) + b[None, :])
     return tl.where(inside[:, None], value, 0.0)
@@ -182,16 +184,15 @@ def apply_tiles(
         for offset in range(first, last, BM):
             rows, inside = _rows_of(order, offset, last, ORDERED, BM)
             tile = _load(u + h * head_u, rows, inside, stride_u, K, BK).to(tl.float32)
-            _store(
-                out + h * head_out, rows, inside, stride_out, KZ, _dot(tile, s, PRECISION), BZ
-            )
+            _store(out + h * head_out, rows, inside, stride_out, KZ, _dot(tile, s, PRECISION), BZ)
 
 
 @triton.jit
 def reduce_gradient(
     x, weight, bias, u, grad, parts, order, start, end,
     D: tl.constexpr, K: tl.constexpr, KZ: tl.constexpr, stride_x: tl.constexpr, stride_u: tl.constexpr,
-    head_u: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr, PROJECT: tl.constexpr, ORDERED: tl.constexpr, COMPUTE: tl.constexpr,
+    head_u: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr, PROJECT: tl.constexpr,
+    ORDERED: tl.constexpr, COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
     """T = Uᵀ dA over the rows of a tile into ``parts`` ``[H, M, K·Z]``."""
@@ -224,8 +225,8 @@ def gradient_tiles(
     HALF: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of U, V and Z. With ``PROJECT`` those before the activation, and that of m4 as well (where Z = K); their
-    sums over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``."""
+    """Gradients of U, V and Z. With ``PROJECT`` those before the activation, and that of m4 as well (where Z = K);
+    their sums over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``."""
     m, h = tl.program_id(0), tl.program_id(1)
     first, last, g = tl.load(start + m), tl.load(end + m), tl.load(graph + m)
     k = tl.arange(0, BK)

@@ -17,6 +17,7 @@ from torch_geometric.nn.inits import reset
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.mix import mixed_linear
 from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
@@ -187,7 +188,9 @@ class LinkGNN(nn.Module):
                 continue
             local = F.dropout(F.relu(local), self.dropout, self.training)
             parts = [self.attentions[i - 1](x, segments), local, *([x] if self.skip else [])]
-            x = self.mixes[i - 1](torch.cat(parts, dim=-1))
+            mix = self.mixes[i - 1]
+            assert isinstance(mix, nn.Linear)
+            x = mixed_linear(parts, mix.weight, mix.bias)
             if i < self.num_layers:
                 x = self.norms[i - 1](F.relu(x))
         return x

@@ -18,7 +18,7 @@ from lrga.kernels.checks import (
     check_same_device,
     check_same_dtype,
 )
-from lrga.kernels.dispatch import BACKENDS, attend, check_eps
+from lrga.kernels.dispatch import BACKENDS, attend, attend_projected, check_eps
 from lrga.kernels.reference import NORMALIZATIONS, attention_factors
 from lrga.kernels.segments import Segments
 
@@ -45,7 +45,8 @@ class LowRankGlobalAttention(nn.Module):
         maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
             tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
         eps: Added to η, so that η = 0 divides nothing by zero; rows whose sum is below it stay zero under ``"row"``.
-        backend: ``"auto"``, ``"segmented"`` or ``"dense"``; all compute the same function with the same parameters.
+        backend: ``"auto"``, ``"segmented"``, ``"triton"`` or ``"dense"``; all compute the same function with the same
+            parameters.
 
     Shapes:
         - x: ``[N, in_channels]``, batch: ``[N]``
@@ -111,6 +112,9 @@ class LowRankGlobalAttention(nn.Module):
         if self.maps is None:
             if self.project is None:
                 return x.new_zeros(x.size(0), 0)
+            fused = self._fused(x, segments)
+            if fused is not None:
+                return F.dropout(fused, self.dropout, self.training)
             u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
             attended = self._attend(u, v, z, segments)
             out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
@@ -163,6 +167,23 @@ class LowRankGlobalAttention(nn.Module):
     def _project(self, x: Tensor) -> Tensor:
         assert self.project is not None
         return F.relu(self.project(x), inplace=True).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
+
+    def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
+        """The result by kernels that project as well, where there are some; ``None`` elsewhere."""
+        assert self.project is not None
+        if isinstance(self.project.weight, nn.UninitializedParameter) or self.project._forward_hooks:
+            return None
+        return attend_projected(
+            x,
+            self.project.weight,
+            self.project.bias,
+            segments,
+            heads=self.heads,
+            rank=self.rank,
+            normalize=self.normalize,
+            eps=self.eps,
+            backend=self.backend,
+        )
 
     def _heads(self) -> Iterator[list[nn.Module]]:
         """The custom maps of each head."""

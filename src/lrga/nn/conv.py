@@ -12,6 +12,7 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 
 from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import check_count, check_features, check_same_device, check_same_dtype
+from lrga.kernels.mix import mixed_linear
 from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.context import named_arguments
@@ -184,25 +185,27 @@ class LRGAConv(nn.Module):
             )
         attended = self.attention(x, segments)
         parts = [x, attended, local] if self.skip else [attended, local]
-        out = self._mix(torch.cat(parts, dim=-1), local)
+        out = self._mix(parts, local)
         if self.act is not None:
             out = self.act(out)
         if self.norm is not None:
             out = self.norm(out, segments.batch) if self._norm_takes_batch else self.norm(out)
         return (out, *rest) if rest else out
 
-    def _mix(self, features: Tensor, local: Tensor) -> Tensor:
+    def _mix(self, parts: list[Tensor], local: Tensor) -> Tensor:
         if isinstance(self.mix, nn.LazyLinear):
             if self._out_channels is None:
                 self._out_channels = self.mix.out_features = local.size(-1)
-        elif features.size(-1) != self.mix.in_features:
-            known = self.mix.in_features - (features.size(-1) - local.size(-1))
+            return self.mix(torch.cat(parts, dim=-1))
+        width = sum(part.size(-1) for part in parts)
+        if width != self.mix.in_features:
+            known = self.mix.in_features - (width - local.size(-1))
             raise ShapeError(
                 f"{type(self.conv).__name__} to return {known} columns, as when this layer was made",
                 f"{local.size(-1)} columns",
                 "make a new LRGAConv after changing the convolution",
             )
-        return self.mix(features)
+        return mixed_linear(parts, self.mix.weight, self.mix.bias)
 
     def __repr__(self) -> str:
         return (

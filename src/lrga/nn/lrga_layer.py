@@ -1,10 +1,10 @@
 """A layer of the benchmark with low-rank global attention beside it, as the paper's networks stack them."""
 
-import torch
 from torch import Tensor, nn
 
 from lrga.errors import OptionError
 from lrga.kernels.message import Edges
+from lrga.kernels.mix import mixed_linear
 from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.gated_gcn import GatedGCNLayer
@@ -101,7 +101,7 @@ class LRGALayer(nn.Module):
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
         local = self.base(x, edge_index, edge_attr, segments, **options)
         local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
-        h = self.mix(torch.cat([x, self.attention(x, segments), local], dim=-1))
+        h = mixed_linear([x, self.attention(x, segments), local], self.mix.weight, self.mix.bias)
         h = self._normalize_and_activate(h)
         if self.add_input:
             h = x + h

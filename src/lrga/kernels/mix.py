@@ -1,0 +1,68 @@
+r"""A linear map of several matrices side by side, without putting them side by side.
+
+.. math::
+    [X_1, X_2, \ldots] W^\top + b = X_1 W_1^\top + X_2 W_2^\top + \ldots + b
+
+The concatenated matrix would be kept for the backward pass, as large as all its parts together. For small matrices one
+product of a concatenation is faster, and memory does not matter: see ``WORTH_IT``.
+"""
+
+# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lrga.kernels.checks import autocast_is_on
+
+WORTH_IT = 1 << 24  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
+
+
+def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    """``linear(cat(parts, -1), weight, bias)`` for parts ``[N, D_i]`` and a weight ``[out, Σ D_i]``.
+
+    Example:
+        >>> import torch
+        >>> a, b, weight = torch.randn(5, 2), torch.randn(5, 3), torch.randn(4, 5)
+        >>> torch.allclose(mixed_linear([a, b], weight, None), torch.cat([a, b], -1) @ weight.t(), atol=1e-6)
+        True
+    """
+    # A compiler plans memory itself, and must not be asked how large a symbolic size is.
+    if torch.compiler.is_compiling() or parts[0].size(0) * weight.size(1) < WORTH_IT:
+        return F.linear(torch.cat(parts, dim=-1), weight, bias)
+    device = parts[0].device.type
+    if not autocast_is_on(device):
+        return _mixed([part.to(weight.dtype) for part in parts], weight, bias)
+    dtype = torch.get_autocast_dtype(device)
+    with torch.autocast(device, enabled=False):
+        return _mixed([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
+
+
+@torch.library.custom_op("lrga::mixed_linear", mutates_args=())
+def _mixed(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    columns = weight.split([part.size(1) for part in parts], dim=1)
+    out = F.linear(parts[0], columns[0], bias)
+    for part, column in zip(parts[1:], columns[1:], strict=True):
+        out.addmm_(part, column.t())
+    return out
+
+
+@_mixed.register_fake
+def _(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    return parts[0].new_empty(parts[0].size(0), weight.size(0))
+
+
+def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    parts, weight, bias = inputs
+    ctx.has_bias = bias is not None
+    ctx.save_for_backward(weight, *parts)
+
+
+def _backward(ctx, grad: Tensor):  # type: ignore[no-untyped-def]
+    weight, *parts = ctx.saved_tensors
+    columns = weight.split([part.size(1) for part in parts], dim=1)
+    towards_weight = torch.cat([grad.t() @ part for part in parts], dim=1)
+    return [grad @ column for column in columns], towards_weight, grad.sum(0) if ctx.has_bias else None
+
+
+_mixed.register_autograd(_backward, setup_context=_setup)

@@ -1,0 +1,22 @@
+"""Blocks of the Triton kernels."""
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from lrga.kernels.launch import Blocks, block
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 16), (16, 16), (17, 32), (30, 32), (50, 64), (100, 128)])
+def test_blocks_are_powers_of_two_that_hold_all_columns(size, expected):
+    assert block(size) == expected
+
+
+def test_half_precision_multiplies_sums_in_tf32():
+    assert Blocks(30, 30, torch.bfloat16).options()["PRECISION"] == "tf32"
+
+
+def test_float32_follows_the_switch_of_pytorch():
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert Blocks(30, 30, torch.float32).options()["PRECISION"] == "tf32x3"

@@ -1,0 +1,53 @@
+"""A linear map of matrices side by side, without their concatenation."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lrga.kernels import mix
+from lrga.kernels.mix import mixed_linear
+
+
+@pytest.fixture(autouse=True)
+def always_worth_it(monkeypatch):
+    monkeypatch.setattr(mix, "WORTH_IT", 0)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+@pytest.mark.parametrize("widths", [(3,), (2, 1), (4, 0, 5)])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_values_and_gradients_equal_those_of_the_concatenation(rows, widths, has_bias):
+    parts = [torch.randn(rows, w, dtype=torch.float64, requires_grad=True) for w in widths]
+    weight = torch.randn(6, sum(widths), dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(6, dtype=torch.float64, requires_grad=True) if has_bias else None
+    out = mixed_linear(parts, weight, bias)
+    expected = F.linear(torch.cat(parts, -1), weight, bias)
+    torch.testing.assert_close(out, expected)
+    inputs = [*parts, weight, *([bias] if has_bias else [])]
+    upstream = torch.randn_like(out)
+    for ours, theirs in zip(
+        torch.autograd.grad(out, inputs, upstream), torch.autograd.grad(expected, inputs, upstream), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_second_derivatives_are_right():
+    parts = [torch.randn(4, w, dtype=torch.float64, requires_grad=True) for w in (2, 3)]
+    weight = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(2, dtype=torch.float64, requires_grad=True)
+
+    def function(a, b, w, c):
+        return mixed_linear([a, b], w, c).pow(2)
+
+    assert torch.autograd.gradgradcheck(function, (*parts, weight, bias))
+
+
+def test_the_operator_passes_the_checks_of_torch():
+    parts = [torch.randn(4, w, requires_grad=True) for w in (2, 3)]
+    torch.library.opcheck(torch.ops.lrga.mixed_linear.default, (parts, torch.randn(2, 5), torch.randn(2)))
+
+
+def test_small_matrices_are_put_side_by_side(monkeypatch):
+    monkeypatch.setattr(mix, "WORTH_IT", 1 << 24)
+    monkeypatch.setattr(mix, "_mixed", None)  # would fail if it were called
+    assert mixed_linear([torch.randn(4, 2), torch.randn(4, 3)], torch.randn(2, 5), None).shape == (4, 2)
