@@ -1,0 +1,58 @@
+"""``lrga plot`` as a user types it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+from lrga.errors import OptionError
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+def lrga(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "options"),
+    [
+        ("curves", "table1", ["--show", "loss", "--splits", "train,test", "--log-x", "--log-y", "--width", "4"]),
+        ("table", "table1", ["--title", "Ours"]),
+        ("scale", "speed/training-cpu.json", ["--linear"]),
+    ],
+)
+def test_a_figure_of_records_is_written_and_named(tmp_path, kind, source, options):
+    result = lrga("plot", kind, RESULTS / source, "-o", tmp_path / "a.pdf", *options)
+    assert result.stdout.strip() == str(tmp_path / "a.pdf")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_ranks_and_attention_are_drawn_of_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shape = ["--sizes", "8,4,4", "--hidden", "8", "--layers", "1", "--epochs", "1", "--batch-size", "4", "--device",
+             "cpu", "--data-root", "data", "--quiet"]  # fmt: skip
+    for rank in ("2", "4"):
+        lrga("train", "CLUSTER", *shape, "--rank", rank, "--run-name", f"rank{rank}")
+    lrga("plot", "rank", "runs")
+    assert (tmp_path / "rank.png").read_bytes().startswith(b"\x89PNG")
+    lrga("plot", "attention", "runs/rank4", "--graph", "1", "--order", "degree", "--log", "-o", "a.svg")
+    assert "singular value" in (tmp_path / "a.svg").read_text()
+
+
+def test_another_ending_is_refused(tmp_path):
+    with pytest.raises(OptionError, match=".png, .svg or .pdf"):
+        lrga("plot", "table", RESULTS / "table1", "-o", tmp_path / "a.gif")
