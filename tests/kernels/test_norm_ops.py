@@ -13,6 +13,9 @@ from lrga.kernels.norm import Running, batch_norm_reference
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 4e-2, torch.float16: 6e-3}
 NAMES = ("result", "grad of x", "grad of weight", "grad of bias", "grad of residual", "mean", "variance", "batches")
 
+# Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation")
+
 
 @pytest.fixture(autouse=True)
 def poisoned():
@@ -32,6 +35,12 @@ def check(
     weight, bias, mean = (torch.randn(width, generator=draw).to(device) for _ in range(3))
     var = torch.rand(width, generator=draw).to(device) + 0.5
     real = None if count is None else torch.tensor(count, device=device)
+    if relu == "after":  # next to its kink rounding decides which side a value falls on
+        wide = Running(
+            weight.double() if affine else None, bias.double() if affine else None, mean.double(), var.double(), None
+        )
+        before = batch_norm_reference(x.double(), wide, training=training, count=real)
+        upstream = upstream.masked_fill(before.abs() < 1e-4, 0.0)
     results = []
     for function, precision in ((norm_ops.batch_norm, None), (batch_norm_reference, torch.float64)):
         inputs = [t.to(precision or t.dtype, copy=True).requires_grad_() for t in (x, weight, bias, extra)]
@@ -100,7 +109,7 @@ def test_half_precision_equals_the_definition(dtype):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("width", [1, 7, 60, 100, 172, 257])
 @pytest.mark.parametrize(
-    ("rows", "count"), [(2, None), (7_600, None), (7_700, 7_611), (100_000, None), (60_000, 1), (60_000, 0)]
+    ("rows", "count"), [(5, None), (7_600, None), (7_700, 7_611), (100_000, None), (60_000, 1), (60_000, 0)]
 )
 def test_a_gpu_equals_the_definition(rows, count, width, training, relu, residual, dtype):
     if dtype != torch.float32 and rows * width > 1 << 20:
