@@ -10,7 +10,7 @@ from lrga import errors
 from lrga.version import __version__
 
 if TYPE_CHECKING:
-    from lrga import bench, data, distributed, kernels, models, nn, tasks, theory, training
+    from lrga import bench, data, distributed, kernels, models, nn, report, tasks, theory, training
     from lrga.kernels.checks import checking
     from lrga.kernels.dispatch import low_rank_attention
     from lrga.models.gnn import GNN
@@ -39,13 +39,14 @@ __all__ = [
     "low_rank_attention",
     "models",
     "nn",
+    "report",
     "tasks",
     "theory",
     "training",
 ]
 
 # All loaded on first use: `lrga --help` need not wait for PyTorch, nor a model for the data sets.
-_SUBPACKAGES = ("bench", "data", "distributed", "kernels", "models", "nn", "tasks", "theory", "training")
+_SUBPACKAGES = ("bench", "data", "distributed", "kernels", "models", "nn", "report", "tasks", "theory", "training")
 _HOME = {
     "GNN": "models.gnn",
     "LRGAConv": "nn.conv",
