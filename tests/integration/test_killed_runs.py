@@ -149,3 +149,18 @@ def test_without_checkpoints_within_epochs_the_epoch_is_repeated_bit_equal(proce
     assert kill_when(processes, config, killed, after_one_epoch)
     finish(processes, config, killed)
     assert_same_end(killed, whole)
+
+
+def test_a_run_of_captured_steps_killed_within_an_epoch_ends_bit_equal(processes, root, tmp_path):
+    config = config_of(root, engine="captured", max_epochs=3)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(processes, config, whole)
+
+    def within_the_second_epoch():
+        folder = killed / "checkpoints"
+        return folder.is_dir() and any(path.name >= "000001-0000002" for path in folder.glob("0*"))
+
+    assert kill_when(processes, config, killed, within_the_second_epoch)
+    finish(processes, config, killed)
+    assert_same_end(killed, whole)
+    assert json.loads((killed / "environment.json").read_text())[-1]["engine"] == "captured"
