@@ -86,3 +86,20 @@ def test_impossible_requests_are_refused():
         walker.walk(torch.tensor([[0]]), 2, generator=generator())
     assert walker.walk(torch.tensor([], dtype=torch.int64), 2, generator=generator()).shape == (0, 3)
     assert walker.walk(torch.tensor([3]), 0, generator=generator()).tolist() == [[3]]
+
+
+def test_parallel_edges_and_one_way_streets_have_exact_chances_too():
+    # 1 leads to 0 twice, to 2 and 3; 0 leads to 1 alone: having come from 0, with p = 1/4
+    edges = torch.tensor([[0, 1], [1, 0], [1, 0], [1, 2], [1, 3], [2, 0], [3, 0]]).t()
+    layout, _ = EdgeLayout.from_edge_index(edges, 4)
+    found = Walker(layout, p=0.25, q=2.0).walk(torch.zeros(90_000, dtype=torch.int64), 2, generator=generator())
+    expected = torch.tensor([8.0, 0.0, 0.5, 0.5]) / 9 * 90_000
+    seen = torch.bincount(found[:, 2], minlength=4)
+    assert seen[1] == 0
+    assert float(((seen - expected)[[0, 2, 3]] ** 2 / expected[[0, 2, 3]]).sum()) < 18
+    # 0 → 1 → {2, 3} without a way back
+    layout, _ = EdgeLayout.from_edge_index(torch.tensor([[0, 1, 1], [1, 2, 3]]), 4)
+    found = Walker(layout, p=0.1, q=2.0).walk(torch.zeros(20_000, dtype=torch.int64), 2, generator=generator())
+    counts = torch.bincount(found[:, 2], minlength=4)
+    assert counts[:2].sum() == 0
+    assert abs(int(counts[2]) - 10_000) < 300

@@ -19,3 +19,12 @@ def test_lrga_inside_gps_learns_and_does_not_leak():
     assert float(ours.split("LRGA")[1].split("%")[0]) > 90
     assert float(ours.split("by ")[1]) < 1e-5
     assert float(performer.split("by ")[1]) > 1e-3
+
+
+def test_links_of_an_own_edge_list_are_found():
+    lines = run("link_prediction.py").splitlines()
+    scores = [float(line.split("AUC ")[1].split()[0]) for line in lines if "test AUC" in line]
+    assert len(scores) == 2
+    assert min(scores) > 0.75
+    same_club = [int(line.split()[0].removeprefix("person")) % 4 == 0 for line in lines[-5:]]
+    assert sum(same_club) >= 3

@@ -1,5 +1,6 @@
 """``lrga predict``: a trained model on new graphs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,9 @@ def predict(
         scorer = LinkScorer.of(run, device=device, root=data_root)
         if node is not None:
             number = scorer.number(node)
-            rows = [[node, scorer.name(other), f"{score:.6g}"] for other, score in scorer.top(number, top_k)]
+            rows: Iterable[list[str]] = [
+                [node, scorer.name(other), f"{score:.6g}"] for other, score in scorer.top(number, top_k)
+            ]
         else:
             rows = scorer.rows(scorer.read(str(source)))
         if output is None:

@@ -249,7 +249,7 @@ def train(
     if several is not None and (seed is not None or resume is not None or live):
         raise OptionError("--seeds without --seed, --resume and --live", "both", "name the seeds once")
     listeners = [] if quiet or several else [progress_display()]
-    if live:
+    if live and is_leader():
         from lrga.report.live import LiveView
 
         listeners.append(LiveView(live_port))
@@ -362,7 +362,7 @@ def _print_result(result: "TrainingResult", config: "TrainingConfig", *, as_json
         paper = None if cell is None else {"mean": cell.mean, "std": cell.std}
         print(json.dumps(result.to_json() | {"folder": str(result.folder), "published": paper}, indent=2))
         return
-    rows = {}
+    rows: dict[str, str] = {}
     if result.last is not None and result.best is not None:
         name = METRICS[result.metric].name
         last = f"{result.format_metric(result.last.test_metric)} (last epoch, {result.epochs})"
