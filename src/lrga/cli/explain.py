@@ -37,11 +37,12 @@ def explain(
     from lrga.cli.tables import facts_table, stdout
     from lrga.report.explorer import write_explorer
     from lrga.report.options import parse_layers
+    from lrga.report.patience import to_stderr
 
     page = output or Path(f"{run.resolve().name}-graph{graph}.html")
     found = write_explorer(
         run, page, graph=graph, source=source, split=split, layers=parse_layers(layers),
-        which="best" if best else "last", device=device, root=data_root,
+        which="best" if best else "last", device=device, root=data_root, say=to_stderr,
     )  # fmt: skip
     if as_json:
         facts = {

@@ -91,8 +91,11 @@ def attention(
     """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
     from lrga.report.attention import explain
     from lrga.report.attention_picture import plot_attention
+    from lrga.report.patience import to_stderr
 
-    found = explain(run, graph=graph, source=source, split=split, which="best" if best else "last", root=data_root)
+    found = explain(
+        run, graph=graph, source=source, split=split, which="best" if best else "last", root=data_root, say=to_stderr
+    )
     _say(plot_attention(found, output, layer=layer, head=head, order=order, log=log, width=width, title=title))
 
 

@@ -30,8 +30,9 @@ def report(
     """
     from lrga.cli.tables import facts_table, stdout
     from lrga.report.page import write_report
+    from lrga.report.patience import to_stderr
 
-    found = write_report(runs, output, title=title)
+    found = write_report(runs, output, title=title, say=to_stderr)
     size = output.stat().st_size
     if as_json:
         facts = {

@@ -17,12 +17,15 @@ from lrga.data.place import SPLITS
 from lrga.errors import OptionError, UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.report.layout import communities, positions
+from lrga.report.patience import Say
 from lrga.tasks.task import Task
 from lrga.training.determinism import seed_torch
 from lrga.training.evaluate import run_model
 from lrga.training.graphs import load_training_data
 from lrga.training.predict import Predictor, check_fit, with_features
 from lrga.training.run_folder import RunFolder
+
+_SLOW_NODES = 2_000
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def explain(
     layers: Sequence[int] | None = None,
     root: str | Path | None = None,
     device: str = "cpu",
+    say: Say | None = None,
 ) -> Explanation:
     """Runs a trained network on one graph and keeps what its attention did.
 
@@ -127,6 +131,7 @@ def explain(
         layers: Only these layers, from 1; all by default.
         root: Data root, where it is not the run's.
         device: Where to compute.
+        say: Is told what is done, of a graph that takes long.
     """
     if RunFolder(run).config().link is not None:
         remedy = "explain a run that predicts for nodes, edges or graphs"
@@ -143,6 +148,8 @@ def explain(
         raise UnsupportedError("a network with low-rank global attention", f"{got} in {run}", "train one with --lrga")
     kept = _chosen(found, layers)
     edges, places_of = _edges_once(batch)
+    if say is not None and batch.num_nodes > _SLOW_NODES:
+        say(f"drawing {batch.num_nodes:,} nodes and {len(edges):,} edges, and finding their communities")
     labels, predictions, confidence = _answers(predictor.task, batch, output, places_of)
     pos = graphs.columns.get("pos")
     given = batch.attribute("pos") if pos is not None and pos.level == "node" else None

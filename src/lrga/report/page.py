@@ -10,6 +10,7 @@ from lrga.bench.learning_curve import DIGITS
 from lrga.report.cells import ResultCell, rank_series, result_cells
 from lrga.report.figures import rank_figure, result_figures, speed_figures
 from lrga.report.html import render, write_page
+from lrga.report.patience import Say
 from lrga.report.runs import Run
 from lrga.report.sources import Collection, gather
 from lrga.report.speed import SpeedRecord
@@ -20,13 +21,16 @@ _CURVE = ("train_metric", "val_metric", "test_metric", "train_loss", "val_loss",
 _MOST_PROBLEMS = 200
 
 
-def write_report(paths: Iterable[str | Path], output: str | Path, *, title: str = "Runs of lrga") -> Collection:
+def write_report(
+    paths: Iterable[str | Path], output: str | Path, *, title: str = "Runs of lrga", say: Say | None = None
+) -> Collection:
     """Writes a page of all runs and benchmark records at or below ``paths``.
 
     Args:
         paths: Run folders, records, or folders of them.
         output: The file to write, with everything in it: it opens from disk, with no network.
         title: Its heading.
+        say: Is told how far it is, where it takes long.
 
     Returns:
         What was found.
@@ -42,7 +46,7 @@ def write_report(paths: Iterable[str | Path], output: str | Path, *, title: str 
         >>> len(found.speed), (folder / "page.html").stat().st_size < 7_000_000
         (1, True)
     """
-    found = gather(paths)
+    found = gather(paths, say=say)
     write_page(output, page_of(found, title=title))
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, RunRecord
 from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.report.patience import Patience, Say
 from lrga.report.runs import DAMAGE, UNFINISHED, Run, run_of_folder, run_of_record
 from lrga.report.speed import SpeedRecord, speed_record
 
@@ -51,8 +52,12 @@ class Collection:
         return [run for run in self.runs if not run.finished and run.status not in (FAILED, DIVERGED)]
 
 
-def gather(paths: Iterable[str | Path]) -> Collection:
+def gather(paths: Iterable[str | Path], *, say: Say | None = None) -> Collection:
     """Reads everything below ``paths``; what cannot be read becomes a problem, never an exception.
+
+    Args:
+        paths: Run folders, records, or folders of them.
+        say: Is told how far it is, where it takes long.
 
     Raises:
         DataMissingError: Of a path that is not there.
@@ -68,7 +73,7 @@ def gather(paths: Iterable[str | Path]) -> Collection:
     given = [Path(path) for path in paths]
     if not given:
         raise DataError("run folders or records", "no path", "name some: lrga report runs results -o page.html")
-    found, seen = Collection(), set()
+    found, seen, patience = Collection(), set(), Patience(say)
     for path in given:
         if not path.exists():
             remedy = "name a run folder, a record (.json) or a folder of them"
@@ -77,6 +82,7 @@ def gather(paths: Iterable[str | Path]) -> Collection:
             if (real := place.resolve()) not in seen:
                 seen.add(real)
                 _read(place, found)
+                patience(f"{len(seen):,} files and folders read")
     if not (found.runs or found.speed or found.problems):
         where = ", ".join(map(str, given))
         remedy = "train something first (lrga train CLUSTER --sizes 600,100,100 --epochs 5), or name another folder"
