@@ -4,7 +4,8 @@ On a CPU there is nothing to record: the same function is called. What is record
 memory that is not its own; random numbers are fresh at every replay, for the graph advances the generators it knows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from lrga.training.determinism import random_states, restore_random_states
 
-WARM_UPS = 2  # runs before the recording: kernels are compiled, libraries make their workspaces
+WARM_UPS = 1  # runs before the rehearsal: kernels are compiled, libraries make their workspaces
 
 
 class Captured:
@@ -67,6 +68,8 @@ def _record(
         with torch.cuda.stream(aside):
             for _ in range(WARM_UPS):
                 function()
+            with _no_waiting():
+                function()
     finally:
         here.wait_stream(aside)
         restore()
@@ -76,6 +79,17 @@ def _record(
     with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
         function()
     return graph
+
+
+@contextmanager
+def _no_waiting() -> Iterator[None]:
+    """Refuses what waits for the GPU: such a step is found out here, for a recording that it breaks leaves traces."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 def snapshot_of(

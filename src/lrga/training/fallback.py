@@ -39,7 +39,6 @@ def start_engine(trainer: "Trainer") -> Engine | None:
         engine = None
         if trainer.device.type == "cuda":
             torch.cuda.synchronize(trainer.device)
-            torch.cuda.empty_cache()
         if trainer.choice == "captured" or trainer.device.type == "cuda":
             trainer.listener.noted(f"trains in the plain loop: {reason}")
         trainer.keeper.note(f"trains in the plain loop: {reason}", {"engine": "plain", "why_plain": reason})
