@@ -53,6 +53,9 @@ class FollowerFolder(RunFolder):
     def add_environment(self, *args: Any, **kwargs: Any) -> None:
         """Rank 0 does."""
 
+    def extend_environment(self, *args: Any, **kwargs: Any) -> None:
+        """Rank 0 does."""
+
     def log(self, text: str) -> None:
         """Rank 0 does."""
 

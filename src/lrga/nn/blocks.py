@@ -1,0 +1,106 @@
+r"""Low-rank attention over more nodes than fit: inference in two passes over blocks of nodes.
+
+The first pass adds up the κ×κ matrix :math:`V^\top Z` and the sums of U and V; the second applies them. At any moment
+one block of b nodes is at hand, so that memory is O(b d + κ²) beside wherever x comes from and the result goes to.
+
+Letters: N nodes, b rows of a block, H heads, K rank, Z columns of z.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_count
+from lrga.kernels.reference import guarded_inverse, inverse
+from lrga.nn.attention import LowRankGlobalAttention
+
+Blocks = Callable[[], Iterable[Tensor]]
+
+
+@torch.no_grad()
+def attend_in_blocks(
+    attention: LowRankGlobalAttention, x: Tensor, *, block: int = 65_536, out: Tensor | None = None
+) -> Tensor:
+    """``attention(x)`` of one graph in evaluation, block after block; equal to the whole to rounding.
+
+    Args:
+        attention: On any device; x may lie elsewhere (in main memory, or a file mapped into it), blocks are moved.
+        x: ``[N, D]``.
+        block: b, rows at a time.
+        out: ``[N, heads * 2 * rank]`` to write into, by default a new tensor where x lies.
+
+    Example:
+        >>> attention = LowRankGlobalAttention(16, rank=4).eval()
+        >>> x = torch.randn(1000, 16)
+        >>> torch.allclose(attend_in_blocks(attention, x, block=128), attention(x), atol=1e-5)
+        True
+    """
+    check_count("block", block, minimum=1)
+    if x.dim() != 2:
+        raise ShapeError("x of shape [N, D]", f"shape {list(x.shape)}", "pass one row per node")
+    begin = 0
+    for part in attention_of_blocks(attention, lambda: (x[i : i + block] for i in range(0, max(len(x), 1), block))):
+        if out is None:
+            out = torch.empty(x.size(0), part.size(1), dtype=part.dtype, device=x.device)
+        if out.shape != (x.size(0), part.size(1)):
+            wanted = [x.size(0), part.size(1)]
+            raise ShapeError(f"out of shape {wanted}", f"shape {list(out.shape)}", "leave it out, or make it anew")
+        out[begin : begin + part.size(0)] = part
+        begin += part.size(0)
+    assert out is not None
+    return out
+
+
+@torch.no_grad()
+def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> Iterator[Tensor]:
+    """The same for nodes that come in blocks from anywhere: yields the result of each block.
+
+    Args:
+        attention: In evaluation mode, or without dropout.
+        blocks: Gives the blocks ``[b, D]`` each time it is called, the same ones in the same order; called twice.
+
+    Example:
+        >>> attention = LowRankGlobalAttention(16, rank=4).eval()
+        >>> parts = [torch.randn(10, 16), torch.randn(7, 16)]
+        >>> [part.shape[0] for part in attention_of_blocks(attention, lambda: parts)]
+        [10, 7]
+    """
+    if attention.training and attention.dropout:
+        raise OptionError("attention in evaluation mode", "training mode with dropout", "call attention.eval()")
+    sums: list[list[Tensor]] = []
+    nodes = 0
+    for x in blocks():
+        nodes += x.size(0)
+        for head, (u, v, z, _) in enumerate(_maps(attention, x)):
+            pieces = [v.t() @ z, u.sum(0), v.sum(0)]
+            if head == len(sums):
+                sums.append(pieces)
+            else:
+                sums[head] = [total.add_(piece) for total, piece in zip(sums[head], pieces, strict=True)]
+    for x in blocks():
+        parts = []
+        for (u, _, _, m4), (context, u_sum, v_sum) in zip(_maps(attention, x), sums, strict=True):
+            if attention.normalize == "graph":
+                context = inverse((u_sum * v_sum).sum() / max(nodes, 1), attention.eps, x.dtype) * context
+            attended = u @ context
+            if attention.normalize == "row":
+                attended = guarded_inverse(u @ v_sum, attention.eps).unsqueeze(-1) * attended
+            parts += [attended.to(x.dtype), m4.to(x.dtype)]
+        yield torch.cat(parts, dim=-1) if parts else x.new_zeros(x.size(0), 0)
+
+
+def _maps(attention: LowRankGlobalAttention, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """m1 to m4 of each head for a block, sums in float32 at least."""
+    like = next(attention.parameters(), x)
+    x = x.to(like.device)
+    if attention.maps is not None:
+        rows = [[m(x) for m in head] for head in attention._heads()]
+    elif attention.project is None:
+        rows = []
+    else:
+        rows = [list(h.unbind(1)) for h in attention._project(x).unbind(1)]  # H times [b, 4, K]
+    for row in rows:
+        u, v, z, m4 = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in row)
+        yield u, v, z, m4

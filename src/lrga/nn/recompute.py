@@ -1,0 +1,81 @@
+"""Activation checkpointing: layers keep their input only and are computed again in the backward pass."""
+
+import functools
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.checkpoint import checkpoint
+
+from lrga.errors import OptionError
+from lrga.nn.conv import LRGAConv
+from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.lrga_layer import LRGALayer
+
+LAYERS = (LRGALayer, BenchmarkLayer, LRGAConv)
+
+
+def recompute_layers(model: nn.Module) -> nn.Module:
+    """Lets every layer of ``model`` be computed again in the backward pass, in place of storing what happened in it.
+
+    Memory then grows with the number of layers by one feature matrix each, for about a third more time. Values,
+    gradients, dropout and the running statistics of BatchNorm are the same as without; so is the state dict. Works in
+    place and returns the model; a second call changes nothing.
+
+    Args:
+        model: Any model with layers of the benchmark (:class:`lrga.GNN`) or :class:`lrga.LRGAConv` in it.
+
+    Example:
+        >>> import lrga
+        >>> model = recompute_layers(lrga.GNN(3, 8, 2, 4, conv="gcn", rank=2))
+        >>> model(torch.randn(4, 3), torch.tensor([[0, 1], [1, 2]])).shape
+        torch.Size([4, 2])
+    """
+    found = list(_outermost(model))
+    if not found:
+        names = ", ".join(kind.__name__ for kind in LAYERS)
+        raise OptionError(f"a model with layers to compute again ({names})", type(model).__name__, "use lrga.GNN")
+    for layer in found:
+        if "forward" not in vars(layer):
+            layer.forward = functools.partial(_recomputed, layer)
+    return model
+
+
+def _outermost(module: nn.Module) -> Iterator[nn.Module]:
+    if isinstance(module, LAYERS):
+        yield module
+        return
+    for child in module.children():
+        yield from _outermost(child)
+
+
+def _recomputed(layer: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    run = functools.partial(type(layer).forward, layer)
+    if not torch.is_grad_enabled():
+        return run(*args, **kwargs)
+    # Non-reentrant: it knows keyword arguments, layers whose input needs no gradient, and parameters used twice.
+    return checkpoint(run, *args, use_reentrant=False, context_fn=functools.partial(_contexts, layer), **kwargs)
+
+
+def _contexts(layer: nn.Module) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    return nullcontext(), _statistics_kept(layer)
+
+
+@contextmanager
+def _statistics_kept(layer: nn.Module) -> Iterator[None]:
+    """Running statistics have seen this batch already: while it is computed again they stay."""
+    norms = [module for module in layer.modules() if isinstance(module, _BatchNorm)]
+    kept = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
+    counts = [None if tracked is None else tracked.clone() for _, _, tracked in kept]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for (norm, momentum, tracked), count in zip(kept, counts, strict=True):
+            norm.momentum = momentum
+            if tracked is not None and count is not None:
+                tracked.copy_(count)
