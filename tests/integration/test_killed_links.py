@@ -45,14 +45,14 @@ def test_a_run_killed_at_random_moments_ends_bit_equal(tmp_path, model):
     edges = tmp_path / "edges.csv"
     pairs = {tuple(sorted(drawn.sample(range(40), 2))) for _ in range(200)}
     edges.write_text("".join(f"{a},{b}\n" for a, b in sorted(pairs)))
-    begin = time.monotonic()
     with start(edges, tmp_path / "whole", model) as process:
+        begin = time.monotonic()  # what it imports is not counted
         assert process.wait() == 0
     seconds = time.monotonic() - begin
     killed = 0
     for _ in range(3):
         with start(edges, tmp_path / "killed", model) as process:
-            time.sleep(drawn.uniform(0.05, 0.25) * seconds)
+            time.sleep(drawn.uniform(0.05, 0.4) * seconds)
             killed += process.poll() is None
             process.send_signal(signal.SIGKILL)
     assert killed

@@ -1,0 +1,140 @@
+"""Seconds and peak memory of reading a set as large as ogbl-ppa from files of OGB's exact layout.
+
+    python benchmarks/ogb_reading.py [--nodes 576289] [--edges 21231931] [--keep FOLDER] [--json] [--out FILE]
+
+The files are made first (576,289 nodes with 58 features, 21.2 million training edges, 6.1 and 3.0 million to predict, 3
+million negatives each), in a process of its own; then our reader builds the set in another one, whose peak memory is
+measured, and a third loads the built set. Beside them numpy's own reader of text reads the edges alone.
+"""
+
+import argparse
+import gzip
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+NODES, EDGES = 576_289, 21_231_931
+LIMIT = 6 * 2**30
+
+
+def make(folder: Path, nodes: int, edges: int) -> None:
+    """Writes the files, some lines at a time."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    raw, split = folder / "raw", folder / "split" / "throughput"
+    raw.mkdir(parents=True)
+    split.mkdir(parents=True)
+    train = rng.integers(0, nodes, (edges, 2))
+    with gzip.open(raw / "edge.csv.gz", "wb", compresslevel=1) as file:
+        for first in range(0, edges, 1 << 20):
+            part = train[first : first + (1 << 20)]
+            file.write(("\n".join([f"{a},{b}" for a, b in part.tolist()]) + "\n").encode())
+    hot = rng.integers(0, 58, nodes)
+    lines = [(",".join("1" if k == j else "0" for k in range(58)) + "\n").encode() for j in range(58)]
+    with gzip.open(raw / "node-feat.csv.gz", "wb", compresslevel=1) as file:
+        for first in range(0, nodes, 1 << 16):
+            file.write(b"".join(lines[k] for k in hot[first : first + (1 << 16)].tolist()))
+    for name, count in (("node", nodes), ("edge", edges)):
+        with gzip.open(raw / f"num-{name}-list.csv.gz", "wb") as file:
+            file.write(f"{count}\n".encode())
+    torch.save({"edge": train}, split / "train.pt", pickle_protocol=4)
+    share = edges / EDGES
+    for name, positive in (("valid", 6_062_562), ("test", 3_031_780)):
+        pairs = {"edge": rng.integers(0, nodes, (max(1, int(positive * share)), 2))}
+        pairs["edge_neg"] = rng.integers(0, nodes, (max(1, int(3_000_000 * share)), 2))
+        torch.save(pairs, split / f"{name}.pt", pickle_protocol=4)
+
+
+def build(folder: Path, root: Path, answer: "multiprocessing.Queue") -> None:
+    """Builds the set, and says how long it took and how much memory."""
+    from lrga.data import load
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    data = load("ogbl-ppa", root, source=folder, progress=lambda *_: None)
+    seconds = time.perf_counter() - begin
+    size = sum(path.stat().st_size for path in root.rglob("*.safetensors"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer.put({
+        "seconds": seconds, "peak_bytes": peak * 1024, "imports_bytes": before * 1024, "bytes_on_disk": size,
+        "nodes": data.num_nodes, "directed_edges": 2 * data.edge.size(0), "features": data.num_features,
+    })  # fmt: skip
+
+
+def with_numpy(folder: Path, answer: "multiprocessing.Queue") -> None:
+    """The edges alone, by numpy.loadtxt."""
+    begin = time.perf_counter()
+    edges = np.loadtxt(folder / "raw" / "edge.csv.gz", delimiter=",", dtype=np.int64, max_rows=2_000_000)
+    seconds = (time.perf_counter() - begin) / len(edges)
+    from lrga.data.number_file import read_numbers
+
+    begin = time.perf_counter()
+    ours = read_numbers(folder / "raw" / "edge.csv.gz", columns=2)
+    own = (time.perf_counter() - begin) / len(ours)
+    if not np.array_equal(ours[: len(edges)], edges):
+        raise SystemExit("other edges than numpy's: no timing on wrong results")
+    answer.put({"numpy_rows_per_second": round(1 / seconds), "rows_per_second": round(1 / own)})
+
+
+def apart(function, *arguments) -> dict:  # type: ignore[no-untyped-def]
+    """The answer of a function in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    process = context.Process(target=function, args=(*arguments, answer))
+    process.start()
+    found = answer.get()
+    process.join()
+    return dict(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--edges", type=int, default=EDGES)
+    parser.add_argument("--keep", type=Path, help="where to make the files and leave them")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    place = options.keep or Path(tempfile.mkdtemp())
+    folder, root = place / "ogbl_ppa", place / "root"
+    try:
+        if not folder.exists():
+            make(folder, options.nodes, options.edges)
+        shutil.rmtree(root, ignore_errors=True)
+        first = apart(build, folder, root)
+        again = apart(build, folder, root)
+        text = apart(with_numpy, folder)
+    finally:
+        if options.keep is None:
+            shutil.rmtree(place)
+    record = {
+        "benchmark": "ogb_reading", "python": platform.python_version(), "numpy": np.__version__,
+        "cores": os.cpu_count(), "from_csv": first, "built_before": again, "edge_csv": text,
+        "ratio": round(text["rows_per_second"] / text["numpy_rows_per_second"], 1), "limit_bytes": LIMIT,
+        "met": first["peak_bytes"] < LIMIT,
+    }  # fmt: skip
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if options.json:
+        print(json.dumps(record, indent=2))
+    else:
+        print(f"{first['directed_edges']:,} directed edges, {first['nodes']:,} nodes, {first['features']} features")
+        for name, row in (("from CSV and split files", first), ("built before", again)):
+            print(f"{name:26} {row['seconds']:6.1f} s, peak memory {row['peak_bytes'] / 2**30:.2f} GiB")
+        print(f"edge.csv.gz: {text['rows_per_second'] / 1e6:.1f} M rows/s, {record['ratio']} times numpy.loadtxt")
+    return 0 if record["met"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
