@@ -115,3 +115,12 @@ def test_runs_that_differ_in_more_than_their_seeds_are_refused(make_config, tmp_
         train_together([make_config(seed=1)] * 2, [tmp_path / "a", tmp_path / "b"])
     with pytest.raises(OptionError, match="folders"):
         train_together([make_config(seed=1)], [])
+
+
+def test_it_pays_for_captured_steps_on_a_gpu_alone(make_config, monkeypatch):
+    gpu, cpu = torch.device("cuda", 0), torch.device("cpu")
+    assert together.pays(make_config(), gpu)
+    assert not together.pays(make_config(), cpu)
+    assert not together.pays(make_config(engine="plain"), gpu)
+    monkeypatch.setattr(together, "launched", lambda: True)
+    assert not together.pays(make_config(), gpu)

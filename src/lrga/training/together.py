@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from lrga.distributed.launch import launched
 from lrga.errors import OptionError
 from lrga.models.budget import count_of
 from lrga.training.architecture import resolve
@@ -93,6 +94,8 @@ def train_together(
 
 def pays(config: TrainingConfig, device: torch.device) -> bool:
     """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
+    if launched():  # whose processes share each run
+        return False
     return device.type == "cuda" and config.run.engine != "plain" and config.link is None
 
 
