@@ -1,0 +1,119 @@
+"""Link prediction as a user types it."""
+
+import csv
+import json
+import random
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+from lrga.errors import DataError, OptionError
+
+
+@pytest.fixture
+def edges(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    drawn = random.Random(0)
+    lines = ["source,target,year"]
+    lines += [f"n{a},n{b},{drawn.randrange(1990, 2020)}" for a in range(40) for b in range(a) if drawn.random() < 0.2]
+    (tmp_path / "edges.csv").write_text("\n".join([*lines, "n1,n1,2000"]) + "\n")
+    yield tmp_path / "edges.csv"
+    torch.set_num_threads(threads)
+
+
+def call(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def train(*more):
+    options = ("--task", "link", "--epochs", 3, "--hidden", 8, "--rank", 2, "--device", "cpu")
+    return call("train", "./edges.csv", *options, *more)
+
+
+def test_train_then_predict_pairs_and_top_links(edges):
+    result = train()
+    assert "test AUC" in result.stdout
+    assert "1 edges from a node to itself left out" in result.stderr
+    (edges.parent / "pairs.csv").write_text("n1,n2\nn3,n4\n")
+    rows = list(csv.reader(call("predict", "runs/edges-lrga-gcn-seed41", "pairs.csv").stdout.splitlines()))
+    assert rows[0] == ["source", "target", "score"]
+    assert [row[:2] for row in rows[1:]] == [["n1", "n2"], ["n3", "n4"]]
+    rows = list(
+        csv.reader(call("predict", "runs/edges-lrga-gcn-seed41", "--node", "n7", "--top-k", 4).stdout.splitlines())
+    )
+    assert len(rows) == 5
+    assert {row[0] for row in rows[1:]} == {"n7"}
+    call("predict", "runs/edges-lrga-gcn-seed41", "pairs.csv", "-o", "out.csv")
+    assert len((edges.parent / "out.csv").read_text().splitlines()) == 3
+    with pytest.raises(OptionError, match="neither"):
+        call("predict", "runs/edges-lrga-gcn-seed41")
+    with pytest.raises(DataError, match="n99"):
+        call("predict", "runs/edges-lrga-gcn-seed41", "--node", "n99")
+    again = call("train", "--resume", "runs/edges-lrga-gcn-seed41", "--quiet", "--json")
+    assert json.loads(again.stdout)["epochs"] == 3
+
+
+def test_options_of_links_reach_the_run(edges):
+    options = ("--split-by", "time", "--no-skip", "--predictor", "dot", "--negatives", "uniform", "--metric", "hits@10")
+    train(*options, "--validation-edges", "--directed", "--quiet", "--run-name", "odd")
+    config = json.loads((edges.parent / "runs" / "odd" / "config.json").read_text())
+    assert config["data"]["options"] == {"task": "link", "split_by": "time", "directed": True}
+    assert config["link"]["skip"] is False
+    assert (config["link"]["predictor"], config["link"]["negatives"]) == ("dot", "uniform")
+    assert config["link"]["validation_edges"] is True
+    result = train(
+        "--model", "node2vec", "--walk-epochs", 1, "--walk-length", 4, "--walk-context", 3, "--quiet", "--json"
+    )
+    assert json.loads(result.stdout)["stopped_by"] == "max_epochs"
+
+
+def test_plans_and_mistakes(edges):
+    plan = call("train", "ogbl-ddi", "--dry-run", "--data-root", "data", "--device", "cpu").stdout
+    for word in ("1,576,081", "no_edge", "not known in the test", "without skip", "17 of 65,536 edges"):
+        assert word in " ".join(plan.split())
+    assert (
+        json.loads(call("train", "ogbl-collab", "--dry-run", "--json", "--device", "cpu").stdout)["parameters"]
+        == 1_069_489
+    )
+    with pytest.raises(OptionError, match="patience"):
+        train("--patience", 3)
+    with pytest.raises(DataError, match="--task link"):
+        call("train", "./edges.csv")
+    with pytest.raises(OptionError, match="predict"):
+        call("train", "ZINC", "--no-skip", "--dry-run")
+
+
+def test_table2_and_the_authors_grid_are_listed(edges):
+    table = json.loads(call("reproduce", "table2", "--dataset", "ogbl-ddi", "--dry-run", "--json").stdout)
+    assert [cell["parameters"] for cell in table["cells"]][-1] == 1_576_081
+    assert len(table["cells"]) == 6
+    grid = json.loads(call("sweep", "ogbl-ddi", "--paper-grid", "--dry-run", "--json").stdout)
+    assert [(c["rank"], c["hidden"]) for c in grid["cells"]][:2] == [(25, 150), (25, 256)]
+
+
+def test_a_comparison_of_own_links(edges):
+    options = (
+        "--task",
+        "link",
+        "--epochs",
+        1,
+        "--rank",
+        2,
+        "--set",
+        "hidden=8",
+        "--device",
+        "cpu",
+        "--quiet",
+        "--json",
+    )
+    rows = json.loads(call("compare", "./edges.csv", *options).stdout)["rows"]
+    assert [row["lrga"] for row in rows] == [False, True]
