@@ -21,11 +21,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from attentions import Authors, Padded, Softmax, performer, sgformer
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
-from torch_geometric.nn.attention import PerformerAttention, SGFormerAttention
-from torch_geometric.utils import to_dense_batch
 
 import lrga
 
@@ -42,67 +41,13 @@ DESCRIPTIONS = {
 }
 
 
-class Padded(nn.Module):
-    """The same attention with every graph padded to the largest, as one writes it with to_dense_batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.project = nn.Linear(WIDTH, 4 * RANK)
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        dense, mask = to_dense_batch(torch.relu(self.project(x)), batch)
-        u, v, z, m4 = dense.split(RANK, dim=-1)
-        eta = (u.sum(1) * v.sum(1)).sum(-1) / mask.sum(1) + 1e-6
-        attended = u @ (v.transpose(1, 2) @ z) / eta[:, None, None]
-        return torch.cat([attended, m4], dim=-1)[mask]
-
-
-class Authors(nn.Module):
-    """The arithmetic of the authors' release, which knows one graph only."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.project = nn.Linear(WIDTH, 4 * RANK)
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        del batch
-        u, v, z, m4 = torch.relu(self.project(x)).split(RANK, dim=-1)
-        ones = torch.ones(len(x), 1, device=x.device)
-        eta = (u @ (v.t() @ ones)).sum() / len(x) + 1e-6
-        return torch.cat([(u @ (v.t() @ z)) * (1 / eta), m4], dim=-1)
-
-
-class PyG(nn.Module):
-    """A linear attention of PyG, fed as GPSConv feeds it: padded, with a mask."""
-
-    def __init__(self, attention: nn.Module) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        dense, mask = to_dense_batch(x, batch)
-        return self.attention(dense, mask)[mask]
-
-
-class Softmax(nn.Module):
-    """nn.MultiheadAttention, padded with a mask."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(WIDTH, 4, batch_first=True)
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        dense, mask = to_dense_batch(x, batch)
-        return self.attention(dense, dense, dense, key_padding_mask=~mask, need_weights=False)[0][mask]
-
-
 METHODS: dict[str, Callable[[], nn.Module]] = {
     "lrga": lambda: lrga.LowRankGlobalAttention(WIDTH, RANK),
-    "padded LRGA": Padded,
-    "authors' arithmetic": Authors,
-    "PyG Performer": lambda: PyG(PerformerAttention(WIDTH, 4, head_channels=32)),
-    "PyG SGFormer": lambda: PyG(SGFormerAttention(WIDTH, head_channels=128)),
-    "MultiheadAttention": Softmax,
+    "padded LRGA": lambda: Padded(WIDTH, RANK),
+    "authors' arithmetic": lambda: Authors(WIDTH, RANK),
+    "PyG Performer": lambda: performer(WIDTH),
+    "PyG SGFormer": lambda: sgformer(WIDTH),
+    "MultiheadAttention": lambda: Softmax(WIDTH),
 }
 
 

@@ -21,13 +21,10 @@ from collections.abc import Callable, Iterator
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
-import torch.nn.functional as F
 import torch_geometric
-from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
+from pyg_network import Peer, copy_weights, peer_loss
+from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GCNConv
-from torch_geometric.utils import scatter, to_dense_batch
 
 from lrga import GNN
 from lrga.data import PackedGraphs, load
@@ -37,109 +34,6 @@ from lrga.version import __version__
 
 BATCH_SIZE, WIDTH, LAYERS, RANK, CLASSES = 64, 60, 4, 30, 2
 WANTED = {"gcn": 2.0, "gatedgcn": 1.3}  # times as fast
-
-
-class PeerLRGA(nn.Module):
-    """Low-rank attention on graphs padded to the largest of the batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.project = nn.Linear(WIDTH, 4 * RANK)
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        dense, mask = to_dense_batch(F.relu(self.project(x)), batch)
-        u, v, z, m4 = dense.chunk(4, dim=-1)
-        eta = (u.sum(1) * v.sum(1)).sum(-1) / mask.sum(1) + 1e-6
-        attended = u @ (v.transpose(1, 2) @ z) / eta.view(-1, 1, 1)
-        return torch.cat([attended[mask], m4[mask]], dim=-1)
-
-
-class PeerGCN(nn.Module):
-    """GCN → BatchNorm → ReLU → residual."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.norm = GCNConv(WIDTH, WIDTH, add_self_loops=False), nn.BatchNorm1d(WIDTH)
-
-    def forward(self, x: Tensor, edge_index: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-        return x + F.relu(self.norm(self.conv(x, edge_index))), e
-
-
-class PeerGatedGCN(nn.Module):
-    """Gated convolution → BatchNorm → ReLU → residual, on nodes and edges."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lin_a, self.lin_b, self.lin_c, self.lin_d, self.lin_e = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
-        self.norm, self.edge_norm = nn.BatchNorm1d(WIDTH), nn.BatchNorm1d(WIDTH)
-
-    def forward(self, x: Tensor, edge_index: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-        source, target = edge_index
-        e_hat = self.lin_c(e) + self.lin_d(x)[source] + self.lin_e(x)[target]
-        gate = torch.sigmoid(e_hat)
-        total = scatter(gate * self.lin_b(x)[source], target, dim=0, dim_size=x.size(0), reduce="sum")
-        weight = scatter(gate, target, dim=0, dim_size=x.size(0), reduce="sum")
-        h = self.lin_a(x) + total / (weight + 1e-6)
-        return x + F.relu(self.norm(h)), e + F.relu(self.edge_norm(e_hat))
-
-
-class Peer(nn.Module):
-    """The whole network."""
-
-    def __init__(self, conv: str) -> None:
-        super().__init__()
-        self.encoder = nn.Embedding(3, WIDTH)
-        self.edge_encoder = nn.Linear(1, WIDTH) if conv == "gatedgcn" else None
-        local = PeerGatedGCN if conv == "gatedgcn" else PeerGCN
-        self.local = nn.ModuleList(local() for _ in range(LAYERS))
-        self.attention = nn.ModuleList(PeerLRGA() for _ in range(LAYERS))
-        self.mix = nn.ModuleList(nn.Linear(2 * WIDTH + 2 * RANK, WIDTH) for _ in range(LAYERS))
-        self.norms = nn.ModuleList(nn.BatchNorm1d(WIDTH) for _ in range(LAYERS))
-        self.head = nn.Sequential(
-            nn.Linear(WIDTH, WIDTH // 2), nn.ReLU(), nn.Linear(WIDTH // 2, WIDTH // 4), nn.ReLU(),
-            nn.Linear(WIDTH // 4, CLASSES),
-        )  # fmt: skip
-
-    def forward(self, data: Data) -> Tensor:
-        x = self.encoder(data.x.view(-1))
-        e = x if self.edge_encoder is None else self.edge_encoder(torch.ones(data.edge_index.size(1), 1))
-        for local, attention, mix, norm in zip(self.local, self.attention, self.mix, self.norms, strict=True):
-            h, e = local(x, data.edge_index, e)
-            x = norm(F.relu(mix(torch.cat([x, attention(x, data.batch), h], dim=-1))))
-        return self.head(x)
-
-
-def peer_loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy weighted by class, as the benchmark has it."""
-    count = torch.bincount(labels, minlength=CLASSES)
-    weight = (len(labels) - count).float() / len(labels) * (count > 0)
-    return F.cross_entropy(scores, labels, weight=weight)
-
-
-def copy_weights(ours: GNN, peer: Peer, conv: str) -> None:
-    """Gives the peer our weights; every one must find its place."""
-    names = {"encoder.weight": "encoder.embedding.weight"}
-    if conv == "gatedgcn":
-        names |= {f"edge_encoder.{k}": f"edge_encoder.lin.{k}" for k in ("weight", "bias")}
-    for i in range(LAYERS):
-        for k in ("weight", "bias"):
-            names[f"mix.{i}.{k}"], names[f"norms.{i}.{k}"] = f"layers.{i}.mix.{k}", f"layers.{i}.norm.{k}"
-            names[f"attention.{i}.project.{k}"] = f"layers.{i}.attention.project.{k}"
-            names[f"local.{i}.norm.{k}"] = f"layers.{i}.base.norm.{k}"
-            if conv == "gatedgcn":
-                names |= {f"local.{i}.lin_{a}.{k}": f"layers.{i}.base.lin_{a}.{k}" for a in "abcde"}
-                names[f"local.{i}.edge_norm.{k}"] = f"layers.{i}.base.edge_norm.{k}"
-        if conv == "gcn":
-            names[f"local.{i}.conv.lin.weight"] = f"layers.{i}.base.lin.weight"
-            names[f"local.{i}.conv.bias"] = f"layers.{i}.base.lin.bias"
-    for j in range(3):
-        names |= {f"head.{2 * j}.{k}": f"head.mlp.lins.{j}.{k}" for k in ("weight", "bias")}
-    source, target = dict(ours.named_parameters()), dict(peer.named_parameters())
-    if set(names) != set(target) or set(names.values()) != set(source):
-        raise SystemExit("the two models do not have the same parameters: no timing of different models")
-    with torch.no_grad():
-        for theirs, mine in names.items():
-            target[theirs].copy_(source[mine])
 
 
 def endless(loader: Callable[[], Iterator]) -> Iterator:
@@ -152,8 +46,8 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
     """Checks the first loss, then times ``steps`` steps of both in turns."""
     torch.manual_seed(0)
     ours = GNN(3, WIDTH, CLASSES, LAYERS, conv=conv, rank=RANK, encoder="embedding", reading="B")
-    peer = Peer(conv).train()
-    copy_weights(ours, peer, conv)
+    peer = Peer(conv, WIDTH, LAYERS, RANK, CLASSES).train()
+    copy_weights(ours, peer)
     options = OptimizerConfig(batch_size=BATCH_SIZE)
     trainer = Trainer(ours.train(), task_of("PATTERN"), {"train": graphs, "val": graphs, "test": graphs}, options)
     optimizer = torch.optim.Adam(peer.parameters(), lr=options.lr)
@@ -170,7 +64,7 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
     def peer_step(batch: object = None) -> float:
         batch = next(peer_batches) if batch is None else batch
         optimizer.zero_grad()
-        loss = peer_loss(peer(batch), batch.y)
+        loss = peer_loss(peer(batch), batch.y, CLASSES)
         loss.backward()
         optimizer.step()
         return loss.item()

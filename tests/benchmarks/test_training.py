@@ -35,5 +35,5 @@ def test_both_models_have_the_same_first_loss(benchmark, tmp_path, conv):
 def test_different_models_are_not_timed(benchmark):
     with pytest.raises(SystemExit, match="same parameters"):
         benchmark.copy_weights(
-            GNN(3, 60, 2, 4, conv="gcn", rank=None, encoder="embedding"), benchmark.Peer("gcn"), "gcn"
+            GNN(3, 60, 2, 4, conv="gcn", rank=None, encoder="embedding"), benchmark.Peer("gcn", 60, 4, 30)
         )

@@ -1,0 +1,218 @@
+"""Everything that is meant to be fast on a GPU, in one run, each beside what a user would otherwise write.
+
+    python benchmarks/gpu.py [--only large small linear gcn gatedgcn mix] [--json] [--out FILE]
+
+large     one graph of 576,289 nodes, width 256, rank 50: ours, the authors' arithmetic, PyG's SGFormerAttention
+small     128 graphs of 14,384 nodes, width 60, rank 30: ours, padded LRGA, PyG's Performer, softmax attention
+linear    time for 10⁵ to 10⁷ nodes, width 64, rank 30
+gcn       a training step on PATTERN, batch 64, LRGA + GCN, 8 layers of width 100: captured, and as a PyG user writes it
+gatedgcn  the same for LRGA + GatedGCN, width 80
+mix       [x, attention, convolution] → linear map, with and without the concatenated matrix
+
+First values and gradients are compared with float64 (of a step: its loss with the peer's); what is wrong is not timed.
+Times are medians, forward + backward. The floor is the time that the bytes which must travel take at the speed of a
+copy measured in the same run. The whole takes less than two minutes on an H200; it needs a CUDA GPU.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch_geometric
+from gpu_attention import Row, check, features, large_case, linear_case, product_speeds, small_case, use_tf32
+from gpu_steps import pattern, step_case
+from timing import copy_rate, replay_ms, workspace_mb
+
+from lrga.kernels import mix
+from lrga.version import __version__
+
+MIX_ROWS = (7_600, 15_000, 30_000, 60_000, 120_000, 300_000, 576_289)
+MIX_PARTS, MIX_OUT = (256, 100, 256), 256
+GRAPHS = 512  # of PATTERN
+
+
+def both(function: Callable[..., torch.Tensor], leaves: list[torch.Tensor], upstream: torch.Tensor) -> list[Any]:
+    """Result and gradients of a linear map of ``leaves[:-2]`` with the weight and bias that follow them."""
+    out = function(leaves[:-2], *leaves[-2:])
+    return [out, *torch.autograd.grad(out, leaves, upstream)]
+
+
+def mix_case(rate: float, *, device: str = "cuda", sizes: Sequence[int] = MIX_ROWS) -> list[Row]:
+    """Three matrices side by side times a weight: in parts, and concatenated."""
+    rows: list[Row] = []
+    use_tf32(True)
+    for nodes in sizes:
+        parts = [features(nodes, width, device) for width in MIX_PARTS]
+        weight = torch.randn(MIX_OUT, sum(MIX_PARTS), device=device).mul_(0.05).requires_grad_()
+        bias = torch.randn(MIX_OUT, device=device, requires_grad=True)
+        upstream = torch.randn(nodes, MIX_OUT, device=device)
+        ways: dict[str, Callable[..., torch.Tensor]] = {
+            "in parts": mix._mixed,
+            "concatenated": lambda p, w, b: torch.nn.functional.linear(torch.cat(p, -1), w, b),
+        }
+        leaves = [*parts, weight, bias]
+        if not rows:
+            wide = [t.detach().double().requires_grad_() for t in leaves]
+            exact = both(ways["concatenated"], wide, upstream.double())
+            error = check(*(both(way, leaves, upstream) for way in ways.values()), exact, "mix")
+            print(f"mix: values and gradients within {error:.0e}", file=sys.stderr)
+        if device == "cpu":
+            rows.append({"case": "mix", "nodes": nodes, "method": "in parts", "error": error})
+            continue
+        moved = 4.0 * nodes * (3 * sum(MIX_PARTS) + 3 * MIX_OUT)
+        for method, way in ways.items():
+            run = partial(both, way, leaves, upstream)
+
+            rows.append({
+                "case": "mix", "nodes": nodes, "precision": "tf32", "method": method, "launch": "replay",
+                "both_ms": replay_ms(run), "floor_ms": moved / rate * 1e3, "workspace_mb": workspace_mb(run),
+                "taken": (nodes * sum(MIX_PARTS) >= mix.WORTH_IT) == (method == "in parts"),
+            })  # fmt: skip
+    return rows
+
+
+def one(rows: Sequence[Row], case: str, method: str, precision: str, launch: str) -> Row | None:
+    """The row that this names."""
+    wanted = {"case": case, "method": method, "precision": precision, "launch": launch}
+    return next((row for row in rows if all(row.get(key) == value for key, value in wanted.items())), None)
+
+
+def targets(rows: Sequence[Row]) -> list[Row]:
+    """What was wanted, beside what came out; nothing of cases that were not run."""
+    found: list[Row] = []
+
+    def ratio(what: str, wanted: float, slow: tuple[str, ...], fast: tuple[str, ...]) -> None:
+        a, b = one(rows, *slow), one(rows, *fast)
+        if a and b:
+            got = a["both_ms"] / b["both_ms"]
+            found.append({"what": what, "wanted": f"{wanted:g}×", "got": f"{got:.2f}×", "reached": got >= wanted})
+
+    def most(what: str, wanted: float, unit: str, row: Row | None, key: str) -> None:
+        if row:
+            got = row[key]
+            found.append(
+                {"what": what, "wanted": f"≤ {wanted:g} {unit}", "got": f"{got:.3g} {unit}", "reached": got <= wanted}
+            )
+
+    authors = ("large", "authors' arithmetic", "tf32", "eager")
+    ours, half = ("large", "lrga", "tf32", "replay"), "bf16 autocast"
+    ratio("large graph, TF32: authors' arithmetic / ours", 2.5, authors, ours)
+    ratio("large graph, bf16 autocast: the same", 5, authors, ("large", "lrga", half, "replay"))
+    ratio("large graph, bf16 autocast, x in bf16: the same", 5, authors, ("large", "lrga", f"{half}, x bf16", "replay"))
+    ratio("large graph, TF32: PyG SGFormer / ours", 15, ("large", "PyG SGFormer", "tf32", "eager"), ours)
+    most("large graph: workspace", 64, "MB", one(rows, *ours), "workspace_mb")
+    most("128 small graphs", 0.1, "ms", one(rows, "small", "lrga", "tf32", "replay"), "both_ms")
+    line = [row for row in rows if row["case"] == "linear" and "ns_per_node" in row and row["nodes"] >= 10**6]
+    if line:
+        spread = max(r["ns_per_node"] for r in line) / min(r["ns_per_node"] for r in line)
+        name = "time per node, 10⁶ to 10⁷ nodes: largest / least"
+        found.append({"what": name, "wanted": "≤ 1.2×", "got": f"{spread:.2f}×", "reached": spread <= 1.2})
+    for label, wanted in (("GCN", 20), ("GatedGCN", 8)):
+        case = f"step LRGA + {label}"
+        name = f"PATTERN step, LRGA + {label}: PyG / ours"
+        ratio(name, wanted, (case, "PyG", "tf32", "eager"), (case, "lrga", "tf32", "replay"))
+    return found
+
+
+def compare(rows: Sequence[Row]) -> None:
+    """Writes beside each row how many times the named baseline of its case takes its time."""
+    baselines = {"large": "authors' arithmetic", "small": "padded LRGA", "mix": "concatenated"}
+    for row in rows:
+        method = baselines.get(row["case"], "PyG" if row["case"].startswith("step") else None)
+        same = [r for r in rows if (r["case"], r["method"]) == (row["case"], method) and "both_ms" in r]
+        if row["case"] == "mix":
+            same = [r for r in same if r["nodes"] == row["nodes"]]
+        eager = [
+            r for r in same if r["precision"] == "tf32" and r["launch"] == ("eager", "replay")[row["case"] == "mix"]
+        ]
+        if eager and "both_ms" in row:
+            row["times_faster"] = eager[0]["both_ms"] / row["both_ms"]
+
+
+def measure(only: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    rates = {"memory": copy_rate(1024), "cache": copy_rate(8)}
+    memory = rates["memory"]
+    splits = pattern(GRAPHS, "cuda") if {"gcn", "gatedgcn"} & set(only) else {}
+    makers: dict[str, Callable[[], list[Row]]] = {
+        "large": lambda: large_case(memory),
+        "small": lambda: small_case(memory),
+        "linear": lambda: linear_case(memory),
+        "gcn": lambda: step_case("gcn", rates, splits),
+        "gatedgcn": lambda: step_case("gatedgcn", rates, splits),
+        "mix": lambda: mix_case(memory),
+    }
+    rows: list[Row] = []
+    for name in only:
+        start = time.perf_counter()
+        rows += makers[name]()
+        torch.cuda.empty_cache()
+        say(f"{name}: {time.perf_counter() - start:.0f} s")
+    compare(rows)
+    import triton
+
+    return {
+        "device": torch.cuda.get_device_name(),
+        "lrga": __version__,
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+        "triton": triton.__version__,
+        "copy_tb_s": {name: rate / 1e12 for name, rate in rates.items()},
+        "library_products": product_speeds() if "large" in only else None,
+        "mix_worth_it": mix.WORTH_IT,
+        "targets": targets(rows),
+        "rows": rows,
+    }
+
+
+def show(record: dict[str, Any]) -> None:
+    rates = record["copy_tb_s"]
+    print(f"{record['device']}, torch {record['torch']}; copies: memory {rates['memory']:.2f} TB/s, ", end="")
+    print(f"cache {rates['cache']:.1f} TB/s")
+    if record["library_products"]:
+        speeds = {k: v for k, v in record["library_products"].items() if k != "all_three_ms"}
+        print("library, TF32: " + ", ".join(f"{name} {speed:.0f} TFLOP/s" for name, speed in speeds.items()), end="")
+        print(f"; together {record['library_products']['all_three_ms']:.2f} ms")
+    print(f"\n{'':20}{'':27}{'':23}{'fwd ms':>8}{'both ms':>9}{'floor':>8}{'MB':>8}{'faster':>8}")
+    for r in record["rows"]:
+        numbers = [(r.get("forward_ms"), 8, 3), (r.get("both_ms"), 9, 3), (r.get("floor_ms"), 8, 3)]
+        numbers += [(r.get("workspace_mb"), 8, 0), (r.get("times_faster"), 8, 1)]
+        shown = "".join(" " * width if n is None else f"{n:>{width}.{digits}f}" for n, width, digits in numbers)
+        size = f" {r['nodes']:,}" if r["case"] in ("linear", "mix") else ""
+        print(f"{r['case'] + size:20.20}{r['method'] + ', ' + r['launch']:27.27}{r['precision']:23}{shown}")
+    print()
+    for target in record["targets"]:
+        verdict = "reached" if target["reached"] else "MISSED"
+        print(f"{target['what']:50}{target['wanted']:>10}{target['got']:>10}  {verdict}")
+
+
+CASES = ("large", "small", "linear", "gcn", "gatedgcn", "mix")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, help="which cases to measure")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--out", type=Path, help="write the record as JSON")
+    options = parser.parse_args(arguments)
+    if not torch.cuda.is_available():
+        raise SystemExit("this measures a CUDA GPU, and there is none here")
+    start = time.perf_counter()
+    record = measure(options.only, lambda text: print(text, file=sys.stderr, flush=True))
+    record["seconds"] = round(time.perf_counter() - start, 1)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    if options.json:
+        print(json.dumps(record, indent=1))
+    else:
+        show(record)
+
+
+if __name__ == "__main__":
+    main()

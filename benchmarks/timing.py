@@ -1,0 +1,87 @@
+"""What the benchmarks of a GPU share: replays of CUDA graphs, medians, copying speed, memory beyond what is given."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MIB = 2**20
+
+
+def replay_ms(run: Callable[[], Any], *, repeats: int = 15, inner: int = 1) -> float:
+    """Milliseconds of ``run`` when a CUDA graph of ``inner`` of them is replayed, the median."""
+    replay = captured(lambda: [run() for _ in range(inner)])
+    return event_ms(replay, repeats=repeats) / inner
+
+
+def captured(run: Callable[[], Any]) -> Callable[[], None]:
+    """``run`` recorded as a CUDA graph; calling it replays it."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(2):
+            run()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+def event_ms(run: Callable[[], Any], *, repeats: int = 15, warm_ups: int = 3) -> float:
+    """Milliseconds between two events of the GPU around ``run``, the median."""
+    times = []
+    for _ in range(warm_ups + repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times[warm_ups:])
+
+
+def wall_ms(run: Callable[[], Any], device: str, *, repeats: int = 7, inner: int = 1, warm_ups: int = 1) -> float:
+    """Milliseconds of the clock for ``run``, waiting for the GPU after every ``inner`` of them, the median."""
+    times = []
+    for _ in range(warm_ups + repeats):
+        synchronize(device)
+        start = time.perf_counter()
+        for _ in range(inner):
+            run()
+        synchronize(device)
+        times.append((time.perf_counter() - start) * 1e3 / inner)
+    return statistics.median(times[warm_ups:])
+
+
+def synchronize(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def copy_rate(megabytes: int) -> float:
+    """Bytes a second that a copy of so many megabytes reads and writes."""
+    a = torch.empty(megabytes * MIB // 4, device="cuda")
+    b = torch.empty_like(a)
+    return 2 * a.numel() * 4 / (replay_ms(lambda: b.copy_(a), inner=4) / 1e3)
+
+
+def workspace_mb(run: Callable[[], Iterable[Tensor]]) -> float:
+    """Megabytes (2²⁰) that ``run`` takes at its peak beyond what was there before and what it returns."""
+    list(run())  # libraries make their own workspaces at the first call
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    kept = list(run())
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    returned = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in kept}
+    return (peak - sum(returned.values())) / MIB
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    """The distance of a from b in the Euclidean norm, as a part of b's."""
+    return float((a.double() - b.double()).norm() / b.double().norm().clamp(min=1e-30))
