@@ -37,7 +37,16 @@ def train(work: Path) -> None:
     """Makes the runs that are not there yet."""
     for name, options in RUNS.items():
         if not (work / "runs" / name / "result.json").is_file():
-            place = ["--data-root", str(work / "data"), "--output", str(work / "runs"), "--run-name", name]
+            place = [
+                "--device",
+                "cpu",
+                "--data-root",
+                str(work / "data"),
+                "--output",
+                str(work / "runs"),
+                "--run-name",
+                name,
+            ]
             subprocess.run([sys.executable, "-m", "lrga", "train", "CLUSTER", *SHAPE, *options, *place], check=True)
 
 

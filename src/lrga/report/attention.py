@@ -26,6 +26,7 @@ from lrga.training.predict import Predictor, check_fit, with_features
 from lrga.training.run_folder import RunFolder
 
 _SLOW_NODES = 2_000
+MOST_NODES, MOST_EDGES = 200_000, 4_000_000
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Explanation:
         places: [N, 2] where the nodes are drawn.
         degree, community: [N].
         layers: The attention of each layer.
+        pairs: [P, 2] what ``labels`` and ``predictions`` belong to where that is not ``edges``: pairs that may be
+            links.
     """
 
     run: str
@@ -101,6 +104,7 @@ class Explanation:
     degree: NDArray[np.int32]
     community: NDArray[np.int32]
     layers: list[LayerFactors]
+    pairs: NDArray[np.int32] | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -134,8 +138,11 @@ def explain(
         say: Is told what is done, of a graph that takes long.
     """
     if RunFolder(run).config().link is not None:
-        remedy = "explain a run that predicts for nodes, edges or graphs"
-        raise UnsupportedError("a run on graphs of a test split", f"link prediction in {run}", remedy)
+        from lrga.report.link_attention import explain_links  # which needs what this module has
+
+        if graph != 0 or source is not None:
+            raise OptionError("graph 0, the only one where links are predicted", f"graph {graph}", "leave it out")
+        return explain_links(run, split=split, which=which, layers=layers, root=root, device=device, say=say)
     predictor = Predictor.of(run, which=which, device=device)
     graphs, name = _graphs(predictor, source, split, root)
     if not 0 <= graph < len(graphs):
@@ -143,13 +150,9 @@ def explain(
         raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these")
     batch = with_features(graphs.to(predictor.device).batch([graph]), predictor.architecture)
     output, found = _run(predictor, batch, Path(run))
-    if not found:
-        got = "a plain network" if predictor.architecture.rank is None else "rank 0"
-        raise UnsupportedError("a network with low-rank global attention", f"{got} in {run}", "train one with --lrga")
-    kept = _chosen(found, layers)
-    edges, places_of = _edges_once(batch)
-    if say is not None and batch.num_nodes > _SLOW_NODES:
-        say(f"drawing {batch.num_nodes:,} nodes and {len(edges):,} edges, and finding their communities")
+    kept = chosen_layers(found, layers, run)
+    edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
+    warn_of_size(batch.num_nodes, len(edges), say)
     labels, predictions, confidence = _answers(predictor.task, batch, output, places_of)
     pos = graphs.columns.get("pos")
     given = batch.attribute("pos") if pos is not None and pos.level == "node" else None
@@ -233,7 +236,21 @@ def recorded_factors(model: nn.Module) -> Iterator[list[LayerFactors]]:
             handle.remove()
 
 
-def _chosen(found: list[LayerFactors], layers: Sequence[int] | None) -> list[LayerFactors]:
+def warn_of_size(num_nodes: int, num_edges: int, say: Say | None) -> None:
+    """Says that a large graph takes a while; one that no browser would show is refused."""
+    if num_nodes > MOST_NODES or num_edges > MOST_EDGES:
+        got = f"{num_nodes:,} nodes and {num_edges:,} edges"
+        remedy = "explain a part of it: predict on a smaller graph with --input"
+        raise UnsupportedError(f"a graph of at most {MOST_NODES:,} nodes and {MOST_EDGES:,} edges", got, remedy)
+    if say is not None and num_nodes > _SLOW_NODES:
+        say(f"drawing {num_nodes:,} nodes and {num_edges:,} edges, and finding their communities")
+
+
+def chosen_layers(found: list[LayerFactors], layers: Sequence[int] | None, run: str | Path) -> list[LayerFactors]:
+    """Those of the layers that were asked for, from 1; all by default."""
+    if not found:
+        got = f"a plain network, or rank 0, in {run}"
+        raise UnsupportedError("a network with low-rank global attention", got, "train one with --lrga")
     if layers is None:
         return found
     wrong = [layer for layer in layers if not 1 <= layer <= len(found)]
@@ -243,11 +260,11 @@ def _chosen(found: list[LayerFactors], layers: Sequence[int] | None) -> list[Lay
     return [found[layer - 1] for layer in dict.fromkeys(layers)]
 
 
-def _edges_once(batch: PackedBatch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """[E, 2] pairs of nodes, each once and without loops, and [E] one directed edge of the batch for each."""
-    ends = batch.edge_index.t().cpu().numpy()
+def edges_once(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """[E, 2] pairs of nodes, each once and without loops, and [E] where each stands in ``edge_index`` first."""
+    ends = edge_index.t().cpu().numpy().reshape(-1, 2)
     low, high = ends.min(axis=1), ends.max(axis=1)
-    keys, first = np.unique(low * max(batch.num_nodes, 1) + high, return_index=True)
+    keys, first = np.unique(low * max(num_nodes, 1) + high, return_index=True)
     first = first[low[first] != high[first]] if len(keys) else first.astype(np.int64)
     pairs = np.stack([low[first], high[first]], axis=1) if len(first) else np.zeros((0, 2))
     return pairs.astype(np.int32), first

@@ -48,12 +48,9 @@ def explorer_page(found: Explanation) -> str:
 
 
 def _data(found: Explanation) -> dict[str, Any]:
-    edges, drawn = found.edges, len(found.edges)
-    chosen = np.arange(drawn)
+    edges = found.edges if found.pairs is None else found.pairs
     most = DRAWN_EDGES if found.num_nodes <= WEBGL_NODES else DRAWN_EDGES_OF_LARGE
-    if drawn > most:
-        chosen = np.sort(np.random.default_rng(0).choice(drawn, most, replace=False))
-    edge_level = found.task.level == "edge"
+    chosen, edge_level = _some(len(edges), most), found.task.level == "edge"
     return {
         "nodes": found.num_nodes,
         "level": found.task.level,
@@ -62,8 +59,9 @@ def _data(found: Explanation) -> dict[str, Any]:
         "ids": found.node_ids,
         "places": packed(found.places),
         "edges": packed(edges[chosen]),
-        "all_edges": drawn,
-        "neighbours": packed(edges),
+        "all_edges": len(edges),
+        "neighbours": packed(found.edges),
+        "background": None if found.pairs is None else packed(found.edges[_some(len(found.edges), most)]),
         "degree": packed(found.degree),
         "community": packed(found.community),
         "labels": None if found.labels is None else packed(found.labels[chosen] if edge_level else found.labels),
@@ -73,6 +71,13 @@ def _data(found: Explanation) -> dict[str, Any]:
         else packed(found.confidence[chosen] if edge_level else found.confidence),
         "layers": [_layer(layer) for layer in found.layers],
     }
+
+
+def _some(count: int, most: int) -> NDArray[np.int64]:
+    """All numbers below ``count``, or ``most`` of them at random."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
 def _layer(layer: LayerFactors) -> dict[str, Any]:
@@ -120,4 +125,5 @@ def _answer(found: Explanation) -> dict[str, str]:
     if found.labels is None or names is None:
         return {}
     right = int((found.labels == found.predictions).sum())
-    return {f"right {found.task.level}s": f"{right:,} of {len(found.predictions):,}"}
+    what = found.task.level if found.pairs is None else "pair"
+    return {f"{what}s predicted rightly": f"{right:,} of {len(found.predictions):,}"}

@@ -47,10 +47,11 @@
       if (!groups.has(title)) groups.set(title, { pairs: [], predicted, wrong });
       groups.get(title).pairs.push(edges[2 * e], edges[2 * e + 1]);
     }
-    return [...groups].map(([title, { pairs, predicted, wrong }]) => line(pairs, {
+    const background = data.background ? [line(numbers(data.background, Int32Array), quiet)] : [];
+    return [...background, ...[...groups].map(([title, { pairs, predicted, wrong }]) => line(pairs, {
       name: label(title), showlegend: true,
       line: predicted === 0 && !wrong ? quiet.line : { color: colour(predicted + 2 * wrong), width: 2, dash: wrong ? "dot" : "solid" },
-    }));
+    }))];
   }
 
   function nodeColours() {

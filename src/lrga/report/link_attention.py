@@ -1,0 +1,72 @@
+"""What the attention attends to where links are predicted: one graph, and pairs that may be links of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lrga.errors import OptionError
+from lrga.report.attention import Explanation, chosen_layers, edges_once, recorded_factors, warn_of_size
+from lrga.report.layout import communities, positions
+from lrga.report.patience import Say
+from lrga.tasks.edge import edge_classification
+from lrga.training.link_evaluate import Messages, scores_of
+from lrga.training.link_run import load_link_source
+from lrga.training.run import load_run
+
+PAIRS = 1_000  # true ones that are judged, and as many false ones
+_TASK = edge_classification(2, classes=("no link", "link"))
+
+
+def explain_links(
+    run: str | Path,
+    *,
+    split: str = "test",
+    which: str = "last",
+    layers: Sequence[int] | None = None,
+    root: str | Path | None = None,
+    device: str = "cpu",
+    say: Say | None = None,
+) -> Explanation:
+    """As :func:`~lrga.report.attention.explain`, of a run that predicts links.
+
+    Labels and predictions belong to :attr:`~lrga.report.attention.Explanation.pairs`: links of the split (a link
+    where the score is above 0) and, where the split has them, pairs that are none.
+    """
+    model, config = load_run(run, which=which, device=device)
+    assert config.link is not None
+    place = next(iter(model.parameters())).device
+    given = config.data if root is None else replace(config.data, root=str(root))
+    data = load_link_source(given).to(place)
+    if split not in data.splits:
+        raise OptionError(f"a split: {', '.join(data.splits)}", repr(split), "choose one of these")
+    messages = Messages.of(data, conv=config.model.model, weighted=config.link.edge_weights)
+    with torch.no_grad(), recorded_factors(model) as found:
+        h = messages.encode(model)  # type: ignore[arg-type]
+    kept = chosen_layers(found, layers, run)
+    true, false = data.splits[split].edge[:PAIRS], data.splits[split].edge_neg
+    pairs = true if false is None else torch.cat([true, false[:PAIRS]])
+    scores = scores_of(model, h, pairs, batch_size=65_536).cpu()  # type: ignore[arg-type]
+    shares = scores.sigmoid().numpy()
+    edges, _ = edges_once(data.edge.t(), data.num_nodes)
+    warn_of_size(data.num_nodes, len(edges), say)
+    return Explanation(
+        run=Path(run).resolve().name,
+        dataset=config.data.name,
+        split=split,
+        graph=0,
+        graph_id=None,
+        node_ids=None if data.node_ids is None else [str(name) for name in data.node_ids],
+        task=_TASK,
+        edges=edges,
+        labels=(np.arange(len(pairs)) < len(true)).astype(np.int32),
+        predictions=(shares > 0.5).astype(np.int32),
+        confidence=np.maximum(shares, 1 - shares).astype(np.float32),
+        places=positions(edges, data.num_nodes),
+        degree=np.bincount(edges.ravel(), minlength=data.num_nodes).astype(np.int32),
+        community=communities(edges, data.num_nodes),
+        layers=kept,
+        pairs=pairs.cpu().numpy().astype(np.int32),
+    )
