@@ -182,6 +182,15 @@ def train(
         bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
     ] = False,
     live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that training may take, 8GB: layers are computed again in the backward pass where it would "
+            "take more.",
+            metavar="SIZE",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
     ] = None,
@@ -217,6 +226,7 @@ def train(
     from lrga.errors import OptionError
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
+    from lrga.training.memory import parse_bytes
     from lrga.training.options import configure, parse_fractions
     from lrga.training.plan import plan_run
     from lrga.training.progress import progress_display
@@ -230,6 +240,7 @@ def train(
         "patience": patience, "min_lr": min_lr, "weight_decay": weight_decay, "clip_gradient": clip_gradient,
         "precision": precision, "recalibrate_norm": recalibrate_norm, "loss": loss, "metric": metric,
         "root": None if data_root is None else str(data_root), "source": None if source is None else str(source),
+        "memory_limit": None if memory_limit is None else parse_bytes(memory_limit),
         "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard, "engine": engine,
         "deterministic": deterministic, "skip": skip, "validation_edges": validation_edges,
         "edge_weights": edge_weights, "predictor": predictor, "predictor_layers": predictor_layers,
@@ -261,11 +272,6 @@ def train(
     if dry_run:
         _print_plan(plan_run(settled), as_json=as_json)
         return
-    if several is not None and settled.link is not None:
-        remedy = (
-            f"run them one after the other: lrga sweep {settled.data.name} --grid seed={','.join(map(str, several))}"
-        )
-        raise OptionError("one seed where links are predicted", f"{len(several)} seeds", remedy)
     if several is not None:
         _train_several(settled, several, output, run_name, time_limit=time_limit, quiet=quiet, as_json=as_json)
         return

@@ -15,7 +15,7 @@ from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.models.budget import count_of
 from lrga.tasks.link import LinkTask
 from lrga.training.config import DataConfig, TrainingConfig
-from lrga.training.determinism import choose_device, seed_torch
+from lrga.training.determinism import choose_device, deterministic, seed_torch
 from lrga.training.environment import environment
 from lrga.training.events import Listener, RunFacts
 from lrga.training.link_architecture import LinkArchitecture, resolve_link
@@ -72,7 +72,7 @@ def train_links(
     count_of(architecture.build)  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
     numbers = [device.index] if device.type == "cuda" and device.index is not None else []
-    with home.lock(), torch.random.fork_rng(numbers):
+    with home.lock(), torch.random.fork_rng(numbers), deterministic(config.run.deterministic):
         _open(home, config, architecture, task, given.fingerprint())
         return _run(home, config, architecture, task, given.to(device), listener, begin, time_limit)
 
