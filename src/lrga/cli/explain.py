@@ -55,7 +55,9 @@ def explain(
         }  # fmt: skip
         print(json.dumps(facts, indent=2))
         return
-    shape = ", ".join(f"{layer.name} (κ {layer.rank}, {layer.heads} heads)" for layer in found.layers)
+    shape = ", ".join(
+        f"{layer.name} (κ {layer.rank}, {layer.heads} head{'s' * (layer.heads != 1)})" for layer in found.layers
+    )
     rows = {
         "page": f"{page} ({page.stat().st_size / 1e6:.1f} MB)",
         "graph": f"{found.graph} of {found.dataset}: {found.num_nodes:,} nodes, {len(found.edges):,} edges",

@@ -16,7 +16,7 @@ from lrga.training.link_evaluate import Messages, scores_of
 from lrga.training.link_run import load_link_source
 from lrga.training.run import load_run
 
-PAIRS = 1_000  # true ones that are judged, and as many false ones
+PAIRS = 300  # true ones that are judged, and as many false ones at most
 _TASK = edge_classification(2, classes=("no link", "link"))
 
 
@@ -47,7 +47,7 @@ def explain_links(
         h = messages.encode(model)  # type: ignore[arg-type]
     kept = chosen_layers(found, layers, run)
     true, false = data.splits[split].edge[:PAIRS], data.splits[split].edge_neg
-    pairs = true if false is None else torch.cat([true, false[:PAIRS]])
+    pairs = true if false is None else torch.cat([true, false[: len(true)]])
     scores = scores_of(model, h, pairs, batch_size=65_536).cpu()  # type: ignore[arg-type]
     shares = scores.sigmoid().numpy()
     edges, _ = edges_once(data.edge.t(), data.num_nodes)

@@ -17,7 +17,7 @@
   const ofNodes = data.level === "node";
   const large = data.webgl && !!document.createElement("canvas").getContext("webgl");
   const points = large ? "scattergl" : "scatter";
-  const name = (i) => (data.ids ? `${i} (${data.ids[i]})` : String(i));
+  const name = (i) => (data.ids && data.ids[i] !== String(i) ? `${i} (${data.ids[i]})` : String(i));
   const answer = (values, i) => (!values ? "" : data.classes ? data.classes[values[i]] : values[i].toPrecision(5));
   const state = { layer: data.layers.length - 1, head: 0, node: 0, weights: new Float64Array(n) };
   const layer = () => data.layers[state.layer];
