@@ -31,7 +31,7 @@ def test_the_options_are_these():
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
         "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "heads", "hidden", "layers",
         "loss", "lr", "lr_factor",
-        "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision", "preset",
+        "lrga", "max_epochs", "memory_limit", "metric", "min_lr", "model", "name", "options", "patience", "precision", "preset",
         "random_features", "rank", "reading", "readout", "recalibrate_norm", "residual", "root", "seed", "source",
         "tensorboard", "weight_decay",
         # of link prediction, written where links are predicted

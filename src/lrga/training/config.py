@@ -173,6 +173,8 @@ class RunConfig:
             GPU where the model allows it.
         deterministic: Whether sums on a GPU are added in the same order every time, so that two runs are equal to the
             last bit; slower. On a CPU they always are.
+        memory_limit: Bytes that training may take, or ``None``. Where it would take more, layers are computed again in
+            the backward pass (:mod:`lrga.training.memory`).
     """
 
     seed: int = 41
@@ -183,9 +185,12 @@ class RunConfig:
     tensorboard: bool = False
     engine: str = "auto"
     deterministic: bool = False
+    memory_limit: int | None = None
 
     def __post_init__(self) -> None:
         check_count("seed", self.seed)
+        if self.memory_limit is not None:
+            check_count("memory_limit", self.memory_limit, minimum=1)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
         _check_bools(self, "tensorboard", "deterministic")
         check_choice("engine", self.engine, ENGINES)

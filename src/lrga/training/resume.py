@@ -12,7 +12,10 @@ from lrga.training.state import restore
 from lrga.training.trainer import Trainer
 
 # What may differ when a run is continued: where things are and how often they are saved, not what is computed.
-_FREE = {"data": ("root", "source"), "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic")}
+_FREE = {
+    "data": ("root", "source"),
+    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
+}
 
 
 def open_folder(home: RunFolder, config: TrainingConfig, architecture: Architecture, graphs: TrainingData) -> None:

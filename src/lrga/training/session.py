@@ -9,6 +9,7 @@ from lrga.training.environment import environment
 from lrga.training.events import Listener, RunFacts
 from lrga.training.follower import forget_folder
 from lrga.training.graphs import TrainingData
+from lrga.training.memory import apply_limit
 from lrga.training.parallel import agree, keeper_class, trainer_class
 from lrga.training.result import FINISHED, TrainingResult
 from lrga.training.resume import take_up
@@ -56,6 +57,7 @@ class Session:
         take_up(home, self.trainer)
         agree(self.trainer)
         home.add_environment(environment(device))
+        apply_limit(self.trainer, config.run.memory_limit)
         self.facts = RunFacts(
             config=config,
             task=graphs.task,
