@@ -160,8 +160,8 @@ def test_the_operators_pass_the_checks_of_torch():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rank", [1, 13, 30, 50, 64])
-@pytest.mark.parametrize("channels", [1, 60, 100, 128])
+@pytest.mark.parametrize("rank", [1, 13, 30, 64])
+@pytest.mark.parametrize("channels", [1, 60, 128])
 def test_a_wide_grid_on_a_gpu(channels, rank, dtype):
     torch.backends.cuda.matmul.allow_tf32 = dtype == torch.float32 and rank == 30
     sizes = tuple(torch.randint(0, 190, (40,)).tolist())

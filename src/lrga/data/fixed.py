@@ -98,6 +98,7 @@ class FixedGraphs:
         local -= repeat(node_ptr[:-1], node_ptr.diff(), graphs.num_nodes)
         self._target = repeat(narrow(local), in_degree, graphs.num_edges)
         self._source, self._order = graphs.source, order
+        self._longest = max(int(d.max()) if d.numel() else 0 for d in (in_degree, out_degree))
         self._spare_node, self._spare_edge = _finite_row(graphs, "node"), _finite_row(graphs, "edge")
 
     @property
@@ -151,7 +152,7 @@ class FixedGraphs:
         rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
         return FixedBatch(
             x=self._column("x", rows),
-            edges=EdgeLayout(source, target, nodes, in_ptr, out_order, out_ptr),
+            edges=EdgeLayout(source, target, nodes, in_ptr, out_order, out_ptr, self._longest),
             edge_attr=self._column("edge_attr", rows),
             y=self._column("y", rows),
             mask=self._column("mask", rows),

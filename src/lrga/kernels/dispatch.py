@@ -18,9 +18,9 @@ from lrga.kernels.segments import Segments
 from lrga.kernels.support import runs_on_gpu, why_not_triton
 from lrga.kernels.tiles import Tiles
 
-LARGEST_RANK = 128  # wider squares K × K do not fit the registers of a program
+LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
 LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph whose u, v and z are given: beyond, the sums over tiles take long
-WIDEST_FUSED, HIGHEST_FUSED_RANK = 128, 64  # channels and rank up to which small graphs are projected inside the kernel
+WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
 FEWEST_STREAMED = 16_384  # nodes of one graph from which its projections are not stored
 
 logger = logging.getLogger("lrga.kernels")
@@ -224,8 +224,8 @@ def _why_not_fused(
         return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
     if (why_not := why_not_triton(x, weight, bias)) is not None:
         return why_not
-    if not _is_large(segments) and (x.size(1) > WIDEST_FUSED or rank > HIGHEST_FUSED_RANK):
-        return f"{x.size(1)} channels and rank {rank}, up to {WIDEST_FUSED} and {HIGHEST_FUSED_RANK} are fused"
+    if not _is_large(segments) and x.size(1) > WIDEST_FUSED:
+        return f"{x.size(1)} channels, up to {WIDEST_FUSED} are fused"
     return None
 
 

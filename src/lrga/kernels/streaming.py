@@ -53,7 +53,7 @@ def streaming_forward(
         return out, parts.new_zeros(heads, parts.size(2))
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     shape = _shape(heads, rank, dtype)
-    product = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **_fitted(REDUCE, columns)}
+    product = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **REDUCE}
     kernels.reduce_rows[programs, heads](x.contiguous(), wide, wide_bias, out, parts, n, **shape, **product)
     totals = parts.sum(1)
     kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
@@ -83,16 +83,14 @@ def streaming_backward(
     shape = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
     programs = _programs(x.device)
     parts = totals.new_empty(heads, 2 * programs, columns * columns)
-    kernels.reduce_gradient_rows[2 * programs, heads](
-        x, wide, wide_bias, grad, parts, n, **shape, **_fitted(REDUCE_GRADIENT, columns)
-    )
+    kernels.reduce_gradient_rows[2 * programs, heads](x, wide, wide_bias, grad, parts, n, **shape, **REDUCE_GRADIENT)
     t_totals = parts.sum(1)
     bias_parts = totals.new_empty(heads, programs, 4 * columns)
     across = weight.to(dtype).t().contiguous()  # the library multiplies fastest along contiguous rows of both sides
     dw = torch.zeros_like(weight, dtype=torch.float32)
     step = rows_of_chunk(heads * 4 * rank, dtype)
     buffer = x.new_empty(min(step, n), heads * 4 * rank, dtype=dtype)
-    shape.update(_fitted(GRADIENT, columns), HALF=dtype == torch.float16)
+    shape.update(GRADIENT, HALF=dtype == torch.float16)
     for first, last in _chunks(n, step):
         chunk, maps = x[first:last], buffer[: last - first]
         kernels.gradient_rows[programs, heads](
@@ -141,11 +139,6 @@ def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch
 def _shape(heads: int, rank: int, dtype: torch.dtype) -> dict[str, Any]:
     precision = dot_precision(dtype) if dtype == torch.float32 else "tf32"
     return {"H": heads, "K": rank, "B": block(rank), "PRECISION": precision}
-
-
-def _fitted(blocks: dict[str, Any], columns: int) -> dict[str, Any]:
-    """Blocks of fewer rows where the rank is so high that more would not fit the registers."""
-    return blocks if columns <= 64 else {**blocks, "BM": 32, "num_warps": 8, "num_stages": 2}
 
 
 def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:

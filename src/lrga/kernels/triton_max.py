@@ -94,7 +94,7 @@ def max_sources_op(
     if not y.numel():
         return y, ties
     num_rows, width = x.shape
-    how = plan(num_rows, width)
+    how = plan(width)
     with torch.cuda.device_of(x):
         _max_rows[(triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block))](
             x, source, in_ptr, y, ties, num_rows, WIDTH=width, ROWS=how.rows, EDGES=how.edges, BLOCK=how.block,
@@ -130,7 +130,7 @@ def max_gradient_op(x: Tensor, y: Tensor, share: Tensor, out_target: Tensor, out
     if not grad.numel():
         return grad
     num_rows, width = x.shape
-    how = plan(num_rows, width)
+    how = plan(width)
     with torch.cuda.device_of(x):
         _max_gradient_rows[(triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block))](
             x, y, share.contiguous(), out_target, out_ptr, grad, num_rows, WIDTH=width, ROWS=how.rows,

@@ -12,6 +12,7 @@ from lrga.kernels.csr import is_fast
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.message import Edges, num_edges
 from lrga.kernels.segments import Segments
+from lrga.kernels.support import runs_on_gpu
 from lrga.nn.encoders import ENCODERS
 from lrga.nn.gat import GATLayer
 from lrga.nn.gated_gcn import GatedGCNLayer
@@ -194,7 +195,7 @@ class GNN(nn.Module):
             edge_attr = None
         if edge_attr is not None:
             _check_rows(edge_attr, num_edges(edges))
-        if not isinstance(edges, EdgeLayout) and is_fast(h):  # sorting once pays off in every layer
+        if not isinstance(edges, EdgeLayout) and (is_fast(h) or runs_on_gpu(h)):  # sorting once pays off in every layer
             edges, order = EdgeLayout.from_edge_index(edges, num_nodes, check=False)
             edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
         e = None if self.edge_encoder is None else self._encode_edges(edge_attr, edges)

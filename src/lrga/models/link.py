@@ -17,10 +17,10 @@ from torch_geometric.nn.inits import reset
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.mix import mixed_linear
 from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.mix import mix
 from lrga.nn.norm import BatchNorm
 
 PREDICTORS = ("hadamard", "dot", "concat")
@@ -188,9 +188,9 @@ class LinkGNN(nn.Module):
                 continue
             local = F.dropout(F.relu(local), self.dropout, self.training)
             parts = [self.attentions[i - 1](x, segments), local, *([x] if self.skip else [])]
-            mix = self.mixes[i - 1]
-            assert isinstance(mix, nn.Linear)
-            x = mixed_linear(parts, mix.weight, mix.bias)
+            m5 = self.mixes[i - 1]
+            assert isinstance(m5, nn.Linear)
+            x = mix(parts, m5)
             if i < self.num_layers:
                 x = self.norms[i - 1](F.relu(x))
         return x

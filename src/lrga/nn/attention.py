@@ -21,6 +21,7 @@ from lrga.kernels.checks import (
 from lrga.kernels.dispatch import BACKENDS, attend, attend_projected, check_eps
 from lrga.kernels.reference import NORMALIZATIONS, attention_factors
 from lrga.kernels.segments import Segments
+from lrga.nn.norm import is_hooked
 
 Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
 
@@ -171,7 +172,7 @@ class LowRankGlobalAttention(nn.Module):
     def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
         """The result by kernels that project as well, where there are some; ``None`` elsewhere."""
         assert self.project is not None
-        if isinstance(self.project.weight, nn.UninitializedParameter) or self.project._forward_hooks:
+        if isinstance(self.project.weight, nn.UninitializedParameter) or is_hooked(self.project):
             return None
         return attend_projected(
             x,

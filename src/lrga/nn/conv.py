@@ -12,10 +12,10 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 
 from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import check_count, check_features, check_same_device, check_same_dtype
-from lrga.kernels.mix import mixed_linear
 from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.context import named_arguments
+from lrga.nn.mix import mix
 from lrga.nn.probe import input_width, output_width
 
 
@@ -205,7 +205,7 @@ class LRGAConv(nn.Module):
                 f"{local.size(-1)} columns",
                 "make a new LRGAConv after changing the convolution",
             )
-        return mixed_linear(parts, self.mix.weight, self.mix.bias)
+        return mix(parts, self.mix)
 
     def __repr__(self) -> str:
         return (

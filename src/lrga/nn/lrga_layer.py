@@ -4,12 +4,12 @@ from torch import Tensor, nn
 
 from lrga.errors import OptionError
 from lrga.kernels.message import Edges
-from lrga.kernels.mix import mixed_linear
 from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.gated_gcn import GatedGCNLayer
 from lrga.nn.inputs import as_segments
 from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.mix import mix
 from lrga.nn.norm import BatchNorm, normalize
 
 # The paper leaves three points open: whether the base layer keeps its residual, whether normalisation or activation
@@ -101,7 +101,7 @@ class LRGALayer(nn.Module):
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
         local = self.base(x, edge_index, edge_attr, segments, **options)
         local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
-        h = mixed_linear([x, self.attention(x, segments), local], self.mix.weight, self.mix.bias)
+        h = mix([x, self.attention(x, segments), local], self.mix)
         h = self._normalize_and_activate(h)
         if self.add_input:
             h = x + h

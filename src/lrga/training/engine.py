@@ -93,7 +93,7 @@ class Engine:
 
     def training_step(self, capacity: Capacity) -> Captured:
         """The whole step of the optimiser for batches of that capacity; the model must be in training mode."""
-        graphs, fixed = self._graphs[self.train.batch_size], self.train.fixed
+        graphs, fixed = self._places(self.train), self.train.fixed
         self._lr.fill_(self.trainer.lr)
 
         def step() -> None:
@@ -172,7 +172,7 @@ class Engine:
 
     def _evaluation_step(self, split: str, capacity: Capacity) -> Captured:
         batches, task = self.held_out[split], self.trainer.task
-        graphs = self._graphs[batches.batch_size]
+        graphs = self._places(batches)
 
         def step() -> None:
             batch = batches.fixed.gather(graphs, capacity)
@@ -184,7 +184,7 @@ class Engine:
         return self._captured(step, self._sums)
 
     def _statistics_step(self, capacity: Capacity) -> Captured:
-        graphs, averages = self._graphs[self.train.batch_size], self._averages
+        graphs, averages = self._places(self.train), self._averages
         assert averages is not None
 
         def step() -> None:
@@ -194,6 +194,10 @@ class Engine:
                 averages.add()
 
         return self._captured(step, self._sums, *averages.tensors)
+
+    def _places(self, batches: Batches) -> Tensor:
+        """The numbers of a batch's graphs, ``[B]``; none at first, which fits any capacity while a step is recorded."""
+        return self._graphs[batches.batch_size].fill_(batches.fixed.nothing)
 
     def _captured(self, step: Callable[[], None], sums: Scores, *others: Tensor) -> Captured:
         trainer = self.trainer

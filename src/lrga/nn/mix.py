@@ -1,0 +1,20 @@
+"""The paper's m5: a linear layer over several matrices side by side."""
+
+import torch
+from torch import Tensor, nn
+
+from lrga.kernels.mix import mixed_linear
+from lrga.nn.norm import is_hooked
+
+
+def mix(parts: list[Tensor], m5: nn.Linear) -> Tensor:
+    """``m5(cat(parts, -1))``, of large matrices without the concatenation. A module with hooks is called as it is.
+
+    Example:
+        >>> import torch
+        >>> mix([torch.randn(3, 2), torch.randn(3, 5)], nn.Linear(7, 4)).shape
+        torch.Size([3, 4])
+    """
+    if is_hooked(m5) or type(m5) is not nn.Linear:
+        return m5(torch.cat(parts, dim=-1))
+    return mixed_linear(parts, m5.weight, m5.bias)
