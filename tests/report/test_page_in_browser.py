@@ -88,7 +88,7 @@ def test_it_opens_without_network_or_complaint_and_shows_python_s_numbers(page, 
     assert paper["error"] == pytest.approx([cell.std for cell in published])
     shown = dict(zip(column(page, "cells", "network"), column(page, "cells", "ours"), strict=True))
     assert shown["LRGA + GCN 100K"] == "66.80 ± 3.82"  # seeds 41 and 95: 64.1 and 69.5
-    rank = traces(page, "rank")
+    rank = traces(page, "rank-chart")
     assert rank[0]["x"] == [0, 10, 20]
     assert rank[0]["y"] == pytest.approx([50.0, 50 + 10 / 3, 50 + 20 / 3])
     assert {tuple(trace["x"]) for trace in traces(page, "speed-0-0")} == {(10, 100)}
@@ -96,6 +96,9 @@ def test_it_opens_without_network_or_complaint_and_shows_python_s_numbers(page, 
     assert "broken.json" in page.inner_text("#failed")
     keep_screenshot(page, "report", full_page=True)
     assert page.asked == [path.as_uri()]
+    assert page.evaluate("[...document.querySelectorAll('[id]')].length") == page.evaluate(
+        "new Set([...document.querySelectorAll('[id]')].map((e) => e.id)).size"
+    )
 
 
 def test_a_name_that_is_a_script_stays_text(page):

@@ -10,6 +10,7 @@ from lrga.report.speed import TITLES, SpeedRecord
 from lrga.report.style import COLOURS, colour
 
 Figure = dict[str, Any]
+_FEW = 12  # series that a legend names; beyond, the pointer does
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 
 
@@ -51,15 +52,16 @@ def _results(metric: str, cells: Sequence[ResultCell]) -> Figure:
         "customdata": [[names[i], f"{c.mean:g} ± {c.std:g}, Table {c.table}"] for i, c in printed],
         "hovertemplate": "%{customdata[0]}<br>paper %{customdata[1]}<extra></extra>",
     }
+    few = len(cells) <= _FEW
     layout = {
         "xaxis": {"title": {"text": f"test {metric}"}, "tickangle": 0, "nticks": 6},
         "yaxis": {
             "tickvals": places,
-            "ticktext": [_wrapped(cell.label) for cell in cells],
+            "ticktext": [_wrapped(cell.label, lines=3 if few else 1) for cell in cells],
             "range": [len(cells) - 0.5, -0.5],
             "zeroline": False,
         },
-        "height": 130 + 48 * len(names),
+        "height": 130 + (48 if few else 20) * len(names),
         "showlegend": True,
     }
     return {"data": [ours, *([paper] if printed else [])], "layout": layout}
@@ -90,7 +92,7 @@ def rank_figure(series: Sequence[RankSeries]) -> Figure | None:
     layout = {
         "xaxis": {"title": {"text": "rank κ"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": f"test {', '.join(dict.fromkeys(metrics))}"}},
-        "showlegend": True,
+        "showlegend": len(series) <= _FEW,
         "height": 420,
     }
     return {"data": traces, "layout": layout}
@@ -155,7 +157,7 @@ def _lines(record: SpeedRecord, columns: Sequence[str]) -> Figure:
         "xaxis": {"title": {"text": chart_text(size.replace("_", " "))}, "type": "log"},
         "yaxis": {"title": {"text": _unit(columns)}, "type": "log"},
         "height": 420,
-        "showlegend": True,
+        "showlegend": len(series) <= _FEW,
     }
     return {"data": traces, "layout": layout}
 
