@@ -31,6 +31,24 @@ def test_a_size_that_grows_is_recognised():
     assert speed_record(rows, Path("x.json")).size is None
 
 
+def test_times_in_two_units_are_two_charts():
+    record = speed_record({"rows": [{"m": "a", "step_ms": 1.0, "all_seconds": 2.0, "other_ms": 3.0}]}, Path("x.json"))
+    assert record.panels == [("Time (ms)", ["step_ms", "other_ms"]), ("Time (seconds)", ["all_seconds"])]
+
+
+def test_cases_by_name_are_rows():
+    values = {"device": "CPU", "fused": {"ms": 1.0}, "plain": {"ms": 2.0}, "versions": {"torch": "2"}}
+    record = speed_record(values, Path("x.json"))
+    assert [record.label(row) for row in record.rows] == ["fused", "plain"]
+    assert set(record.facts) == {"device", "versions"}
+
+
+def test_numbers_tell_rows_apart_that_words_do_not():
+    rows = [{"kind": "walk", "p": p, "q": 1.0, "steps_per_second": 5.0} for p in (0.5, 1.0)]
+    record = speed_record({"rows": rows}, Path("x.json"))
+    assert [record.label(row) for row in record.rows] == ["walk, 0.5", "walk, 1.0"]
+
+
 @pytest.mark.parametrize("values", [None, 3, "x", [], {}, {"rows": []}, {"rows": [1]}, [{"a": 1}], {"x": [{"y": "z"}]}])
 def test_what_measures_nothing_is_no_record(values):
     assert speed_record(values, Path("x.json")) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 from lrga.report.cells import RankSeries, ResultCell
 from lrga.report.html import chart_text
-from lrga.report.speed import TITLES, SpeedRecord
+from lrga.report.speed import SpeedRecord
 from lrga.report.style import COLOURS, colour
 
 Figure = dict[str, Any]
@@ -101,8 +101,7 @@ def rank_figure(series: Sequence[RankSeries]) -> Figure | None:
 def speed_figures(record: SpeedRecord) -> list[tuple[str, Figure]]:
     """Time, memory, throughput and ratios of a benchmark: lines over its size where it has one, else bars."""
     return [
-        (TITLES[kind], _lines(record, columns) if record.size else _bars(record, columns))
-        for kind, columns in record.measures.items()
+        (title, _lines(record, columns) if record.size else _bars(record, columns)) for title, columns in record.panels
     ]
 
 

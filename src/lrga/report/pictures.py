@@ -160,10 +160,10 @@ def _table_row(cell: ResultCell) -> list[str]:
 def plot_scale(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "", log: bool = True) -> Path:
     """Time, memory and throughput from benchmark records: over the size where they have one, else as bars."""
     panels = [
-        (record, kind, columns)
+        (record, what, columns)
         for record in found.speed
-        for kind, columns in record.measures.items()
-        if kind != "ratio" or len(record.measures) == 1
+        for what, columns in record.panels
+        if what != TITLES["ratio"] or len(record.panels) == 1
     ]
     if not panels:
         remedy = "name records that the scripts under benchmarks/ wrote, such as results/speed"
@@ -172,9 +172,9 @@ def plot_scale(found: Collection, path: str | Path, *, width: float = WIDTH, tit
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
-        for axes, (record, kind, columns) in zip(grid[:, 0], panels, strict=True):
+        for axes, (record, what, columns) in zip(grid[:, 0], panels, strict=True):
             _scale_panel(axes, record, columns, log=log)
-            axes.set_title(f"{_short(record.name)}: {TITLES[kind].lower()}")
+            axes.set_title(f"{_short(record.name)}: {what.lower()}")
         _title(figure, title)
 
     return save_figure(path, draw, width=width, height=sum(heights) + 0.3)

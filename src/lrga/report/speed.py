@@ -16,10 +16,10 @@ TITLES = {
     "time": "Time", "memory": "Memory", "throughput": "Throughput", "ratio": "Times the baseline",
 }  # fmt: skip
 SIZES = (
-    "nodes", "num_nodes", "n", "edges", "num_edges", "graphs", "processes", "workers", "world_size", "world", "gpus",
-    "devices", "threads", "rank", "batch_size", "size",
+    "nodes", "num_nodes", "n", "ranks", "edges", "num_edges", "graphs", "processes", "workers", "world_size", "world",
+    "gpus", "devices", "threads", "rank", "batch_size", "size",
 )  # fmt: skip
-_NEVER_LABELS = ("skipped", "reason", "note", "error", "content", "commit", "time")
+_NEVER_LABELS = ("skipped", "reason", "note", "error", "content", "commit", "time", "wanted", "seed")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,19 @@ class SpeedRecord:
     def label(self, row: dict[str, Any]) -> str:
         """What a row is, in a line."""
         return ", ".join(str(row[key]) for key in self.labels if row.get(key) is not None) or self.name
+
+    @property
+    def panels(self) -> list[tuple[str, list[str]]]:
+        """Titles and columns of the charts: what is measured in one unit stands in one."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for kind, columns in self.measures.items():
+            for column in columns:
+                groups.setdefault((kind, _unit(column)), []).append(column)
+        several = [kind for kind, _ in groups]
+        return [
+            (TITLES[kind] + (f" ({unit})" if several.count(kind) > 1 else ""), columns)
+            for (kind, unit), columns in groups.items()
+        ]
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
@@ -77,7 +90,25 @@ def speed_record(values: Any, path: Path) -> SpeedRecord | None:
     growing = [key for key in SIZES if key in sizes and _grows(rows, key, words)]
     size = growing[0] if growing else None
     labels = words + [key for key in sizes if key != size and not _follows(rows, key, [*words, *growing[:1]])]
+    measured = {key for columns in measures.values() for key in columns}
+    for key in numeric:  # what else tells rows apart that words and sizes leave alike
+        if key not in measured and key not in (*labels, size, *_NEVER_LABELS):
+            before, after = (_different(rows, [*labels, *growing[:1], *more]) for more in ([], [key]))
+            labels += [key] if after > before else []
     return SpeedRecord(path.stem, str(path), facts, rows, labels, size, measures)
+
+
+def _different(rows: list[dict[str, Any]], keys: list[str]) -> int:
+    return len({tuple(row.get(key) for key in keys) for row in rows})
+
+
+def _unit(column: str) -> str:
+    """The part of a column's name that says in what it is measured."""
+    parts, kind = column.lower().split("_"), kind_of(column)
+    if kind == "throughput":
+        return "per second"
+    found = next((part for part in reversed(parts) if kind is not None and part in KINDS[kind]), "")
+    return {"milliseconds": "ms", "second": "seconds", "microseconds": "us"}.get(found, found)
 
 
 def kind_of(column: str) -> str | None:
@@ -99,8 +130,11 @@ def _rows(values: Any) -> tuple[dict[str, Any], list[Any]]:
         return {}, []
     lists = {key: v for key, v in values.items() if isinstance(v, list) and v and all(isinstance(r, dict) for r in v)}
     chosen = "rows" if "rows" in lists else next(iter(lists), None)
-    facts = {key: value for key, value in values.items() if key != chosen}
-    return facts, [] if chosen is None else lists[chosen]
+    if chosen is not None:
+        return {key: value for key, value in values.items() if key != chosen}, lists[chosen]
+    named = {key: v for key, v in values.items() if isinstance(v, dict) and any(kind_of(str(name)) for name in v)}
+    facts = {key: value for key, value in values.items() if key not in named}
+    return facts, [{"case": key, **row} for key, row in named.items()]
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
