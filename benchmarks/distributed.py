@@ -1,0 +1,181 @@
+"""One graph divided between 1, 2 and 4 processes of this machine: equality first, then seconds and bytes on the wire.
+
+    python benchmarks/distributed.py [--nodes 20000] [--ranks 1 2 4] [--partition blocks|metis] [--json] [--out FILE]
+
+Every rank holds its part of a synthetic graph (power-law degrees, communities) and trains GCN and LRGA + GCN on it.
+First, on a small graph in float64, loss and gradients of a step must equal those of one process to 1e-8. Then steps are
+timed, and the bytes that a rank sends in one are counted by purpose. The processes share this machine's cores and
+memory bus, so that seconds say little of a cluster; the bytes are what they would be there. Two sizes of the graph show what
+of the traffic grows with it: LRGA's part does not.
+"""
+
+import argparse
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+import lrga
+from lrga.data.synthetic import SyntheticGraph, synthetic_graph
+from lrga.distributed import count_traffic, joined, partition_graph, partition_model, training_step
+from lrga.distributed.collectives import rank_of, world_size
+from lrga.version import __version__
+
+WIDTH, RANK, LAYERS, CLASSES, PER_NODE = 64, 32, 2, 4, 20
+MODELS: dict[str, int | None] = {"GCN": None, "LRGA + GCN": RANK}
+PURPOSES = ("halo", "attention", "norm", "gradients", "loss")
+
+
+def make_model(rank: int | None) -> lrga.GNN:
+    torch.manual_seed(0)
+    return lrga.GNN(WIDTH, WIDTH, CLASSES, LAYERS, conv="gcn", rank=rank)
+
+
+def differences(graph: SyntheticGraph, rank: int | None, method: str) -> dict[str, float]:
+    """Of loss and gradients of one step in float64, between the divided graph and the whole one."""
+    whole = make_model(rank).double()
+    part = partition_graph(graph.edge_index, graph.num_nodes, method=method)
+    ours = partition_model(whole, part)
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.0)
+    loss = training_step(ours, part, part.take_nodes(graph.x.double()), part.take_nodes(graph.y), optimizer)
+    expected = F.cross_entropy(whole(graph.x.double(), graph.edge_index), graph.y)
+    expected.backward()
+    pairs = [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
+    worst = max(float((a - b).abs().max()) for a, b in pairs if a is not None and b is not None)
+    return {"loss": abs(float(loss) - float(expected.detach())), "gradient": worst}
+
+
+def measure(graph: SyntheticGraph, rank: int | None, method: str, steps: int) -> dict[str, Any]:
+    """Seconds and bytes of a training step in float32."""
+    part = partition_graph(graph.edge_index, graph.num_nodes, method=method)
+    model = partition_model(make_model(rank), part)
+    adam = torch.optim.Adam(model.parameters())
+    x, y = part.take_nodes(graph.x), part.take_nodes(graph.y)
+    with count_traffic() as traffic:
+        training_step(model, part, x, y, adam)
+    seconds = []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        training_step(model, part, x, y, adam)
+        seconds.append(time.perf_counter() - begin)
+    sent = torch.tensor([[traffic.wire.get(purpose, 0) for purpose in PURPOSES]])
+    halo = torch.tensor([part.num_halo])
+    if world_size() > 1:
+        dist.all_reduce(sent, op=dist.ReduceOp.MAX)
+        dist.all_reduce(halo)
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "seconds": statistics.median(seconds),
+        "halo_nodes": int(halo),
+        "bytes_sent_by_a_rank": dict(zip(PURPOSES, sent[0].tolist(), strict=True)),
+    }
+
+
+def work(arguments: argparse.Namespace) -> None:
+    """What each rank does; rank 0 prints what was found."""
+    torch.set_num_threads(1)
+    small = synthetic_graph(500, PER_NODE, features=WIDTH, classes=CLASSES, communities=8)
+    rows = []
+    for name, rank in MODELS.items():
+        found = differences(small, rank, arguments.partition)
+        if not max(found.values()) < 1e-8:
+            raise SystemExit(f"{name} on {world_size()} ranks differs: {found}; nothing is timed on wrong values")
+        for nodes in (arguments.nodes // 10, arguments.nodes):
+            graph = synthetic_graph(nodes, PER_NODE, features=WIDTH, classes=CLASSES)
+            row = measure(graph, rank, arguments.partition, arguments.steps)
+            rows.append({"model": name, "ranks": world_size(), "difference": found, **row})
+    if rank_of() == 0:
+        print(json.dumps(rows))
+
+
+def launch(ranks: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Runs ``ranks`` processes of this script."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    options = ["--nodes", str(arguments.nodes), "--steps", str(arguments.steps), "--partition", arguments.partition]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--worker", *options],
+            env={**os.environ, **shared, "RANK": str(rank)},
+            stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    out = processes[0].communicate()[0]
+    if any(process.wait() for process in processes):
+        raise SystemExit(f"a process of {ranks} failed")
+    return json.loads(out)
+
+
+def show(record: dict[str, Any]) -> None:
+    print(f"{record['machine']}; width {WIDTH}, rank {RANK}, {LAYERS} layers, nodes divided by {record['partition']}")
+    print(f"loss and gradients within {record['worst_difference']:.0e} of one process (float64)\n")
+    print(f"{'model':11}{'ranks':>6}{'nodes':>9}{'halo':>8}{'s/step':>8}  bytes that a rank sends in a step")
+    for row in record["rows"]:
+        sent = row["bytes_sent_by_a_rank"]
+        text = ", ".join(f"{name} {sent[name]:,}" for name in PURPOSES[:4])
+        print(
+            f"{row['model']:11}{row['ranks']:>6}{row['nodes']:>9,}{row['halo_nodes']:>8,}{row['seconds']:>8.3f}  {text}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=20_000, help="of the larger graph; the smaller has a tenth")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--steps", type=int, default=5, help="timed; the median counts")
+    parser.add_argument("--partition", choices=["blocks", "metis"], default="blocks")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--out", type=Path, help="write the record as JSON")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.nodes < 1000 or arguments.steps < 1:
+        parser.error("at least 1,000 nodes and one step are needed")
+    if arguments.worker:
+        if int(os.environ["WORLD_SIZE"]) == 1:
+            work(arguments)
+        else:
+            with joined("cpu"):
+                work(arguments)
+        return
+    rows = []
+    for ranks in arguments.ranks:
+        print(f"{ranks} processes", file=sys.stderr, flush=True)
+        rows += launch(ranks, arguments)
+    record = {
+        "benchmark": "distributed",
+        "machine": f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, gloo",
+        "versions": {"lrga": __version__, "torch": torch.__version__},
+        "partition": arguments.partition,
+        "width": WIDTH,
+        "rank": RANK,
+        "layers": LAYERS,
+        "worst_difference": max(max(row["difference"].values()) for row in rows),
+        "rows": rows,
+    }
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    if arguments.json:
+        print(json.dumps(record, indent=1))
+    else:
+        show(record)
+
+
+if __name__ == "__main__":
+    main()
