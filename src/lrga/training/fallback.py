@@ -25,9 +25,6 @@ _KNOWN = ("lrga.", "torch.nn.", "torch_geometric.nn.dense.linear.")
 
 def start_engine(trainer: "Trainer") -> Engine | None:
     """The engine of a trainer, its steps recorded; ``None`` where the plain loop trains, and everybody is told why."""
-    if trainer.choice == "plain":
-        trainer.keeper.note("trains in the plain loop, as asked for", {"engine": "plain"})
-        return None
     reason = why_plain(trainer)
     engine: Engine | None = None
     if reason is None:

@@ -56,7 +56,9 @@ class Session:
         )
         take_up(home, self.trainer)
         agree(self.trainer)
-        home.add_environment(environment(device))
+        # The loop that trains says so itself where there is a choice.
+        loop = {"engine": "plain"} if config.run.engine == "plain" else {}
+        home.add_environment({**environment(device), **loop})
         apply_limit(self.trainer, config.run.memory_limit)
         self.facts = RunFacts(
             config=config,

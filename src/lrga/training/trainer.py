@@ -122,7 +122,7 @@ class Trainer:
 
     def steps(self) -> Iterator[None]:
         """As :meth:`fit`, one batch at a time; afterwards :attr:`ended` says why it ended or paused."""
-        if self.engine is None and self.finished is None:
+        if self.engine is None and self.choice != "plain" and self.finished is None:
             self.engine = start_engine(self)
         while self.finished is None:
             self.guard.begin()
