@@ -5,8 +5,8 @@
 Every rank holds its part of a synthetic graph (power-law degrees, communities) and trains GCN and LRGA + GCN on it.
 First, on a small graph in float64, loss and gradients of a step must equal those of one process to 1e-8. Then steps are
 timed, and the bytes that a rank sends in one are counted by purpose. The processes share this machine's cores and
-memory bus, so that seconds say little of a cluster; the bytes are what they would be there. Two sizes of the graph show what
-of the traffic grows with it: LRGA's part does not.
+memory bus, so that seconds say little of a cluster; the bytes are what they would be there. Two sizes of the graph show
+what of the traffic grows with it: LRGA's part does not.
 """
 
 import argparse

@@ -22,9 +22,11 @@ from lrga.distributed.collectives import gather_ragged, rank_of, reduce_, world_
 from lrga.distributed.launch import is_leader, joined, launched
 from lrga.distributed.model import broadcast_state
 from lrga.distributed.norm import convert_norms
+from lrga.errors import UnsupportedError
 from lrga.models.gnn import GNN
 from lrga.tasks.losses import wide
 from lrga.tasks.task import Task
+from lrga.training.config import TrainingConfig
 from lrga.training.determinism import step_seed
 from lrga.training.evaluate import Scores, autocast, in_mode, run_model
 from lrga.training.keeper import FolderKeeper
@@ -50,6 +52,15 @@ def on_all_ranks(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return run
+
+
+def check_links(config: TrainingConfig) -> None:
+    """Refuses what a run of link prediction cannot do: one process trains on its one graph."""
+    if launched():
+        remedy = "train in one process, or divide the graph as examples/partitioned.py does"
+        raise UnsupportedError("a data set of many graphs for torchrun", f"links of {config.data.name}", remedy)
+    if config.run.memory_limit is not None:
+        raise UnsupportedError("a memory limit for sets of many graphs", "link prediction", "leave it out")
 
 
 class Shares:

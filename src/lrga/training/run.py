@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from lrga.distributed.launch import is_leader
 from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import count_of
 from lrga.training.architecture import Architecture, resolve
@@ -16,7 +17,7 @@ from lrga.training.determinism import choose_device, deterministic
 from lrga.training.events import Listener, Listeners
 from lrga.training.follower import folder_before_restart, remember_folder, run_folder
 from lrga.training.graphs import Given, TrainingData, load_training_data
-from lrga.training.parallel import finished_on_leader, leader_first, on_all_ranks
+from lrga.training.parallel import check_links, finished_on_leader, leader_first, on_all_ranks
 from lrga.training.result import TrainingResult
 from lrga.training.resume import check_same, open_folder, prolong
 from lrga.training.run_folder import RunFolder
@@ -69,6 +70,7 @@ def train(
     if config.link is not None:
         from lrga.training.link_run import train_links  # which needs what this module imports
 
+        check_links(config)
         place = RunFolder(new_folder(config) if folder is None else folder)
         return train_links(config, place, data=data, listener=Listeners(heard), begin=begin, time_limit=time_limit)
     home = run_folder(new_folder(config) if folder is None else folder)
@@ -117,7 +119,7 @@ def continue_run(
     if device is not None:
         config = config.changed(device=device)
     if max_epochs is not None and max_epochs != config.optimizer.max_epochs:
-        config = prolong(home, config, max_epochs)
+        config = prolong(home, config, max_epochs) if is_leader() else config.changed(max_epochs=max_epochs)
     return train(config, folder, data=data, listeners=listeners, time_limit=time_limit)
 
 
