@@ -21,12 +21,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attentions import Authors, Padded, Softmax, performer, sgformer
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
 import lrga
+from lrga.bench.peers import Authors, Padded, Softmax, performer, sgformer
 
 WIDTH, RANK = 128, 32
 CASES: dict[str, list[int]] = {

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from attentions import Authors, Padded, Softmax, performer, sgformer
 from timing import captured, event_ms, relative, replay_ms, workspace_mb
 from torch import Tensor, nn
 
 import lrga
+from lrga.bench.peers import Authors, Padded, Softmax, performer, sgformer
 from lrga.kernels.segments import Segments
 
 Row = dict[str, Any]

@@ -3,13 +3,13 @@ scatters, LRGA on graphs padded by to_dense_batch, PyTorch's BatchNorm1d; and th
 
 import torch
 import torch.nn.functional as F
-from attentions import Padded
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import scatter
 
 from lrga import GNN
+from lrga.bench.peers import Padded
 
 
 class PeerGCN(nn.Module):

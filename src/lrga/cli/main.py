@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from lrga.cli import data, plot
+from lrga.cli.bench import bench
 from lrga.cli.campaigns import EXTRA_ARGUMENTS
 from lrga.cli.compare import compare
 from lrga.cli.demo import demo
@@ -54,6 +55,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(plot.app, name="plot")
 app.command("params")(params)
 app.command("demo")(demo)
+app.command("bench")(bench)
 app.command("train", context_settings=EXTRA_ARGUMENTS)(train)
 app.command("compare", context_settings=EXTRA_ARGUMENTS)(compare)
 app.command("sweep", context_settings=EXTRA_ARGUMENTS)(sweep)

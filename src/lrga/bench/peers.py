@@ -1,5 +1,8 @@
-"""What else a user could pick in place of our attention module: the same function padded, the authors' arithmetic,
-PyG's linear attentions, softmax attention. All are called with node features and PyG's batch vector."""
+"""What else a user could pick in place of :class:`lrga.LowRankGlobalAttention`, for comparison.
+
+The same function padded, the authors' arithmetic, PyG's linear attentions, softmax attention; all are called with node
+features ``[N, D]`` and PyG's batch vector ``[N]``.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +11,12 @@ from torch_geometric.utils import to_dense_batch
 
 
 class Padded(nn.Module):
-    """The same attention with every graph padded to the largest, as one writes it with to_dense_batch."""
+    """The same attention with every graph padded to the largest, as one writes it with to_dense_batch.
+
+    Example:
+        >>> Padded(8, 3)(torch.randn(5, 8), torch.tensor([0, 0, 1, 1, 1])).shape
+        torch.Size([5, 6])
+    """
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -46,7 +54,8 @@ class PyG(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor) -> Tensor:
         dense, mask = to_dense_batch(x, batch)
-        return self.attention(dense, mask)[mask]
+        out: Tensor = self.attention(dense, mask)
+        return out[mask]
 
 
 class Softmax(nn.Module):
@@ -58,12 +67,15 @@ class Softmax(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor) -> Tensor:
         dense, mask = to_dense_batch(x, batch)
-        return self.attention(dense, dense, dense, key_padding_mask=~mask, need_weights=False)[0][mask]
+        out: Tensor = self.attention(dense, dense, dense, key_padding_mask=~mask, need_weights=False)[0]
+        return out[mask]
 
 
 def performer(width: int, heads: int = 4, head_channels: int = 32) -> PyG:
+    """PyG's PerformerAttention."""
     return PyG(PerformerAttention(width, heads, head_channels=head_channels))
 
 
 def sgformer(width: int, head_channels: int = 128) -> PyG:
+    """PyG's SGFormerAttention."""
     return PyG(SGFormerAttention(width, head_channels=head_channels))

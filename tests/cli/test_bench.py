@@ -1,0 +1,57 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from lrga.bench import speed
+from lrga.cli.main import app
+from lrga.errors import DeviceError, OptionError
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def small_and_narrow(monkeypatch):
+    monkeypatch.setattr(speed, "CASES", {"two graphs": [3, 7], "one graph": [12]})
+    monkeypatch.setattr(speed, "SECONDS", 0.001)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_tables_fit_80_columns_and_name_every_method():
+    result = runner.invoke(app, ["bench", "--device", "cpu", "--width", "8", "--rank", "3", "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    for method in speed.METHODS:
+        assert method in result.stdout
+    assert "width 8, rank 3" in result.stdout
+
+
+def test_json_is_all_of_stdout():
+    result = runner.invoke(app, ["bench", "--device", "cpu", "--width", "8", "--rank", "3", "--json"])
+    values = json.loads(result.stdout)
+    assert values["rows"][0]["method"] == "lrga"
+
+
+def test_explain_says_what_is_taken_and_measures_nothing(monkeypatch):
+    monkeypatch.setattr(speed, "measure_speed", None)
+    result = runner.invoke(app, ["bench", "--explain", "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "segmented" in result.stdout
+    assert "[X, LRGA, GNN]" in result.stdout
+    rows = json.loads(runner.invoke(app, ["bench", "--explain", "--device", "cpu", "--json"]).stdout)
+    assert rows[0] == {
+        "operation": "attention, many small graphs",
+        "taken": "segmented",
+        "why": "the tensors are on the CPU",
+    }
+
+
+def test_a_device_that_is_none_is_refused():
+    result = runner.invoke(app, ["bench", "--device", "tpu"])
+    assert isinstance(result.exception, DeviceError)
+
+
+def test_an_unknown_dtype_is_refused():
+    result = runner.invoke(app, ["bench", "--explain", "--dtype", "int8"])
+    assert isinstance(result.exception, OptionError)
