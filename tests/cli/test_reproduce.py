@@ -59,4 +59,4 @@ def test_the_time_limit_ends_cleanly_and_the_same_command_continues(places):
 def test_unknown_experiments_are_answered_with_the_choices():
     result = runner.invoke(app, ["reproduce", "table9"])
     assert isinstance(result.exception, OptionError)
-    assert "table1, table3, rank" in str(result.exception)
+    assert "table1, table2, table3, rank" in str(result.exception)

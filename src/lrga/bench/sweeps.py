@@ -28,7 +28,8 @@ def sweep_of(
     """What :func:`sweep` runs; the arguments are the same."""
     refuse_taken(options, seed="seeds")
     if not grid:
-        raise OptionError("at least one option with its values", "an empty grid", "pass for example {'rank': [0, 30]}")
+        remedy = "pass for example {'rank': [0, 30]}, on the command line --grid rank=0,30"
+        raise OptionError("at least one option with its values", "an empty grid", remedy)
     for key, values in grid.items():
         check_option(key)
         if isinstance(values, str) or not isinstance(values, Iterable) or not list(values):

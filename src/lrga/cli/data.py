@@ -72,13 +72,14 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
     console.print(table)
     console.print("nodes, edges: published means of a graph, edges directed. *: only a smaller variant is built.")
     console.print()
-    links = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for heading in ("one graph", "metric", "nodes", "train/val/test edges", "on disk"):
-        right = heading in ("nodes", "on disk")
+    links = SlimTable()
+    for heading in ("one graph", "nodes", "edges", "train/val/test edges", "from", "licence", "on disk"):
+        right = heading in ("nodes", "edges", "on disk")
         links.add_column(heading, no_wrap=True, justify="right" if right else "left")
     for row in (row for row in rows if row["task"] == LINKS):
         sizes = "/".join(f"{count:,}" for count in row["splits"].values())
-        links.add_row(row["name"], row["metric"], f"{row['mean_nodes']:,.0f}", sizes, _on_disk(row))
+        counts = (f"{row['mean_nodes']:,.0f}", f"{row['mean_edges']:,.0f}")
+        links.add_row(row["name"], *counts, sizes, row["obtained"], row["licence"], _on_disk(row))
     console.print(links)
     for row in rows:
         for variant in row["variants"]:
