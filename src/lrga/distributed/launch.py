@@ -17,6 +17,7 @@ from lrga.errors import LRGAError, OptionError
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _BROKEN = ("gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "store")
 EXPLAIN_SECONDS = 12.0
+_joins = 0  # of this process: one command may train several times
 
 
 def launched() -> bool:
@@ -59,7 +60,9 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
     if device != "cpu" and torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}"
+    global _joins
+    _joins += 1  # all ranks join equally often
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}-{_joins}"
     # A place of its own for every start: torchrun keeps one store over restarts, with the addresses of dead processes.
     hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     limit = timedelta(minutes=30)

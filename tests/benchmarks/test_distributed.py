@@ -1,0 +1,22 @@
+"""The benchmark of divided graphs, on two real processes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "distributed.py"
+
+
+def test_bytes_are_counted_and_the_attentions_do_not_grow_with_the_graph(tmp_path):
+    command = [sys.executable, str(SCRIPT), "--nodes", "1000", "--ranks", "2", "--steps", "1", "--json"]
+    done = subprocess.run([*command, "--out", str(tmp_path / "record.json")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    record = json.loads(done.stdout)
+    assert record == json.loads((tmp_path / "record.json").read_text())
+    assert record["worst_difference"] < 1e-8
+    rows = {(row["model"], row["nodes"]): row["bytes_sent_by_a_rank"] for row in record["rows"]}
+    small, large = rows["LRGA + GCN", 100], rows["LRGA + GCN", 1000]
+    assert small["attention"] == large["attention"] == 2 * 2 * (32 * 32 + 2 * 32) * 4
+    assert small["halo"] < large["halo"]
+    assert rows["GCN", 1000]["attention"] == 0
