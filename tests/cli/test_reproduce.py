@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -60,3 +61,16 @@ def test_unknown_experiments_are_answered_with_the_choices():
     result = runner.invoke(app, ["reproduce", "table9"])
     assert isinstance(result.exception, OptionError)
     assert "table1, table2, table3, rank" in str(result.exception)
+
+
+def test_hours_are_estimated_from_records_without_running(tmp_path):
+    records = Path(__file__).resolve().parents[2] / "results" / "table1"
+    cells = ["reproduce", "table1", "--dataset", "zinc", "--model", "gatedgcn", "--estimate", str(records)]
+    result = runner.invoke(app, cells, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert "hours in all" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    found = json.loads(runner.invoke(app, [*cells, "--json"]).stdout)
+    assert {cell["source"] for cell in found["cells"]} == {"measured", "scaled from ZINC, gatedgcn"}
+    empty = runner.invoke(app, [*cells[:-1], str(tmp_path)])
+    assert "records of finished runs" in str(empty.exception)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from lrga.bench.estimate import Estimate
     from lrga.bench.planning import CampaignPlan
     from lrga.bench.study import Study
     from lrga.bench.tables import CampaignTable
@@ -142,7 +143,7 @@ def carry_out(
         raise typer.Exit(1)
 
 
-def show(result: "CampaignTable | CampaignPlan", *, as_json: bool) -> None:
+def show(result: "CampaignTable | CampaignPlan | Estimate", *, as_json: bool) -> None:
     """Prints a table with its notes, or JSON."""
     from lrga.cli.tables import stdout
 

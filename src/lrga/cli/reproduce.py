@@ -38,6 +38,14 @@ def reproduce(
     time_limit: c.TimeLimit = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
+    estimate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Only estimate the hours, cell by cell, from the records of runs in this folder.",
+            metavar="RECORDS",
+            rich_help_panel=c.RUN,
+        ),
+    ] = None,
     quiet: c.Quiet = False,
     as_json: c.AsJson = False,
 ) -> None:
@@ -55,6 +63,8 @@ def reproduce(
     [bold]lrga reproduce table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
 
     [bold]lrga reproduce rank --dry-run[/]
+
+    [bold]lrga reproduce table1 --estimate results/table1[/]
     """
     from lrga.bench.options import parse_seeds
     from lrga.bench.reproduction import reproduction
@@ -75,6 +85,11 @@ def reproduce(
         data_options=c.data_options(sizes=sizes, seed=data_seed),
         **options,
     )
+    if estimate is not None:
+        from lrga.bench.estimate import estimate_hours, find_records
+
+        c.show(estimate_hours(study.cells, find_records(estimate)), as_json=as_json)
+        return
     c.carry_out(
         study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json
     )  # fmt: skip
