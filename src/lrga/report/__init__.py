@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lrga.report.attention import Explanation, explain
     from lrga.report.explorer import write_explorer
+    from lrga.report.own_model import explain_model
     from lrga.report.page import write_report
     from lrga.report.sources import Collection, gather
 
@@ -19,11 +20,12 @@ _HOME = {
     "Collection": "sources",
     "Explanation": "attention",
     "explain": "attention",
+    "explain_model": "own_model",
     "gather": "sources",
     "write_explorer": "explorer",
     "write_report": "page",
 }
-__all__ = ["Collection", "Explanation", "explain", "gather", "write_explorer", "write_report"]
+__all__ = ["Collection", "Explanation", "explain", "explain_model", "gather", "write_explorer", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

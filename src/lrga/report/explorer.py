@@ -19,10 +19,18 @@ LARGEST = 400_000_000  # bytes of factors; a browser opens no larger page
 
 
 def write_explorer(
-    run: str | Path, output: str | Path, *, graph: int = 0, layers: Sequence[int] | None = None, **options: Any
+    run: str | Path | Explanation,
+    output: str | Path,
+    *,
+    graph: int = 0,
+    layers: Sequence[int] | None = None,
+    **options: Any,
 ) -> Explanation:
-    """Writes the page of a graph's attention; the arguments are those of :func:`~lrga.report.attention.explain`."""
-    found = explain(run, graph=graph, layers=layers, **options)
+    """Writes the page of a graph's attention; the arguments are those of :func:`~lrga.report.attention.explain`.
+
+    In place of a run it takes what :func:`~lrga.report.own_model.explain_model` found in a model of any make.
+    """
+    found = run if isinstance(run, Explanation) else explain(run, graph=graph, layers=layers, **options)
     write_page(output, explorer_page(found))
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lrga.report.cells import RankSeries, ResultCell
 from lrga.report.html import chart_text
-from lrga.report.speed import SpeedRecord
+from lrga.report.speed import SpeedRecord, unit_of
 from lrga.report.style import COLOURS, colour
 
 Figure = dict[str, Any]
@@ -168,9 +168,7 @@ def _wrapped(text: str, width: int = 24, lines: int = 3) -> str:
 
 
 def _unit(columns: Sequence[str]) -> str:
-    return chart_text(", ".join(column.replace("_", " ") for column in columns[:3])) + (
-        " …" if len(columns) > 3 else ""
-    )
+    return chart_text(columns[0].replace("_", " ") if len(columns) == 1 else unit_of(columns[0]))
 
 
 def _seeds(n: int) -> str:

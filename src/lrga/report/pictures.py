@@ -10,7 +10,7 @@ from lrga.bench.curves import require_matplotlib
 from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.report.cells import ResultCell, rank_series, result_cells
 from lrga.report.sources import Collection
-from lrga.report.speed import TITLES, SpeedRecord
+from lrga.report.speed import TITLES, SpeedRecord, unit_of
 from lrga.report.style import FORMATS, MARKERS, PAPER, colour, plain, styled
 from lrga.training.files import replace_file
 
@@ -182,7 +182,7 @@ def plot_scale(found: Collection, path: str | Path, *, width: float = WIDTH, tit
 
 def _scale_panel(axes: Any, record: SpeedRecord, columns: Sequence[str], *, log: bool) -> None:
     scale = "log" if log else "linear"
-    unit = plain(", ".join(column.replace("_", " ") for column in columns))
+    unit = plain(columns[0].replace("_", " ") if len(columns) == 1 else unit_of(columns[0]))
     if record.size is None:
         rows = [row for row in record.rows if any(_number(row.get(column)) for column in columns)]
         thick = 0.8 / len(columns)

@@ -54,7 +54,7 @@ class SpeedRecord:
         groups: dict[tuple[str, str], list[str]] = {}
         for kind, columns in self.measures.items():
             for column in columns:
-                groups.setdefault((kind, _unit(column)), []).append(column)
+                groups.setdefault((kind, unit_of(column)), []).append(column)
         several = [kind for kind, _ in groups]
         return [
             (TITLES[kind] + (f" ({unit})" if several.count(kind) > 1 else ""), columns)
@@ -102,8 +102,13 @@ def _different(rows: list[dict[str, Any]], keys: list[str]) -> int:
     return len({tuple(row.get(key) for key in keys) for row in rows})
 
 
-def _unit(column: str) -> str:
-    """The part of a column's name that says in what it is measured."""
+def unit_of(column: str) -> str:
+    """The part of a column's name that says in what it is measured.
+
+    Example:
+        >>> unit_of("forward_ms"), unit_of("peak_bytes"), unit_of("graphs_per_second")
+        ('ms', 'bytes', 'per second')
+    """
     parts, kind = column.lower().split("_"), kind_of(column)
     if kind == "throughput":
         return "per second"

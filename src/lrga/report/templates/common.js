@@ -13,7 +13,7 @@ window.LRGA = (() => {
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
   function axis() {
-    return { gridcolor: css("--grid"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
+    return { gridcolor: css("--grid"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true, exponentformat: "power" };
   }
 
   // The layout in the colours of the page; what the chart itself asks for wins.

@@ -56,7 +56,7 @@
 
   function nodeColours() {
     const choice = byId("colour").value;
-    const scale = { colorscale: "Cividis", showscale: true, colorbar: { thickness: 12, len: 0.9 } };
+    const scale = { colorscale: "Cividis", showscale: true, colorbar: { thickness: 12, len: 0.9, exponentformat: "power" } };
     if (choice === "attention") return { color: state.weights, ...scale };
     if (choice === "degree") return { color: facts.degree, ...scale };
     if (choice === "right") {
@@ -213,7 +213,7 @@
     const logarithmic = byId("log-matrix").checked;
     const z = !logarithmic ? rows : rows.map((line) => Array.from(line, (value) => (value > 0 ? Math.log10(value) : null)));
     draw("matrix", [{
-      type: "heatmap", z, colorscale: "Cividis", colorbar: { thickness: 12, title: { text: logarithmic ? "log₁₀" : "" } },
+      type: "heatmap", z, colorscale: "Cividis", colorbar: { thickness: 12, exponentformat: "power", title: { text: logarithmic ? "log₁₀" : "" } },
       hovertemplate: "row %{y}, column %{x}: %{z}<extra></extra>",
     }], {
       xaxis: { title: { text: "attended to" }, constrain: "domain" },
