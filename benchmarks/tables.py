@@ -1,0 +1,190 @@
+"""Writes the tables of docs/performance.md from the records in results/.
+
+    python benchmarks/tables.py          # refresh the document
+    python benchmarks/tables.py --check  # exit code 1 where it differs from the records
+
+In the document every table stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; what is between
+them is replaced.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT, RECORDS = ROOT / "docs" / "performance.md", ROOT / "results"
+BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COMMAND = "python benchmarks/gpu.py --out results/speed/gpu-h200.json"
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    line = "|".join(["---", *["---:"] * (len(headings) - 1)])
+    return "\n".join(f"| {' | '.join(row)} |" if row is not None else f"|{line}|" for row in [headings, None, *rows])
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """With about so many significant digits, ``–`` for nothing."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}" if value < 1 else f"{value:.2f}"
+
+
+def read(name: str, folder: Path) -> dict[str, Any] | None:
+    path = folder / "speed" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str) -> str:
+    headings = [first, "precision", "launch", "fwd + bwd ms", "floor ms", "workspace MB", "times faster"]
+    rows = [
+        [
+            f"{row['nodes']:,} nodes, {row['method']}" if row["case"] in ("linear", "mix") else row["method"],
+            row["precision"],
+            row["launch"],
+            number(row["both_ms"]),
+            number(row["floor_ms"]),
+            "–" if row.get("workspace_mb") is None else f"{row['workspace_mb']:.0f}",
+            number(row.get("times_faster")),
+        ]
+        for row in record["rows"]
+        if cases(row["case"])
+    ]
+    return markdown(headings, rows) if rows else "This case is not in the record."
+
+
+def gpu_targets(record: Mapping[str, Any]) -> str:
+    rows = [
+        [t["what"], t["wanted"], t["got"], "yes" if t["reached"] else "**no**"] for t in record["targets"]
+    ]  # fmt: skip
+    return markdown(["", "wanted", "measured", "reached"], rows)
+
+
+def gpu_facts(record: Mapping[str, Any]) -> str:
+    copies, products = record["copy_tb_s"], record["library_products"] or {}
+    lines = [
+        f"{record['device']}, torch {record['torch']}, Triton {record['triton']}, PyG {record['torch_geometric']}; a "
+        f"copy moves {copies['memory']:.2f} TB/s through memory and {copies['cache']:.1f} TB/s inside the cache."
+    ]
+    if products:
+        speeds = ", ".join(f"{name} {speed:.0f}" for name, speed in products.items() if name != "all_three_ms")
+        lines.append(
+            f"The library's TF32 products at the shapes of the large graph, in TFLOP/s: {speeds}; the three together "
+            f"take {products['all_three_ms']:.2f} ms."
+        )
+    return "\n".join(lines)
+
+
+def attention_table(name: str) -> Callable[[Path], str]:
+    def table(folder: Path) -> str:
+        record = read(name, folder)
+        if record is None:
+            return "No record yet."
+        rows = [
+            [f"{r['case']}: {r['method']}", *(number(r[key]) for key in ("forward_ms", "both_ms", "mb", "ratio"))]
+            for r in record["rows"]
+            if not r["skipped"]
+        ]
+        facts = f"{record['device']}, torch {record['torch']}, width {record['width']}, rank {record['rank']}.\n\n"
+        return facts + markdown(["", "forward ms", "fwd + bwd ms", "memory MB", "time / ours"], rows)
+
+    return table
+
+
+def training_table(folder: Path) -> str:
+    record = read("training-cpu", folder)
+    if record is None:
+        return "No record yet."
+    rows = [
+        [r["model"], number(r["milliseconds"]), number(r["milliseconds_pyg"]), f"{r['times_faster']:.2f}"]
+        for r in record["rows"]
+    ]
+    facts = (
+        f"{record['machine']['processor']}, {record['machine']['threads']} threads, batch {record['batch_size']}, "
+        f"{record['layers']} layers of width {record['width']}.\n\n"
+    )
+    return facts + markdown(["", "ours, ms", "PyG, ms", "times faster"], rows)
+
+
+def hours_table(folder: Path) -> str:
+    from lrga.bench.estimate import estimate_hours, find_records
+    from lrga.bench.protocols import cells_of
+    from lrga.errors import DataError
+
+    try:
+        found = estimate_hours(cells_of("table1"), find_records(folder))
+    except DataError:
+        return "No record yet."
+    rows = [
+        [
+            f"{c.dataset}, {c.model}, {c.budget}",
+            f"{c.seconds_per_epoch:.2f}",
+            f"{c.epochs:.0f}",
+            f"{c.hours:.2f}",
+            c.source,
+        ]
+        for c in found.cells
+    ]
+    table = markdown(["", "s / epoch", "epochs", "hours, 4 seeds", "from"], rows)
+    return f"{table}\n\n" + "\n".join(found.notes)
+
+
+def of_gpu(make: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str]:
+    """A table of the record of benchmarks/gpu.py."""
+
+    def table(folder: Path) -> str:
+        record = read("gpu-h200", folder)
+        return f"No record yet: `{COMMAND}` makes it." if record is None else make(record)
+
+    return table
+
+
+TABLES: dict[str, Callable[[Path], str]] = {
+    "gpu-facts": of_gpu(gpu_facts),
+    "gpu-targets": of_gpu(gpu_targets),
+    "gpu-large": of_gpu(lambda r: gpu_rows(r, lambda case: case == "large", "one graph of 576,289 nodes")),
+    "gpu-small": of_gpu(lambda r: gpu_rows(r, lambda case: case == "small", "128 graphs, 14,384 nodes")),
+    "gpu-linear": of_gpu(lambda r: gpu_rows(r, lambda case: case == "linear", "width 64, rank 30")),
+    "gpu-gcn": of_gpu(lambda r: gpu_rows(r, lambda case: case == "step LRGA + GCN", "a step, LRGA + GCN")),
+    "gpu-gatedgcn": of_gpu(
+        lambda r: gpu_rows(r, lambda case: case == "step LRGA + GatedGCN", "a step, LRGA + GatedGCN")
+    ),
+    "gpu-mix": of_gpu(lambda r: gpu_rows(r, lambda case: case == "mix", "(256, 100, 256) → 256")),
+    "attention-h200": attention_table("attention-h200"),
+    "attention-cpu": attention_table("attention-cpu"),
+    "training-cpu": training_table,
+    "hours": hours_table,
+}
+
+
+def refreshed(text: str, folder: Path = RECORDS) -> str:
+    """The document with its tables made anew; a name that is no table is refused."""
+
+    def table(match: re.Match[str]) -> str:
+        if match["name"] not in TABLES:
+            raise SystemExit(f"there is no table {match['name']!r}; there are {', '.join(TABLES)}")
+        return f"{match[1]}\n{TABLES[match['name']](folder)}\n\n{match[3]}"
+
+    return BLOCK.sub(table, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 where something would change")
+    options = parser.parse_args(arguments)
+    before = DOCUMENT.read_text(encoding="utf-8")
+    after = refreshed(before)
+    if options.check:
+        sys.exit(0 if before == after else "docs/performance.md is not what the records say: run benchmarks/tables.py")
+    DOCUMENT.write_text(after, encoding="utf-8")
+    print("docs/performance.md " + ("is as it was" if before == after else "was refreshed"), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
