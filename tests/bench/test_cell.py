@@ -74,3 +74,13 @@ def test_options_that_a_campaign_decides_itself_are_refused_with_what_to_use():
     refuse_taken({"lr": 1.0}, seed="seeds")
     with pytest.raises(OptionError, match="seeds in place of seed"):
         refuse_taken({"seed": 1}, seed="seeds")
+
+
+def test_runs_keep_their_names_when_options_are_added():
+    """The records under results/ were named before these options came."""
+    from lrga.bench.protocols import paper_config
+
+    config = paper_config("CLUSTER", "gcn", lrga=False)
+    assert run_name(config) == "cluster-plain-gcn-100k-seed41-df9e8b77bc"
+    assert run_name(config.changed(memory_limit=2**30)) == run_name(config)
+    assert run_name(config.changed(resample_features=False)) != run_name(config)

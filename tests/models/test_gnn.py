@@ -8,6 +8,7 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from lrga.errors import BatchError, DTypeError, OptionError, ShapeError
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.segments import Segments
 from lrga.models.gnn import CONVOLUTIONS, GNN
 from lrga.nn.lrga_layer import READINGS
 
@@ -170,7 +171,7 @@ def test_random_features_are_fresh_at_every_pass_and_reproducible():
 
 def test_random_features_are_normal_of_variance_one_over_the_width():
     model = GNN(3, 16, 2, 2, random_features=True)
-    noise = model._encode(torch.zeros(20_000, dtype=torch.int64))
+    noise = model._encode(torch.zeros(20_000, dtype=torch.int64), Segments(20_000, 1))
     assert noise.shape == (20_000, 16)
     assert abs(float(noise.mean())) < 3 * 0.25 / (20_000 * 16) ** 0.5
     assert float(noise.var()) == pytest.approx(1 / 16, rel=0.02)
@@ -286,3 +287,20 @@ def test_autocast_to_bfloat16_stays_near_single_precision():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             rounded = model(x, edge_index, edge_attr, batch)
         torch.testing.assert_close(rounded.float(), exact, rtol=0.1, atol=0.1)
+
+
+def test_held_random_features_are_the_same_at_every_pass_and_for_node_j_of_every_graph():
+    model = GNN(3, 16, 2, 1, random_features=True, resample_features=False).eval()
+    x, edges = torch.zeros(5, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    pairs = torch.tensor([0, 0, 1, 1, 2])
+    out = model(x, edges, batch=pairs, num_graphs=3)
+    torch.testing.assert_close(out, model(x, edges, batch=pairs, num_graphs=3))
+    torch.testing.assert_close(out[:2], out[2:4])  # two equal graphs have equal features
+    mixed = torch.tensor([0, 1, 0, 2, 1])  # the same three graphs, their nodes in another order
+    other = model(x, torch.tensor([[0, 2, 1, 4], [2, 0, 4, 1]]), batch=mixed, num_graphs=3)
+    torch.testing.assert_close(other, out[[0, 2, 1, 4, 3]])
+    assert "held_features" in model.state_dict()
+    again = GNN(3, 16, 2, 1, random_features=True, resample_features=False).eval()
+    again.load_state_dict(model.state_dict())
+    torch.testing.assert_close(again(x, edges, batch=pairs, num_graphs=3), out)
+    assert model.num_parameters == GNN(3, 16, 2, 1, random_features=True).num_parameters

@@ -32,7 +32,7 @@ def test_the_options_are_these():
         "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "heads", "hidden", "layers",
         "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "memory_limit", "metric", "min_lr", "model", "name", "options", "patience", "precision", "preset",
-        "random_features", "rank", "reading", "readout", "recalibrate_norm", "residual", "root", "seed", "source",
+        "random_features", "rank", "reading", "readout", "recalibrate_norm", "resample_features", "residual", "root", "seed", "source",
         "tensorboard", "weight_decay",
         # of link prediction, written where links are predicted
         "edge_weights", "negatives", "predictor", "predictor_layers", "skip", "validation_edges", "walk_batch_size",

@@ -17,8 +17,12 @@ from lrga.training.config import TrainingConfig
 # Options that decide where and how conveniently a run is made, not what it computes.
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
     "data": ("root", "source"),
-    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic"),
+    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
 }
+# Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
+LATER_OPTIONS: dict[str, dict[str, Any]] = {"model": {"resample_features": True}}
+
+_NEVER = object()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +100,11 @@ def run_name(config: TrainingConfig) -> str:
         True
     """
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    digest = hashlib.sha256(json.dumps(essence(config), sort_keys=True).encode()).hexdigest()[:10]
+    decisive = {
+        section: {key: v for key, v in values.items() if LATER_OPTIONS.get(section, {}).get(key, _NEVER) != v}
+        for section, values in essence(config).items()
+    }
+    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
     size = [str(model.budget)] if config.link is None else []  # the shape of a network for links is given
     parts = [data, "lrga" if model.lrga else "plain", model.model, *size, f"seed{config.run.seed}", digest]
     return "-".join(part.lower() for part in parts)

@@ -32,6 +32,7 @@ CONVOLUTIONS: dict[str, type[BenchmarkLayer]] = {
     "graphsage": SAGELayer,
     "gin": GINLayer,
 }
+HELD_ROWS = 1024
 
 
 class GNN(nn.Module):
@@ -61,6 +62,8 @@ class GNN(nn.Module):
         readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the mean, for GIN the sum.
         random_features: Whether normal noise of variance 1 / hidden_channels, fresh at every forward pass, enters the
             first layer in place of the encoded features; x then only says how many nodes there are.
+        resample_features: ``False`` holds the noise: drawn once and saved with the weights, node j of every graph has the
+            same at every pass (rows repeat after 1,024 nodes).
         generator: Source of that noise, PyTorch's own by default.
         backend: Of the attention.
 
@@ -75,6 +78,8 @@ class GNN(nn.Module):
         >>> model(x, edge_index, batch=torch.tensor([0, 0, 1, 1])).shape
         torch.Size([2, 10])
     """
+
+    held_features: Tensor
 
     def __init__(
         self,
@@ -98,6 +103,7 @@ class GNN(nn.Module):
         batch_norm: bool = True,
         readout: str | None = None,
         random_features: bool = False,
+        resample_features: bool = True,
         generator: torch.Generator | None = None,
         backend: str = "auto",
     ) -> None:
@@ -114,6 +120,12 @@ class GNN(nn.Module):
         self.num_layers, self.conv, self.rank, self.task = num_layers, conv, rank, task
         self.preset, self.reading = preset, reading
         self.random_features, self.generator = random_features, generator
+        if random_features and not resample_features:
+            source = None if generator is None else generator.device
+            self.register_buffer(
+                "held_features", normal(HELD_ROWS, hidden_channels, generator=generator, device=source)
+            )
+        self.resample_features = resample_features
         # Noise needs no encoder; unused parameters would count and would stall distributed training.
         self.encoder = None if random_features else ENCODERS[encoder](in_channels, hidden_channels)
         self.edge_encoder, self.edges_as_ones = None, edge_encoder == "ones"
@@ -190,7 +202,7 @@ class GNN(nn.Module):
         edges, order = as_edges(edge_index, x), None
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
         segments = Segments.from_batch(batch, num_nodes, num_graphs)
-        h = self._encode(x)
+        h = self._encode(x, segments)
         if self.edge_encoder is None or self.edges_as_ones:
             edge_attr = None
         if edge_attr is not None:
@@ -211,9 +223,11 @@ class GNN(nn.Module):
             return out
         return torch.empty_like(out).index_copy(0, order, out)
 
-    def _encode(self, x: Tensor) -> Tensor:
+    def _encode(self, x: Tensor, segments: Segments) -> Tensor:
         if self.encoder is not None:
             return self.encoder(x)
+        if not self.resample_features:
+            return self.held_features.index_select(0, _positions(segments, x.size(0), x.device) % HELD_ROWS)
         like = next(self.parameters())
         device = x.device if self.generator is None else self.generator.device
         noise = normal(x.size(0), self.hidden_channels, generator=self.generator, dtype=like.dtype, device=device)
@@ -239,6 +253,18 @@ def _layer(conv: str, channels: int, heads: int, **options: Any) -> BenchmarkLay
             "choose both so that each head is equally wide",
         )
     return GATLayer(channels, channels // heads, heads=heads, **options)
+
+
+def _positions(segments: Segments, num_nodes: int, device: torch.device) -> Tensor:
+    """The number of each node within its graph, ``[N]``; reads no value, so that it can be captured."""
+    position = torch.arange(num_nodes, device=device)
+    if segments.batch is None or segments.counts is None:
+        return position
+    first = segments.counts.cumsum(0) - segments.counts
+    if segments.in_order:
+        return position - first.index_select(0, segments.batch)
+    in_order, order = torch.sort(segments.batch, stable=True)
+    return torch.empty_like(position).index_copy(0, order, position - first.index_select(0, in_order))
 
 
 def _check_rows(edge_attr: Tensor, rows: int) -> None:

@@ -1,7 +1,7 @@
 """The network of a run, resolved to the last number, so that a saved run rebuilds it without its data."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from lrga.errors import CheckpointError
@@ -35,6 +35,7 @@ class Architecture:
     readout: str | None
     random_features: bool
     backend: str
+    resample_features: bool = True
 
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
@@ -48,7 +49,8 @@ class Architecture:
     def from_json(cls, values: Mapping[str, Any]) -> "Architecture":
         """What :meth:`to_json` wrote."""
         wanted = {f.name for f in fields(cls)}
-        if set(values) != wanted:
+        later = {f.name for f in fields(cls) if f.default is not MISSING}  # not in runs of older versions
+        if set(values) | later != wanted:
             odd = ", ".join(sorted(set(values) ^ wanted))
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
             raise CheckpointError("the arguments of the network", f"unknown or missing ones: {odd}", remedy)
@@ -95,6 +97,7 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
             readout=model.readout,
             random_features=model.random_features,
             backend=model.backend,
+            resample_features=model.resample_features,
         )
 
     if model.hidden is not None:

@@ -72,6 +72,7 @@ class ModelConfig:
         batch_norm: Whether layers are normalised.
         readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the model's own.
         random_features: Whether fresh noise replaces the node features at every pass.
+        resample_features: ``False`` holds that noise: node j of every graph has the same at every pass.
         backend: Of the attention.
     """
 
@@ -91,6 +92,7 @@ class ModelConfig:
     batch_norm: bool = True
     readout: str | None = None
     random_features: bool = False
+    resample_features: bool = True
     backend: str = "auto"
 
     def __post_init__(self) -> None:
@@ -106,7 +108,7 @@ class ModelConfig:
         check_choice("preset", self.preset, PRESETS)
         reading_of(self.reading)
         check_fraction("dropout", self.dropout)
-        _check_bools(self, "lrga", "edge_features", "residual", "batch_norm", "random_features")
+        _check_bools(self, "lrga", "edge_features", "residual", "batch_norm", "random_features", "resample_features")
 
 
 @dataclass(frozen=True, kw_only=True)
