@@ -62,8 +62,8 @@ class GNN(nn.Module):
         readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the mean, for GIN the sum.
         random_features: Whether normal noise of variance 1 / hidden_channels, fresh at every forward pass, enters the
             first layer in place of the encoded features; x then only says how many nodes there are.
-        resample_features: ``False`` holds the noise: drawn once and saved with the weights, node j of every graph has the
-            same at every pass (rows repeat after 1,024 nodes).
+        resample_features: ``False`` holds the noise: drawn once and saved with the weights, node j of every graph has
+            the same at every pass (rows repeat after 1,024 nodes).
         generator: Source of that noise, PyTorch's own by default.
         backend: Of the attention.
 
