@@ -10,7 +10,6 @@ measured in the same run. ``--profile`` lists the kernels of a step, ``--tune`` 
 
 import argparse
 import json
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ from typing import Any
 
 import torch
 import triton
+from timing import copy_rate, replay_ms
 from torch import Tensor
 
 from lrga.kernels import gated_gpu
@@ -93,29 +93,6 @@ def check(case: Case, tolerance: float) -> dict[str, float]:
     return errors
 
 
-def replay_ms(run: Callable[[], Any], repeats: int) -> float:
-    """Median time of a replay of ``run``, captured as a CUDA graph."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    graph.replay()
-    times = []
-    for _ in range(repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
-
-
 def times_of(case: Case, function: Callable[..., Any], repeats: int) -> dict[str, float]:
     def forward() -> None:
         with torch.no_grad():
@@ -125,13 +102,6 @@ def times_of(case: Case, function: Callable[..., Any], repeats: int) -> dict[str
         "forward_ms": replay_ms(forward, repeats),
         "both_ms": replay_ms(lambda: case.both(function), repeats),
     }
-
-
-def copy_rate(repeats: int) -> float:
-    """Bytes a second that a large copy reads and writes."""
-    a = torch.empty(1 << 28, device="cuda")
-    b = torch.empty_like(a)
-    return 2 * a.numel() * 4 / (replay_ms(lambda: b.copy_(a), repeats) / 1e3)
 
 
 def tune(case: Case, repeats: int) -> list[dict[str, Any]]:
@@ -171,7 +141,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     case = Case(layout, options.channels, DTYPES[options.dtype])
     errors = check(case, TOLERANCE[options.dtype])
     torch.backends.cuda.matmul.allow_tf32 = True
-    rate = copy_rate(options.repeats)
+    rate = copy_rate(1024)
     one_pass = layout.num_edges * options.channels * case.tensors[0].element_size() / rate * 1e3
     ours, plain = (times_of(case, f, options.repeats) for f in (gated_edges_fused, gated_edges_reference))
     record = {

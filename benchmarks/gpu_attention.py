@@ -113,7 +113,7 @@ def large_case(rate: float, *, device: str = "cuda", nodes: int = LARGE["nodes"]
         ours = lrga.LowRankGlobalAttention(width, rank).to(device)
         authors = same_weights(ours, Authors(width, rank).to(device))
         runs = {"lrga": Pass(ours, x, autocast=autocast), "authors' arithmetic": Pass(authors, x, autocast=autocast)}
-        runs["lrga"].upstream = runs["authors' arithmetic"].upstream
+        runs["lrga"].upstream = runs["authors' arithmetic"].upstream.to(runs["lrga"].upstream.dtype)
         usual = [t.detach() for t in runs["authors' arithmetic"].both()]
         exact = exact_pass(runs["authors' arithmetic"], Authors(width, rank))
         error = check(runs["lrga"].both(), usual, exact, f"large, {precision}")
@@ -179,7 +179,7 @@ def small_case(rate: float, *, device: str = "cuda", sizes: list[int] | None = N
         ours = lrga.LowRankGlobalAttention(width, rank).to(device)
         run = Pass(ours, x, [segments], autocast=autocast)
         padded = Pass(same_weights(ours, Padded(width, rank).to(device)), x, [batch], autocast=autocast)
-        padded.upstream = run.upstream
+        padded.upstream = run.upstream.to(padded.upstream.dtype)
         error = check(run.both(), padded.both(), exact_pass(padded, Padded(width, rank)), f"small, {precision}")
         floor = floor_bytes(len(batch), width, rank, out_size=2 if autocast else 4) / rate * 1e3
         facts = {"case": "small", "nodes": len(batch), "precision": precision, "floor_ms": floor}

@@ -1,6 +1,7 @@
 """A whole training step on PATTERN on a GPU: captured, and as a PyG user writes it. Cases of gpu.py."""
 
 import itertools
+import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from lrga.data import PackedGraphs, load
 from lrga.tasks import task_of
 from lrga.training import OptimizerConfig, Trainer
 from lrga.training.capacity import Work
+from lrga.training.events import Listener
 from lrga.training.fallback import start_engine
 
 BATCH_SIZE, LAYERS, RANK, CLASSES = 64, 8, 30, 2
@@ -37,6 +39,13 @@ def pattern(graphs: int, device: str) -> dict[str, PackedGraphs]:
         }
 
 
+class Notes(Listener):
+    """Says on stderr what the trainer notes: why a step cannot be captured, for one."""
+
+    def noted(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
 class Ours:
     """Our step: whatever loop the engine finds for the device."""
 
@@ -46,7 +55,7 @@ class Ours:
         model = GNN(3, width, CLASSES, layers, conv=conv, rank=RANK, encoder="embedding", reading="B").to(device)
         self.model = model.train()
         options = OptimizerConfig(batch_size=batch_size)
-        self.trainer = Trainer(model, task_of("PATTERN"), splits, options, engine="captured")
+        self.trainer = Trainer(model, task_of("PATTERN"), splits, options, listener=Notes(), engine="captured")
 
     def start(self) -> None:
         """Records the steps; says why where that is not possible."""

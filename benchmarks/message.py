@@ -13,7 +13,6 @@ On a CPU with TRITON_INTERPRET=1 small shapes are checked and nothing is timed.
 
 import argparse
 import json
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from timing import copy_rate, replay_ms
 from torch import Tensor
 
 from lrga.kernels import message, norm_ops, sum_ops, triton_max, triton_softmax, triton_sum
@@ -204,34 +204,9 @@ def check(case: Case) -> float:
     return error
 
 
-def replayed_us(run: Callable[[], Any], repeats: int = 15, inner: int = 4) -> float:
+def replayed_us(run: Callable[[], Any]) -> float:
     """Microseconds of one ``run`` when a captured graph of several is replayed, the median."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(2):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(inner):
-            run()
-    times = []
-    for _ in range(repeats + 2):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) * 1e3 / inner)
-    return statistics.median(times[2:])
-
-
-def copy_speed(megabytes: int) -> float:
-    """Bytes a microsecond, read and written together, in copies of this size."""
-    a = torch.zeros(megabytes * MIB // 4, device="cuda")
-    b = torch.empty_like(a)
-    return 2.0 * a.numel() * 4 / replayed_us(lambda: b.copy_(a), inner=20 if megabytes < 64 else 2)
+    return 1e3 * replay_ms(run, inner=4)
 
 
 def time_case(case: Case, speeds: dict[str, float]) -> dict[str, Any]:
@@ -307,7 +282,7 @@ def main() -> None:
     if device == "cpu" or options.check:
         print("values and gradients agree; times are taken on a CUDA device only", file=sys.stderr)
         return
-    speeds = {"cache": copy_speed(8), "memory": copy_speed(512)}
+    speeds = {"cache": copy_rate(8) / 1e6, "memory": copy_rate(512) / 1e6}  # bytes a microsecond
     for row, case in zip(rows, chosen, strict=True):
         row |= time_case(case, speeds)
     results: dict[str, Any] = {

@@ -11,7 +11,7 @@ from torch import Tensor
 MIB = 2**20
 
 
-def replay_ms(run: Callable[[], Any], *, repeats: int = 15, inner: int = 1) -> float:
+def replay_ms(run: Callable[[], Any], repeats: int = 15, *, inner: int = 1) -> float:
     """Milliseconds of ``run`` when a CUDA graph of ``inner`` of them is replayed, the median."""
     replay = captured(lambda: [run() for _ in range(inner)])
     return event_ms(replay, repeats=repeats) / inner
@@ -66,7 +66,7 @@ def copy_rate(megabytes: int) -> float:
     """Bytes a second that a copy of so many megabytes reads and writes."""
     a = torch.empty(megabytes * MIB // 4, device="cuda")
     b = torch.empty_like(a)
-    return 2 * a.numel() * 4 / (replay_ms(lambda: b.copy_(a), inner=4) / 1e3)
+    return 2 * a.numel() * 4 / (replay_ms(lambda: b.copy_(a), inner=20 if megabytes < 64 else 2) / 1e3)
 
 
 def workspace_mb(run: Callable[[], Iterable[Tensor]]) -> float:
