@@ -28,3 +28,12 @@ def test_links_of_an_own_edge_list_are_found():
     assert min(scores) > 0.75
     same_club = [int(line.split()[0].removeprefix("person")) % 4 == 0 for line in lines[-5:]]
     assert sum(same_club) >= 3
+
+
+def test_an_augmented_model_attends_to_what_no_edge_reaches(tmp_path):
+    lines = run("augmented_model.py", str(tmp_path / "page.html")).splitlines()
+    plain, augmented = (float(line.split()[1].rstrip("%")) for line in lines[:2])
+    assert plain < 85 < 97 < augmented
+    shares = [int(line.split("attention: ")[1].split("%")[0]) for line in lines if "on the key" in line]
+    assert max(shares) > 25  # of 36 nodes
+    assert "conv1.attention" in (tmp_path / "page.html").read_text()
