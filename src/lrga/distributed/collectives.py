@@ -92,7 +92,10 @@ def reduce_(tensor: Tensor, purpose: str, group: Group = None, traffic: Traffic 
     if ranks > 1:
         size = tensor.numel() * tensor.element_size()
         _count(purpose, size, 2 * size * (ranks - 1) // ranks, traffic)
-        dist.all_reduce(tensor, group=group)
+        sent = _within_reach(tensor, group)
+        dist.all_reduce(sent, group=group)
+        if sent is not tensor:
+            tensor.copy_(sent)
     return tensor
 
 
@@ -104,9 +107,10 @@ def gather_rows(rows: Tensor, purpose: str, group: Group = None) -> Tensor:
     rows = rows.contiguous()
     size = rows.numel() * rows.element_size()
     _count(purpose, size, size * (ranks - 1), None)
-    parts = [torch.empty_like(rows) for _ in range(ranks)]
-    dist.all_gather(parts, rows, group=group)
-    return torch.stack(parts)
+    sent = _within_reach(rows, group)
+    parts = [torch.empty_like(sent) for _ in range(ranks)]
+    dist.all_gather(parts, sent, group=group)
+    return torch.stack(parts).to(rows.device)
 
 
 def gather_ragged(rows: Tensor, purpose: str = "output", group: Group = None) -> Tensor:
@@ -158,13 +162,18 @@ def halo_exchange(
 def _exchange(
     rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group, traffic: Traffic | None
 ) -> Tensor:
-    rows = rows.contiguous()
+    device, rows = rows.device, _within_reach(rows.contiguous(), group)
     out = rows.new_empty(sum(receive), *rows.shape[1:])
     size = rows.shape[1:].numel() * rows.element_size()
     own = send[rank_of(group)]
     _count(purpose, size * sum(send), size * (sum(send) - own), traffic)
     dist.all_to_all_single(out, rows, list(receive), list(send), group=group)
-    return out
+    return out.to(device)
+
+
+def _within_reach(tensor: Tensor, group: Group) -> Tensor:
+    """The tensor itself, or a copy in main memory where gloo must carry what lies on a GPU (several ranks on one)."""
+    return tensor.cpu() if tensor.is_cuda and dist.get_backend(group) == "gloo" else tensor
 
 
 def _count(purpose: str, payload: int, wire: int, traffic: Traffic | None) -> None:
