@@ -8,7 +8,8 @@ import pytest
 from lrga.report.attention import Explanation, LayerFactors
 from lrga.report.attention_picture import order_of, shown_matrix
 from lrga.report.explorer import explorer_page, write_explorer
-from lrga.tasks.node import node_classification
+from lrga.tasks.graph import graph_regression
+from lrga.tasks.node import node_classification, node_regression
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +62,20 @@ def click_node(page, node):
         }""",
         node,
     )
-    page.mouse.move(at[0] + 1, at[1])
-    page.mouse.move(*at)
-    page.wait_for_timeout(150)
-    page.mouse.click(*at)
-    page.wait_for_function("(i) => Number(document.getElementById('node').value) === i", arg=node, timeout=5000)
+    for _ in range(10):  # Plotly must have noticed the pointer before it is pressed, which a busy machine delays
+        page.mouse.move(at[0] + 1, at[1])
+        page.mouse.move(*at)
+        page.wait_for_timeout(150)
+        page.mouse.click(*at)
+        settle(page)
+        if page.input_value("#node") == str(node):
+            return
+    raise AssertionError(f"no click reached node {node}")
+
+
+def settle(page):
+    """Lets the drawing that a choice asked for happen."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def test_a_click_on_a_node_shows_whom_it_attends_to(page, explored, keep_screenshot):
@@ -81,7 +91,7 @@ def test_a_click_on_a_node_shows_whom_it_attends_to(page, explored, keep_screens
     assert float(page.inner_text("#value")) == pytest.approx(weights[3], rel=1e-12, abs=1e-300)
     facts = page.inner_text("#chosen")
     assert f"{weights.sum():.6g}"[:6] in facts.replace("\n", " ")
-    page.wait_for_timeout(100)
+    settle(page)
     colours = page.evaluate("[...document.getElementById('graph').data.find((t) => t.customdata).marker.color]")
     assert colours == pytest.approx(weights.tolist(), rel=1e-12, abs=1e-300)
     keep_screenshot(page, "explorer", full_page=True)
@@ -94,7 +104,7 @@ def test_the_strongest_links_are_drawn(page, explored):
     page.press("#node", "Enter")
     page.fill("#links", "4")
     page.press("#links", "Enter")
-    page.wait_for_timeout(100)
+    settle(page)
     ends = page.evaluate(
         "(() => { const d = document.getElementById('graph').data; return [...d[d.length - 2].x]; })()"
     )
@@ -116,7 +126,7 @@ def test_labels_predictions_and_the_spectrum_are_python_s(page, explored):
     found = explored[1]
     for choice, values in (("label", found.labels), ("prediction", found.predictions)):
         page.select_option("#colour", choice)
-        page.wait_for_timeout(50)
+        settle(page)
         colours = page.evaluate("document.getElementById('graph').data.find((t) => t.customdata).marker.color")
         assert len({(c, v) for c, v in zip(colours, values.tolist(), strict=True)}) == len(set(values.tolist()))
     hover = page.evaluate(
@@ -194,4 +204,36 @@ def test_edges_are_coloured_where_they_are_what_is_predicted(explored, open_page
     page = open_page(tmp_path / "edges.html")
     names = page.evaluate("document.getElementById('graph').data.filter((t) => t.showlegend).map((t) => t.name)")
     assert sorted(names) == ["predicted 1, label 0", "predicted 1, right"]
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("case", ["graph regression", "node regression", "two nodes"])
+def test_other_tasks_and_tiny_graphs_are_shown(explored, open_page, tmp_path, case):
+    base = explored[1]
+    values = np.linspace(-1, 1, base.num_nodes).astype(np.float32)
+    found = {
+        "graph regression": replace(
+            base, task=graph_regression(), labels=values[:1], predictions=values[1:2], confidence=None
+        ),
+        "node regression": replace(
+            base, task=node_regression(), labels=values, predictions=values[::-1].copy(), confidence=None
+        ),
+        "two nodes": replace(
+            base, edges=base.edges[:0], labels=None, predictions=base.predictions[:2], confidence=base.confidence[:2],
+            places=base.places[:2], degree=base.degree[:2], community=base.community[:2],
+            layers=[LayerFactors("l", layer.u[:2] * 0, layer.v[:2]) for layer in base.layers],
+        ),
+    }[case]  # fmt: skip
+    (tmp_path / "page.html").write_text(explorer_page(found), encoding="utf-8")
+    page = open_page(tmp_path / "page.html")
+    page.fill("#node", "1")
+    page.press("#node", "Enter")
+    check_row(page, found.layers[1].row(1))
+    for choice in page.evaluate("[...document.getElementById('colour').options].map((o) => o.value)"):
+        page.select_option("#colour", choice)
+    for choice in page.evaluate("[...document.getElementById('order').options].map((o) => o.value)"):
+        page.select_option("#order", choice)
+    page.check("#log-matrix")
+    told = page.inner_text("main > p")
+    assert ("label -1 · prediction -0.9" in told) == (case == "graph regression")
     assert page.complaints == []
