@@ -39,7 +39,7 @@ def numbers(folder):
     return [{key: value for key, value in line.items() if key not in ("seconds", "elapsed")} for line in lines]
 
 
-@pytest.mark.parametrize("model", ["gcn", "node2vec"])
+@pytest.mark.parametrize("model", ["gcn", pytest.param("node2vec", marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_ends_bit_equal(tmp_path, model):
     drawn = random.Random(5)
     edges = tmp_path / "edges.csv"
@@ -50,7 +50,7 @@ def test_a_run_killed_at_random_moments_ends_bit_equal(tmp_path, model):
         assert process.wait() == 0
     seconds = time.monotonic() - begin
     killed = 0
-    for _ in range(3):
+    for _ in range(2):
         with start(edges, tmp_path / "killed", model) as process:
             time.sleep(drawn.uniform(0.05, 0.4) * seconds)
             killed += process.poll() is None
