@@ -48,7 +48,9 @@ def test_threads_are_given_back():
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("wrong", [{"width": 0}, {"rank": 0}, {"threads": 0}, {"device": "gpu"}])
+@pytest.mark.parametrize(
+    "wrong", [{"width": 0}, {"rank": 0}, {"threads": 0}, {"device": "gpu"}, {"cases": {"a": []}}, {"cases": {"a": [0]}}]
+)
 def test_impossible_options_are_refused(wrong):
     with pytest.raises((OptionError, LRGAError)):
         measure_speed(**({"device": "cpu", "cases": CASES, "seconds": 0.001} | wrong))
@@ -66,3 +68,9 @@ def test_quadratic_methods_are_skipped_where_the_matrix_is_too_large():
     assert "scores" in skip_reason([20_000], "MultiheadAttention")
     assert "scores" in skip_reason([20_000], "lrga, O(n²) definition")
     assert skip_reason([20_000], "lrga") is None
+
+
+@pytest.mark.parametrize(("width", "rank"), [(1, 1), (7, 20)])
+def test_any_width_and_rank_can_be_measured(width, rank):
+    found = measure_speed("cpu", width=width, rank=rank, cases={"three": [1, 1, 4]}, seconds=0.001)
+    assert all(row.both_ms or row.skipped for row in found.rows)

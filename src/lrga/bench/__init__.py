@@ -10,13 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lrga.bench.backends import explain_choices
     from lrga.bench.comparison import compare
+    from lrga.bench.estimate import estimate_hours, find_records
     from lrga.bench.link_protocols import table2
     from lrga.bench.paper import Published, published
     from lrga.bench.params import sizes
     from lrga.bench.protocols import cells_of, paper_config, rank_ablation, table1, table3
     from lrga.bench.records import RunRecord, read_record, read_records
     from lrga.bench.reproduction import reproduce
+    from lrga.bench.speed import measure_speed
     from lrga.bench.study import CampaignInterrupted, Study
     from lrga.bench.sweeps import sweep
     from lrga.bench.tables import CampaignTable
@@ -30,6 +33,10 @@ _HOME = {
     "Study": "study",
     "cells_of": "protocols",
     "compare": "comparison",
+    "estimate_hours": "estimate",
+    "explain_choices": "backends",
+    "find_records": "estimate",
+    "measure_speed": "speed",
     "paper_config": "protocols",
     "published": "paper",
     "rank_ablation": "protocols",
@@ -50,6 +57,10 @@ __all__ = [
     "Study",
     "cells_of",
     "compare",
+    "estimate_hours",
+    "explain_choices",
+    "find_records",
+    "measure_speed",
     "paper_config",
     "published",
     "rank_ablation",

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lrga.bench.peers import Authors, Padded, Softmax, performer, sgformer
-from lrga.errors import NonFiniteError
+from lrga.errors import NonFiniteError, OptionError
 from lrga.kernels.checks import check_count
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.training.determinism import choose_device
@@ -38,10 +38,15 @@ METHODS: dict[str, Callable[[int, int], nn.Module]] = {  # of width and rank
     "lrga, O(n²) definition": lambda width, rank: LowRankGlobalAttention(width, rank, backend="dense"),
     "padded LRGA": Padded,
     "authors' arithmetic": Authors,
-    "PyG Performer": lambda width, _: performer(width),
+    "PyG Performer": lambda width, _: performer(width, _heads(width)),
     "PyG SGFormer": lambda width, _: sgformer(width, width),
-    "MultiheadAttention": lambda width, _: Softmax(width, 4 if width % 4 == 0 else 1),
+    "MultiheadAttention": lambda width, _: Softmax(width, _heads(width)),
 }
+
+
+def _heads(width: int) -> int:
+    """Four, where the width can be divided by it."""
+    return 4 if width % 4 == 0 else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +121,11 @@ def measure_speed(
     """
     check_count("width", width, minimum=1)
     check_count("rank", rank, minimum=1)
+    for case, sizes in (CASES if cases is None else cases).items():
+        if not sizes or min(sizes) < 1:
+            raise OptionError(
+                f"graphs of at least one node in {case!r}", str(list(sizes)), "give the size of each graph"
+            )
     place, before = choose_device(device), torch.get_num_threads()
     if threads is not None:
         check_count("threads", threads, minimum=1)
@@ -136,7 +146,7 @@ def _measure(
     seconds: float,
     progress: Callable[[str, int, int | None], None] | None,
 ) -> tuple[float, list[SpeedRow]]:
-    error = max(_error(sizes, shape, device) for sizes in cases.values())
+    error = max((_error(sizes, shape, device) for sizes in cases.values()), default=0.0)
     if not error <= TOLERANCE:
         raise NonFiniteError("values within 1e-4 of the definition", f"{error:.1e}", "report this: nothing was timed")
     rows: list[SpeedRow] = []
