@@ -30,6 +30,14 @@ def test_a_run_folder_a_record_and_a_folder_of_both_are_read(trained, make_recor
     assert len(gather([folder, folder, folder / "000.json"]).runs) == 3
 
 
+def test_a_data_set_beside_the_runs_is_passed_over(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    (tmp_path / "data" / "CLUSTER").mkdir(parents=True)
+    (tmp_path / "data" / "CLUSTER" / "manifest.json").write_text('{"files": {}}')
+    found = gather([tmp_path])
+    assert (len(found.runs), found.problems) == (1, [])
+
+
 def test_nothing_there_is_an_error_in_words(tmp_path):
     with pytest.raises(DataMissingError, match="no such file"):
         gather([tmp_path / "nowhere"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, RunRecord
+from lrga.data import manifest
 from lrga.errors import DataError, DataMissingError, LRGAError
 from lrga.report.patience import Patience, Say
 from lrga.report.runs import DAMAGE, UNFINISHED, Run, run_of_folder, run_of_record
@@ -101,6 +102,9 @@ def _places(path: Path) -> Iterator[Path]:
         if "config.json" in files or any(name in files for name in _RUN_FILES):
             folders.clear()
             yield here
+            continue
+        if manifest.FILE_NAME in files:  # a data set, as `lrga demo` keeps beside its runs
+            folders.clear()
             continue
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
         yield from (here / name for name in sorted(files) if name.endswith(".json") and not name.startswith("."))
