@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 import triton
-from timing import copy_rate, replay_ms
+from timing import copy_rate, kernels_of, replay_ms
 from torch import Tensor
 
 from lrga.kernels import gated_gpu
@@ -120,20 +120,6 @@ def tune(case: Case, repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
-def profile(case: Case) -> list[dict[str, Any]]:
-    """The kernels of one forward and backward pass, longest first."""
-    case.both(gated_edges_fused)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
-        case.both(gated_edges_fused)
-        torch.cuda.synchronize()
-    events = sorted(recorded.key_averages(), key=lambda event: -event.self_device_time_total)
-    return [
-        {"kernel": event.key[:80], "calls": event.count, "us": round(event.self_device_time_total, 1)}
-        for event in events
-        if event.self_device_time_total > 0
-    ]
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False  # for the comparison
@@ -165,7 +151,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "times_faster": {key: plain[key] / ours[key] for key in ours},
     }
     if options.profile:
-        record["profile"] = profile(case)
+        record["profile"] = kernels_of(lambda: case.both(gated_edges_fused))
     if options.tune:
         record["tune"] = tune(case, options.repeats)
     return record

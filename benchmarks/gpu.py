@@ -1,6 +1,6 @@
 """Everything that is meant to be fast on a GPU, in one run, each beside what a user would otherwise write.
 
-    python benchmarks/gpu.py [--only large small linear gcn gatedgcn mix] [--json] [--out FILE]
+    python benchmarks/gpu.py [--only large small linear gcn gatedgcn mix] [--profile] [--json] [--out FILE]
 
 large     one graph of 576,289 nodes, width 256, rank 50: ours, the authors' arithmetic, PyG's SGFormerAttention
 small     128 graphs of 14,384 nodes, width 60, rank 30: ours, padded LRGA, PyG's Performer, softmax attention
@@ -135,16 +135,16 @@ def compare(rows: Sequence[Row]) -> None:
             row["times_faster"] = eager[0]["both_ms"] / row["both_ms"]
 
 
-def measure(only: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+def measure(only: Sequence[str], say: Callable[[str], None], *, profile: bool = False) -> dict[str, Any]:
     rates = {"memory": copy_rate(1024), "cache": copy_rate(8)}
     memory = rates["memory"]
     splits = pattern(GRAPHS, "cuda") if {"gcn", "gatedgcn"} & set(only) else {}
     makers: dict[str, Callable[[], list[Row]]] = {
-        "large": lambda: large_case(memory),
+        "large": lambda: large_case(memory, profile=profile),
         "small": lambda: small_case(memory),
         "linear": lambda: linear_case(memory),
-        "gcn": lambda: step_case("gcn", rates, splits),
-        "gatedgcn": lambda: step_case("gatedgcn", rates, splits),
+        "gcn": lambda: step_case("gcn", rates, splits, profile=profile),
+        "gatedgcn": lambda: step_case("gatedgcn", rates, splits, profile=profile),
         "mix": lambda: mix_case(memory),
     }
     rows: list[Row] = []
@@ -185,6 +185,10 @@ def show(record: dict[str, Any]) -> None:
         shown = "".join(" " * width if n is None else f"{n:>{width}.{digits}f}" for n, width, digits in numbers)
         size = f" {r['nodes']:,}" if r["case"] in ("linear", "mix") else ""
         print(f"{r['case'] + size:20.20}{r['method'] + ', ' + r['launch']:27.27}{r['precision']:23}{shown}")
+    for row in (r for r in record["rows"] if "profile" in r):
+        print(f"\n{row['case']}, {row['precision']}:")
+        for kernel in row["profile"]:
+            print(f"{kernel['us']:>10.1f} µs {kernel['calls']:>4}x  {kernel['kernel']}")
     print()
     for target in record["targets"]:
         verdict = "reached" if target["reached"] else "MISSED"
@@ -197,13 +201,14 @@ CASES = ("large", "small", "linear", "gcn", "gatedgcn", "mix")
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, help="which cases to measure")
+    parser.add_argument("--profile", action="store_true", help="list the kernels of the large graph and of the steps")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--out", type=Path, help="write the record as JSON")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         raise SystemExit("this measures a CUDA GPU, and there is none here")
     start = time.perf_counter()
-    record = measure(options.only, lambda text: print(text, file=sys.stderr, flush=True))
+    record = measure(options.only, lambda text: print(text, file=sys.stderr, flush=True), profile=options.profile)
     record["seconds"] = round(time.perf_counter() - start, 1)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from timing import captured, event_ms, relative, replay_ms, workspace_mb
+from timing import captured, event_ms, kernels_of, relative, replay_ms, workspace_mb
 from torch import Tensor, nn
 
 import lrga
@@ -103,7 +103,7 @@ def exact_pass(run: Pass, reference: nn.Module) -> list[Tensor]:
     return [t.detach() for t in wide.both()]
 
 
-def large_case(rate: float, *, device: str = "cuda", nodes: int = LARGE["nodes"]) -> list[Row]:
+def large_case(rate: float, *, device: str = "cuda", nodes: int = LARGE["nodes"], profile: bool = False) -> list[Row]:
     """One graph: ours, the authors' arithmetic and PyG's SGFormerAttention, in four precisions."""
     width, rank, rows = LARGE["width"], LARGE["rank"], []
     for precision, (tf32, autocast, dtype) in PRECISIONS.items():
@@ -127,6 +127,8 @@ def large_case(rate: float, *, device: str = "cuda", nodes: int = LARGE["nodes"]
             memory = workspace_mb(run.both)
             rows += _times(run, {**facts, "method": method, "workspace_mb": memory})
         rows[-len(runs) * 2]["error"] = error
+        if profile and precision in ("tf32", "bf16 autocast"):
+            rows[-len(runs) * 2 + 1]["profile"] = kernels_of(runs["lrga"].both)
         if precision == "tf32":
             rows += _peer(sgformer(width), x, "PyG SGFormer", facts)
         torch.cuda.empty_cache()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from gpu_attention import Row, use_tf32
 from pyg_network import Peer, copy_weights, peer_loss
-from timing import synchronize, wall_ms
+from timing import kernels_of, synchronize, wall_ms
 from torch import nn
 from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
@@ -135,6 +135,7 @@ def floor_bytes(conv: str, nodes: float, edges: float, width: int, layers: int, 
 def step_case(
     conv: str, rates: dict[str, float], splits: dict[str, PackedGraphs], *, batch_size: int = BATCH_SIZE,
     layers: int = LAYERS, width: int | None = None, repeats: int = 5,
+    profile: bool = False,
 ) -> list[Row]:  # fmt: skip
     """Checks the first loss in float32, then times both in TF32 and in float32."""
     graphs, device = splits["train"], splits["train"].device.type
@@ -159,6 +160,8 @@ def step_case(
         inner = 4 if device == "cuda" else 1
         mine = wall_ms(ours.step, device, repeats=4 * repeats, inner=inner)
         rows.append({**facts, "method": "lrga", "launch": "replay", "both_ms": mine, "first_loss": losses[0]})
+        if profile and precision == "tf32" and device == "cuda":
+            rows[-1]["profile"] = kernels_of(ours.step)
         for method, step in (("PyG", theirs.step), ("PyG, batch on the device", theirs.step_on_device)):
             row = {
                 **facts,

@@ -66,6 +66,16 @@ def gpu_targets(record: Mapping[str, Any]) -> str:
     return markdown(["", "wanted", "measured", "reached"], rows)
 
 
+def gpu_profiles(record: Mapping[str, Any]) -> str:
+    """The kernels of our passes, longest first."""
+    rows = [
+        [f"{row['case']}, {row['precision']}: `{kernel['kernel'][:60]}`", str(kernel["calls"]), number(kernel["us"])]
+        for row in record["rows"]
+        for kernel in row.get("profile", [])[:8]
+    ]
+    return markdown(["", "calls", "µs"], rows) if rows else "No profile in the record: `--profile` adds it."
+
+
 def gpu_facts(record: Mapping[str, Any]) -> str:
     copies, products = record["copy_tb_s"], record["library_products"] or {}
     lines = [
@@ -156,6 +166,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         lambda r: gpu_rows(r, lambda case: case == "step LRGA + GatedGCN", "a step, LRGA + GatedGCN")
     ),
     "gpu-mix": of_gpu(lambda r: gpu_rows(r, lambda case: case == "mix", "(256, 100, 256) → 256")),
+    "gpu-profiles": of_gpu(gpu_profiles),
     "attention-h200": attention_table("attention-h200"),
     "attention-cpu": attention_table("attention-cpu"),
     "training-cpu": training_table,

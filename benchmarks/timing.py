@@ -85,3 +85,17 @@ def workspace_mb(run: Callable[[], Iterable[Tensor]]) -> float:
 def relative(a: Tensor, b: Tensor) -> float:
     """The distance of a from b in the Euclidean norm, as a part of b's."""
     return float((a.double() - b.double()).norm() / b.double().norm().clamp(min=1e-30))
+
+
+def kernels_of(run: Callable[[], Any], most: int = 15) -> list[dict[str, Any]]:
+    """The kernels of one ``run``, longest first."""
+    run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
+        run()
+        torch.cuda.synchronize()
+    events = sorted(recorded.key_averages(), key=lambda event: -event.self_device_time_total)
+    return [
+        {"kernel": event.key[:80], "calls": event.count, "us": round(event.self_device_time_total, 1)}
+        for event in events[:most]
+        if event.self_device_time_total > 0
+    ]
