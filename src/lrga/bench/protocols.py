@@ -5,7 +5,7 @@ batch normalisation, no dropout, no weight decay; the reported number is the las
 differs from data set to data set (:mod:`lrga.training.schedules`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lrga.bench.cell import Cell, model_label, refuse_taken
@@ -171,11 +171,15 @@ TITLES: dict[str, str] = {
 }
 
 
-def experiment_name(name: str) -> str:
-    """An experiment by any spelling of its name: ``"Table 1"`` is ``"table1"``."""
+CLAIMS = "claims"  # an experiment of many parts (lrga.bench.claims)
+
+
+def experiment_name(name: str, *, more: Sequence[str] = ()) -> str:
+    """An experiment by any spelling of its name: ``"Table 1"`` is ``"table1"``. ``more`` are names of no table."""
     plain = "".join(c for c in str(name).lower() if c.isalnum())
-    if plain not in EXPERIMENTS:
-        raise OptionError(f"an experiment, one of {', '.join(EXPERIMENTS)}", repr(name), "choose one of these")
+    if plain not in (*EXPERIMENTS, *more):
+        listed = ", ".join((*EXPERIMENTS, *more))
+        raise OptionError(f"an experiment, one of {listed}", repr(name), "choose one of these")
     return plain
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.protocols import TITLES, cells_of, experiment_name
+from lrga.bench.claims import PARTS, claim_cells, part_name, plain_counterpart
+from lrga.bench.protocols import CLAIMS, TITLES, cells_of, experiment_name
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable
+from lrga.errors import OptionError
 
 
 def reproduction(
@@ -18,13 +20,29 @@ def reproduction(
     lrga: bool | None = None,
     rank: int | None = None,
     seeds: Iterable[int] | None = None,
+    only: str | None = None,
+    plain: bool = False,
     **options: Any,
 ) -> Study:
     """What :func:`reproduce` runs; the arguments are the same."""
-    cells = cells_of(
-        experiment, dataset=dataset, model=model, budget=budget, lrga=lrga, rank=rank, seeds=seeds, **options
-    )
-    return Study(title=TITLES[experiment_name(experiment)], cells=tuple(cells))
+    chosen = None if seeds is None else tuple(seeds)
+    if experiment_name(experiment, more=(CLAIMS,)) == CLAIMS:
+        if budget is not None or rank is not None or plain:
+            raise OptionError("claims with dataset, model or lrga", "a budget, a rank or plain", "leave it out")
+        cells = claim_cells(only, dataset=dataset, model=model, lrga=lrga, seeds=chosen, **options)
+        title = "What the tables leave to be explained" if only is None else PARTS[part_name(only)].question
+        return Study(title=title, cells=tuple(cells))
+    name = experiment_name(experiment)
+    if only is not None or (plain and name != "table3"):
+        got = "only" if only is not None else "plain"
+        raise OptionError("only with claims, plain with table3", f"{got} with {name}", "leave it out")
+    cells = cells_of(name, dataset=dataset, model=model, budget=budget, lrga=lrga, rank=rank, seeds=chosen, **options)
+    if plain:
+        cells = [
+            plain_counterpart(c.config.model.model, lrga=c.config.model.lrga, seeds=chosen, **options) for c in cells
+        ]
+    title = TITLES[name] if not plain else "Beside Table 3: PATTERN with its own node features, 500K"
+    return Study(title=title, cells=tuple(cells))
 
 
 def reproduce(
@@ -36,6 +54,8 @@ def reproduce(
     lrga: bool | None = None,
     rank: int | None = None,
     seeds: Iterable[int] | None = None,
+    only: str | None = None,
+    plain: bool = False,
     output: str | Path = OUTPUT,
     time_limit: float | None = None,
     retry: bool = False,
@@ -45,13 +65,15 @@ def reproduce(
     """Runs an experiment of the paper, or the cells of it that match, and puts the results beside the paper's.
 
     Args:
-        experiment: ``"table1"``, ``"table2"``, ``"table3"`` or ``"rank"``.
+        experiment: ``"table1"``, ``"table2"``, ``"table3"``, ``"rank"`` or ``"claims"``.
         dataset: Only this data set.
         model: Only this network.
         budget: Only ``"100K"`` or ``"500K"``.
         lrga: Only rows with LRGA, or only those without.
         rank: Only this rank of the rank ablation.
         seeds: Other seeds than the protocol's four.
+        only: One part of ``"claims"`` (:data:`lrga.bench.claims.PARTS`).
+        plain: Of Table 3: the same networks on the data set's own features.
         output: Folder of run folders and records; called again, what is done is not done again.
         time_limit: Minutes for all runs together; the same call continues.
         retry: Whether runs that diverged are made again.
@@ -70,6 +92,7 @@ def reproduce(
         1
     """
     study = reproduction(
-        experiment, dataset=dataset, model=model, budget=budget, lrga=lrga, rank=rank, seeds=seeds, **options
-    )
+        experiment, dataset=dataset, model=model, budget=budget, lrga=lrga, rank=rank, seeds=seeds, only=only,
+        plain=plain, **options,
+    )  # fmt: skip
     return study.run(output, time_limit=time_limit, retry=retry, progress=progress)

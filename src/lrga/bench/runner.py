@@ -60,6 +60,8 @@ class Campaign:
         data: The graphs themselves, in place of those that the configurations name.
         time_limit: Minutes for all runs together.
         retry: Whether runs that diverged are made again; those that failed always are.
+        at_once: Whether several seeds of a cell may be trained at once where that is faster.
+        failed_since: Runs that failed since then are left alone, as another process of the campaign tried them.
         listeners: Makes the listeners of a run, given a short title of it.
         listeners_at_once: The same for runs that are trained at once, given all their titles.
         say: Is told in a line what happens to every run.
@@ -84,6 +86,8 @@ class Campaign:
         data: Given = None,
         time_limit: float | None = None,
         retry: bool = False,
+        at_once: bool = True,
+        failed_since: str | None = None,
         listeners: Callable[[str], Sequence[Listener]] | None = None,
         listeners_at_once: Callable[[Sequence[str]], Sequence[Sequence[Listener]]] | None = None,
         say: Callable[[str], None] | None = None,
@@ -92,7 +96,7 @@ class Campaign:
             raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
         self.cells, self.folder, self.data = list(cells), Path(folder), data
         self.time_limit, self.retry, self.listeners, self._say = time_limit, retry, listeners, say
-        self.listeners_at_once = listeners_at_once
+        self.listeners_at_once, self.at_once, self.failed_since = listeners_at_once, at_once, failed_since
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
@@ -119,6 +123,8 @@ class Campaign:
             if found.status == FINISHED or (found.status == DIVERGED and not self.retry):
                 self.say(f"{title}: {found.status} before, skipped")
                 continue
+            if found.status == FAILED and found.record is not None and self._just_failed(found.record):
+                continue
             left = None if self.time_limit is None else self.time_limit - (time.monotonic() - begin) / 60
             if left is not None and left <= 0:
                 self.say("The time limit is reached; the same command continues.")
@@ -131,12 +137,26 @@ class Campaign:
 
     def _at_once(self, cell: Cell, config: TrainingConfig) -> list[TrainingConfig]:
         """The run, and with it those of the cell's other seeds that are still to be made, where that is faster."""
-        if not pays(config, choose_device(config.run.device)):
+        if not self.at_once or not pays(config, choose_device(config.run.device)):
             return [config]
         done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
         others = [c for owner, c in self._runs if owner is cell and c is not config]
         waiting = [c for c in others if run_name(c) not in self._made and self._found(c).status not in done]
         return [config, *(c for c in waiting if not self._in_use(run_name(c)))]
+
+    def prepare(self) -> None:
+        """Sees that there is a device and, where all runs have the same data, the data."""
+        for device in {config.run.device for _, config in self._runs}:
+            choose_device(device)
+        configs = [config for _, config in self._runs]
+        done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
+        waiting = [config for config in configs if self._found(config).status not in done]
+        if waiting and all(config.data == configs[0].data for config in configs):
+            self._graphs(waiting[0])
+            self._loaded = None
+
+    def _just_failed(self, record: RunRecord) -> bool:
+        return self.failed_since is not None and record.time >= self.failed_since
 
     def say(self, line: str) -> None:
         """Tells whoever listens."""

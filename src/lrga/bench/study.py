@@ -3,11 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lrga.bench.cell import Cell
 from lrga.bench.planning import CampaignPlan, plan_cells
 from lrga.bench.runner import Campaign, say_on_stderr
 from lrga.bench.tables import CampaignTable, Row, table_of
+from lrga.bench.workers import run_side_by_side
+from lrga.errors import OptionError
 from lrga.training.events import Listener
 from lrga.training.graphs import Given
 from lrga.training.progress import progress_display
@@ -64,6 +67,7 @@ class Study:
         time_limit: float | None = None,
         retry: bool = False,
         progress: bool = True,
+        parallel: int = 1,
     ) -> CampaignTable:
         """Trains what is missing and returns the table.
 
@@ -72,7 +76,10 @@ class Study:
             time_limit: Minutes for all runs together; the same call continues.
             retry: Whether runs that diverged are made again.
             progress: Whether to show progress on stderr.
+            parallel: Processes that train side by side.
         """
+        if parallel != 1:
+            return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
 
         def listeners(title: str) -> Sequence[Listener]:
             return (progress_display(title),) if progress else ()
@@ -96,6 +103,16 @@ class Study:
             message = "Stopped after a checkpoint; the same command continues."
             raise CampaignInterrupted(message, self._table(campaign), error.exit_code) from error
         return self._table(campaign)
+
+    def _side_by_side(self, output: str | Path, processes: int, **options: Any) -> CampaignTable:
+        if self.data is not None:
+            got = "graphs passed in"
+            raise OptionError("data by name where several processes train", got, "name the data, or leave parallel out")
+        try:
+            run_side_by_side(self.cells, output, processes=processes, **options)
+        except Interrupted as error:
+            raise CampaignInterrupted(str(error), self.table(output), error.exit_code) from error
+        return self.table(output)
 
     def _table(self, campaign: Campaign) -> CampaignTable:
         table = table_of(self.title, self.cells, campaign.outcomes(), paper=self.paper)

@@ -1,0 +1,213 @@
+"""What the tables leave to be explained: sentences of the paper's text, and choices that move a cell, as experiments.
+
+Each is a small table of its own: the cells of Table 1 or 3 beside the same with one thing changed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from lrga.bench.cell import Cell
+from lrga.bench.protocols import table1, table3
+from lrga.errors import OptionError
+from lrga.models.budget import count_of, solve_width
+from lrga.models.zoo import INPUTS, RANK, dataset_name, model_name
+from lrga.training.architecture import resolve
+from lrga.training.config import ModelConfig
+
+SBM = ("PATTERN", "CLUSTER")
+Seeds = Iterable[int] | None
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment: what it asks, and its cells for given seeds and options."""
+
+    question: str
+    cells: Callable[[Seeds, Options], list[Cell]]
+
+
+def _variant(cell: Cell, text: str, **purpose: Any) -> Cell:
+    """The cell with a word that tells it from the others of its part; what is changed on purpose is no deviation."""
+    paper = None if cell.paper is None else cell.paper.changed(**purpose)
+    return replace(cell, labels={**cell.labels, "variant": text}, paper=paper)
+
+
+def _pairs(sets: Iterable[str], model: str, budget: str) -> list[dict[str, Any]]:
+    return [
+        {"dataset": name, "model": model, "budget": budget, "lrga": lrga} for name in sets for lrga in (False, True)
+    ]
+
+
+_TYPICAL = [*_pairs(SBM, "gcn", "500K"), *_pairs(("ZINC",), "gatedgcn", "100K")]
+
+
+def _presets(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(table1(**which, seeds=seeds, **(options | {"preset": preset})), f"preset {preset}")
+        for which in _TYPICAL
+        for preset in ("2022", "2020")
+    ]
+
+
+def _readings(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(
+            table1(**which, seeds=seeds, **(options | {"reading": reading})), f"reading {reading}", reading=reading
+        )
+        for which in _TYPICAL
+        if which["lrga"]
+        for reading in "ABCD"
+    ]
+
+
+def _edges(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(table1(**which, seeds=seeds, **(options | {"edge_features": on})), text, edge_features=on)
+        for budget in ("100K", "500K")
+        for which in _pairs(("ZINC",), "gatedgcn", budget)
+        for on, text in ((True, "edges read"), (False, "edges as ones"))
+    ]
+
+
+def _norm(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(
+            table1(**which, seeds=seeds, **(options | {"recalibrate_norm": batches})), text, recalibrate_norm=batches
+        )
+        for which in _pairs(SBM, "gcn", "500K")
+        for batches, text in ((0, "running norm"), (20, "norm of 20 batches"))
+    ]
+
+
+def _draws(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for which in _pairs(SBM, "gcn", "100K"):
+        for draw in (41, 42, 43):  # 41 is what a set is generated from unless asked otherwise
+            seed = {} if draw == 41 else {"seed": draw}
+            data = {"data_options": dict(options.get("data_options") or {}) | seed}
+            cells.append(_variant(table1(**which, seeds=seeds, **(options | data)), f"draw {draw}", options=seed))
+    return cells
+
+
+@cache
+def width_of_heads(dataset: str, heads: int, rank: int = RANK) -> int:
+    """Width at which LRGA + GCN with several heads has as many parameters as the cell of Table 1 (500K) with one.
+
+    Example:
+        >>> width_of_heads("CLUSTER", 4) < width_of_heads("CLUSTER", 2) < width_of_heads("CLUSTER", 1) == 100
+        True
+    """
+    one = resolve(ModelConfig(model="gcn", budget="500K"), INPUTS[dataset], dataset=dataset)
+
+    def of_width(width: int) -> Any:
+        return replace(one, hidden_channels=width, attention_heads=heads, rank=rank).build()
+
+    return solve_width(count_of(one.build), of_width)
+
+
+def _heads(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for name in SBM:
+        one = {"dataset": name, "model": "gcn", "budget": "500K", "seeds": seeds}
+        cells.append(_variant(table1(**one, **options), "1 head of rank 30"))
+        for heads in (2, 5):  # the attention as wide as before, cut into heads: exactly as many parameters
+            cut = {"attention_heads": heads, "rank": RANK // heads}
+            several = replace(table1(**one, **(options | cut)), published=None)
+            cells.append(_variant(several, f"{heads} heads of rank {RANK // heads}", **cut))
+        for heads in (2, 4):  # each as wide as the one, in a narrower network
+            width = {"attention_heads": heads, "hidden": width_of_heads(name, heads)}
+            narrow = replace(table1(**one, **(width | options)), published=None)
+            cells.append(_variant(narrow, f"{heads} heads of rank 30, d = {narrow.config.model.hidden}", **width))
+    return cells
+
+
+def _features(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for model in ("gcn", "gin"):
+        for lrga in (False, True):
+            cells.append(_variant(table3(model, lrga=lrga, seeds=seeds, **options), "fresh noise"))
+            held = {"resample_features": False}
+            fixed = replace(table3(model, lrga=lrga, seeds=seeds, **(options | held)), published=None)
+            cells.append(_variant(fixed, "held noise", **held))
+            cells.append(_variant(plain_counterpart(model, lrga=lrga, seeds=seeds, **options), "the set's own"))
+    return cells
+
+
+def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(table1(**which, seeds=seeds, **options), "last epoch")
+        for budget in ("100K", "500K")
+        for model in ("gcn", "gat", "gatedgcn")
+        for which in _pairs((*SBM, "ZINC"), model, budget)
+    ]
+
+
+def plain_counterpart(model: str, *, lrga: bool, seeds: Seeds = None, **options: Any) -> Cell:
+    """A cell of Table 3 with the data set's own node features, which were drawn once when the set was made.
+
+    Example:
+        >>> plain_counterpart("gcn", lrga=True).published.mean, plain_counterpart("gin", lrga=True).published
+        (84.55, None)
+    """
+    return table1("PATTERN", model, budget="500K", lrga=lrga, seeds=seeds, **options)
+
+
+PARTS: dict[str, Part] = {
+    "heads": Part("Is one head on par with several at equal parameters?", _heads),
+    "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _features),
+    "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _presets),
+    "readings": Part("Four readings of the augmented layer", _readings),
+    "edges": Part("Edge features read, or taken as ones", _edges),
+    "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _norm),
+    "draws": Part("Other draws of the generated data sets", _draws),
+    "epochs": Part("The last epoch, which the paper reports, against the best in validation", _epochs),
+}
+
+
+def part_name(name: str) -> str:
+    """A part by its name; the error lists them."""
+    plain = str(name).strip().lower()
+    if plain not in PARTS:
+        raise OptionError(f"a part of claims, one of {', '.join(PARTS)}", repr(name), "choose one of these")
+    return plain
+
+
+def claim_cells(
+    only: str | None = None,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    lrga: bool | None = None,
+    seeds: Seeds = None,
+    **options: Any,
+) -> list[Cell]:
+    """The cells of all parts, or of one, each run once however many parts share it.
+
+    Example:
+        >>> [cell.labels["variant"] for cell in claim_cells("norm", dataset="CLUSTER", lrga=True)]
+        ['running norm', 'norm of 20 batches']
+    """
+    names = list(PARTS) if only is None else [part_name(only)]
+    chosen = tuple(seeds) if seeds is not None else None
+    found = [
+        replace(cell, labels={"part": name, **cell.labels}) if only is None else cell
+        for name in names
+        for cell in PARTS[name].cells(chosen, options)
+    ]
+    data_set = None if dataset is None else dataset_name(dataset)
+    conv = None if model is None else model_name(model)
+    wanted = [
+        cell
+        for cell in found
+        if data_set in (None, cell.config.data.name)
+        and conv in (None, cell.config.model.model)
+        and lrga in (None, cell.config.model.lrga)
+    ]
+    if not wanted:
+        asked = {"dataset": dataset, "model": model, "lrga": lrga}
+        got = ", ".join(f"{key}={value}" for key, value in asked.items() if value is not None)
+        raise OptionError(f"cells of {', '.join(names)}", f"none with {got}", "ask for fewer filters")
+    return wanted
