@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup test test-slow lint format demo screenshots clean
+.PHONY: help setup test test-slow lint format demo docs dist screenshots clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -41,6 +41,13 @@ format: setup  ## apply the style
 # Threads that sleep while they wait for each other do no harm on a machine that others use too.
 demo: setup  ## what LRGA adds, seen in a few minutes on a CPU
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/lrga demo
+
+docs: setup  ## the documentation as HTML, into build/docs; fails on any warning
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open build/docs/index.html"
+
+dist: setup  ## sdist and wheel, into dist
+	@$(BIN)/python -m build --no-isolation
 
 screenshots: setup  ## pictures of the pages for the README, from real runs (a browser is needed)
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python docs/make_screenshots.py

@@ -1,0 +1,223 @@
+"""Every code block and command of the README and of the documentation runs as it stands there.
+
+Blocks of a page run from top to bottom in one empty folder and one namespace, as a reader would copy them: ``python``
+is executed, each line of ``sh`` by :class:`Shell` below. A comment in the line before a block says what else to do:
+
+    <!-- test: dry-run -->                 lrga commands with --dry-run (they take a GPU, hours, or a download)
+    <!-- test: with --epochs 1 … -->       lrga commands with these options added, so that they are quick
+    <!-- test: parse -->                   commands and options are looked up, nothing runs
+    <!-- test: not run, REASON -->         left out, and counted
+"""
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_RUN = 6  # blocks marked so, in all pages
+DATA = {"text", "csv", "json", "bibtex", "yaml", "toml"}  # languages of what is shown, not run
+COMMANDS = ("lrga", "make", "python", "torchrun", "pip", "git", "cd", "pytest", "source", "tensorboard")
+FENCE = re.compile(r"(?:<!-- test: (?P<mark>.+?) -->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.M | re.S)
+INDENTED = re.compile(rf"(?<=\n\n)(?:    (?:{'|'.join(COMMANDS)}) [^\n]*\n)+", re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block: its language, its text, what its mark says, and its line in the page."""
+
+    language: str
+    body: str
+    mark: str
+    line: int
+
+
+def blocks_of(text):
+    """The blocks of a page in their order; commands in an indented block or in an unnamed one are sh."""
+    found = []
+    for match in FENCE.finditer(text):
+        line = text.count("\n", 0, match.start("body"))
+        language = match["language"] or ("sh" if match["body"].split(" ")[0] in COMMANDS else "text")
+        found.append(Block(language, match["body"], match["mark"] or "", line))
+    plain = FENCE.sub(lambda match: re.sub(r"[^\n]", "", match[0]) or "\n", text)
+    for match in INDENTED.finditer(plain):
+        found.append(Block("sh", inspect.cleandoc(match[0]), "parse", plain.count("\n", 0, match.start()) + 1))
+    return sorted(found, key=lambda block: block.line)
+
+
+def lines_of(body):
+    """Commands of a sh block, without comments, lines that end in \\ joined."""
+    joined = body.replace("\\\n", " ")
+    return [words for line in joined.splitlines() for part in line.split(" && ") if (words := shlex.split(part, True))]
+
+
+def with_globs(words, folder):
+    """The words with patterns replaced by the files that fit, as a shell does."""
+    spread = []
+    for word in words:
+        fits = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+        spread += fits or [word]
+    return spread
+
+
+class Shell:
+    """Runs the commands of documents in this process, where PyTorch is loaded already."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def run(self, words, mark):
+        known = {name: getattr(self, name) for name in COMMANDS if hasattr(self, name)}
+        assert words[0] in COMMANDS, f"no test knows how to run {words[0]!r}; add it or mark the block"
+        if words[0] in known:
+            known[words[0]](with_globs(words[1:], self.folder), mark)
+
+    def lrga(self, words, mark):
+        if mark == "parse" or "--help" in words:
+            parsed(words)
+            return
+        if mark == "dry-run":
+            words = ["auto" if before == "--device" else word for before, word in zip(["", *words], words)]  # noqa: B905
+            words.append("--dry-run")
+        if mark.startswith("with "):
+            words += shlex.split(mark.removeprefix("with "))
+        result = CliRunner().invoke(app, words)
+        if result.exception is not None and not (isinstance(result.exception, SystemExit) and result.exit_code == 0):
+            raise AssertionError(f"lrga {shlex.join(words)}\n{result.output}{result.exception}") from result.exception
+
+    def torchrun(self, words, mark):
+        from torch.distributed.run import get_args_parser
+
+        options = get_args_parser().parse_args(words)
+        if options.module:
+            assert options.training_script == "lrga"
+            self.lrga(options.training_script_args, "parse" if mark == "parse" else "dry-run")
+        else:
+            self.python([options.training_script, *options.training_script_args], mark)
+
+    def python(self, words, mark):
+        """Scripts are there and know their options; the examples run in test_examples.py."""
+        if words[0] == "-m":
+            if words[1] == "lrga":
+                self.lrga(words[2:], mark)
+            return
+        script = ROOT / words[0]
+        assert script.is_file(), script
+        source = script.read_text() + "".join(path.read_text() for path in script.parent.glob("*.py"))
+        for word in words[1:]:
+            assert not word.startswith("--") or f'"{word.split("=")[0]}"' in source, f"{word} of {script.name}"
+
+    def make(self, words, mark):
+        done = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def pip(self, words, mark):
+        import tomllib
+
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        asked = {name for word in words for group in re.findall(r"\[([^]]+)\]", word) for name in group.split(",")}
+        assert asked <= set(extras), asked - set(extras)
+
+    def pytest(self, words, mark):
+        for word in words:
+            assert word.startswith("-") or "/" not in word or (ROOT / word).exists(), word
+
+
+def parsed(words):
+    """The command and its options are known; nothing of it runs."""
+    command = get_command(app)
+    words = [word for word in words if word != "--help"]
+    while hasattr(command, "commands"):
+        assert words, "a command is named"
+        assert words[0] in command.commands, f"lrga {words[0]} is no command"
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context("lrga", list(words), resilient_parsing=not words)
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory):
+    """One folder of data for all pages: a small CLUSTER is generated once."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def reader(tmp_path, data_root, monkeypatch):
+    """Someone in an empty folder who copies what a page shows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LRGA_DATA", str(data_root))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small runs, beside others
+    yield Shell(tmp_path)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_runs(page, reader):
+    names = {"__name__": "page"}
+    for block in blocks_of(page.read_text()):
+        where = f"{page.name}, line {block.line}"
+        if block.mark.startswith("not run") or block.language in DATA:
+            continue
+        assert block.language in ("python", "sh"), f"{where}: a block of {block.language!r}"
+        try:
+            if block.language == "python":
+                exec(compile(block.body, where, "exec"), names)
+            else:
+                for words in lines_of(block.body):
+                    reader.run(words, block.mark)
+        except Exception as error:
+            raise AssertionError(f"{where}: {error}") from error
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_named_in_passing_exist(page):
+    prose = FENCE.sub("", page.read_text())
+    for command in re.findall(r"`lrga ([^`]+)`", prose):
+        words = [word for word in shlex.split(command.split("|")[0].split("…")[0]) if word not in (".", ",")]
+        name = get_command(app).commands.get(words[0].rstrip(",")) if words else None
+        assert name is not None or words[0].startswith("-"), command
+        for word in words:
+            option = word.split("=")[0]
+            known = {name for parameter in getattr(name, "params", []) for name in parameter.opts}
+            known |= {name for parameter in getattr(name, "params", []) for name in parameter.secondary_opts}
+            for sub in getattr(name, "commands", {}).values():
+                known |= {name for parameter in sub.params for name in parameter.opts}
+            assert not option.startswith("--") or option in known | {"--help", "--version"}, command
+
+
+def test_blocks_that_cannot_run_are_few_and_say_why():
+    marks = [block.mark for page in PAGES for block in blocks_of(page.read_text()) if block.mark.startswith("not run")]
+    assert all(len(mark.removeprefix("not run, ")) > 10 for mark in marks)
+    assert len(marks) <= NOT_RUN, f"{len(marks)} blocks are not run"
+
+
+def test_a_wrong_command_a_wrong_option_and_a_wrong_line_are_caught(reader):
+    for words in (["lrga", "trian", "ZINC"], ["lrga", "train", "ZINC", "--modle", "gcn"], ["make", "nothing"]):
+        with pytest.raises(Exception, match=r"."):
+            reader.run(words, "parse")
+    with pytest.raises(AssertionError, match="--nodse"):
+        reader.run(shlex.split("torchrun --nproc-per-node 2 examples/partitioned.py --nodse 3"), "")
+    with pytest.raises(AssertionError, match="expected"):
+        reader.run(shlex.split("lrga predict runs/none graphs"), "")
+    with pytest.raises(AssertionError, match="no test knows"):
+        reader.run(["curl", "x"], "")
+
+
+def test_blocks_are_found_with_their_marks():
+    text = "a\n\n<!-- test: parse -->\n```sh\nlrga wl a b  # two\n```\n\n    lrga theory \\\n\n```python\nx = 1\n```\n"
+    found = blocks_of(text)
+    assert [(block.language, block.mark) for block in found] == [("sh", "parse"), ("sh", "parse"), ("python", "")]
+    assert lines_of(found[0].body) == [["lrga", "wl", "a", "b"]]
+    assert [block.language for block in blocks_of("```\npython x.py\n```\n\n```\n1 2\n```\n")] == ["sh", "text"]
