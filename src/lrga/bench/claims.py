@@ -111,14 +111,14 @@ def width_of_heads(dataset: str, heads: int, rank: int = RANK) -> int:
 def _heads(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
     for name in SBM:
-        one = {"dataset": name, "model": "gcn", "budget": "500K", "seeds": seeds}
+        one: Options = {"dataset": name, "model": "gcn", "budget": "500K", "seeds": seeds}
         cells.append(_variant(table1(**one, **options), "1 head of rank 30"))
         for heads in (2, 5):  # the attention as wide as before, cut into heads: exactly as many parameters
-            cut = {"attention_heads": heads, "rank": RANK // heads}
+            cut: Options = {"attention_heads": heads, "rank": RANK // heads}
             several = replace(table1(**one, **(options | cut)), published=None)
             cells.append(_variant(several, f"{heads} heads of rank {RANK // heads}", **cut))
         for heads in (2, 4):  # each as wide as the one, in a narrower network
-            width = {"attention_heads": heads, "hidden": width_of_heads(name, heads)}
+            width: Options = {"attention_heads": heads, "hidden": width_of_heads(name, heads)}
             narrow = replace(table1(**one, **(width | options)), published=None)
             cells.append(_variant(narrow, f"{heads} heads of rank 30, d = {narrow.config.model.hidden}", **width))
     return cells
@@ -138,10 +138,11 @@ def _features(seeds: Seeds, options: Options) -> list[Cell]:
 
 def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
     return [
-        _variant(table1(**which, seeds=seeds, **options), "last epoch")
+        table1(**which, seeds=seeds, **options)
+        for name in (*SBM, "ZINC")
         for budget in ("100K", "500K")
         for model in ("gcn", "gat", "gatedgcn")
-        for which in _pairs((*SBM, "ZINC"), model, budget)
+        for which in _pairs((name,), model, budget)
     ]
 
 

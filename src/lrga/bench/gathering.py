@@ -106,15 +106,28 @@ def land(cells: Sequence[Cell], landed: Sequence[Landed], target: str | Path) ->
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
         for entry in landed:
-            goal = place / entry.path.name
-            if key_of(entry.config) not in keys or goal.resolve() == entry.path.resolve():
-                continue
-            if goal.exists():
-                if goal.read_bytes() != entry.path.read_bytes():
-                    got = f"another in {entry.path}"
-                    remedy = "see which of the two is meant, and take the other away"
-                    raise DataError(f"the record {goal} to be the only one of its name", got, remedy)
-                continue
-            shutil.copyfile(entry.path, goal)
-            copied.append(goal)
+            if key_of(entry.config) in keys and (goal := _free_name(entry, place)) is not None:
+                shutil.copyfile(entry.path, goal)
+                copied.append(goal)
     return copied
+
+
+def _free_name(entry: Landed, place: Path) -> Path | None:
+    """Where to copy a record; ``None`` where it lies already. Attempts of several campaigns are numbered on."""
+    number = 1
+    while True:
+        ending = "" if entry.record.status == FINISHED else f".attempt-{number}"
+        goal = place / f"{entry.record.run}{ending}.json"
+        if not goal.exists():
+            return goal
+        if goal.resolve() == entry.path.resolve() or _alike(read_record(goal), entry.record):
+            return None
+        if entry.record.status == FINISHED:
+            remedy = "see which of the two is meant, and take the other away"
+            raise DataError(f"the record {goal} to be the only one of its name", f"another in {entry.path}", remedy)
+        number += 1
+
+
+def _alike(first: RunRecord, second: RunRecord) -> bool:
+    """Whether two files are the record of one run; the commit may have been filled in."""
+    return replace(first, environment=[]) == replace(second, environment=[])

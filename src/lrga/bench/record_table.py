@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lrga.bench.claims import PARTS
 from lrga.bench.display import HEADINGS, label_columns, slim_table, value_text
 from lrga.bench.gathering import gather_records, rows_of
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
@@ -40,14 +41,16 @@ class RecordTable(CampaignTable):
 
     Attributes:
         detailed: Whether the best epoch in validation and training stand beside the last epoch's test.
+        hidden: Cells without finished runs that are not shown.
     """
 
     detailed: bool = False
+    hidden: int = 0
 
     @property
     def done(self) -> tuple[int, int]:
         """Cells with at least one finished run, and cells."""
-        return sum(bool(row.finished) for row in self.rows), len(self.rows)
+        return sum(bool(row.finished) for row in self.rows), len(self.rows) + self.hidden
 
     @property
     def notes(self) -> list[str]:
@@ -93,6 +96,8 @@ class RecordTable(CampaignTable):
 
     def to_markdown(self) -> str:
         """For a page: the table and its notes."""
+        if not self.rows:
+            return f"No cell of {self.hidden} has finished runs yet.\n"
         keys = list(dict.fromkeys(key for row in self.rows for key in row.cell.labels))
         headings = [*(HEADINGS.get(key, key) for key in keys), *self._headings()]
         lines = ["| " + " | ".join(headings) + " |"]
@@ -108,8 +113,6 @@ class RecordTable(CampaignTable):
 
     def _entries(self, row: Row) -> list[str]:
         decimals, ours, published = row.metric.decimals, row.spread(), row.cell.published
-        if row.cell.config.model.random_features:
-            decimals = max(decimals, 2)
         shown = [_state(row) if ours is None else ours.text(decimals) + (f" {DRAWN}" if _drawn(row) else "")]
         shown.append("" if ours is None else str(ours.n))
         if self.detailed:
@@ -140,13 +143,16 @@ def _escaped(note: str) -> str:
     return note.replace("|", "\\|").replace("<", "&lt;")
 
 
-def record_table(study: Study, folders: Iterable[str | Path], *, detailed: bool = False) -> RecordTable:
+def record_table(
+    study: Study, folders: Iterable[str | Path], *, detailed: bool = False, done: bool = False
+) -> RecordTable:
     """The table of a study from the records below some folders; nothing is trained.
 
     Args:
         study: Of :func:`lrga.bench.reproduction.reproduction`.
         folders: Searched with all that is below them.
         detailed: Whether the best epoch in validation and training stand beside the last epoch's test.
+        done: Whether only cells with finished runs are shown.
 
     Example:
         >>> import tempfile
@@ -156,4 +162,20 @@ def record_table(study: Study, folders: Iterable[str | Path], *, detailed: bool 
         ((0, 10), True)
     """
     rows: Sequence[Row] = rows_of(study.cells, gather_records(folders))
-    return RecordTable(title=study.title, rows=tuple(rows), detailed=detailed)
+    shown = tuple(row for row in rows if row.finished or not done)
+    return RecordTable(title=study.title, rows=shown, detailed=detailed, hidden=len(rows) - len(shown))
+
+
+def record_tables(study: Study, folders: Iterable[str | Path], *, done: bool = False) -> list[RecordTable]:
+    """As :func:`record_table`; a study of several parts has a table for each, with more columns."""
+    parts = list(dict.fromkeys(cell.labels.get("part") for cell in study.cells))
+    if parts == [None]:
+        detailed = any("variant" in cell.labels for cell in study.cells) or study.title == PARTS["epochs"].question
+        return [record_table(study, folders, detailed=detailed, done=done)]
+    tables = []
+    for part in parts:
+        own = [cell for cell in study.cells if cell.labels.get("part") == part]
+        plain = [replace(cell, labels={k: v for k, v in cell.labels.items() if k != "part"}) for cell in own]
+        title = PARTS[str(part)].question
+        tables.append(record_table(replace(study, title=title, cells=tuple(plain)), folders, detailed=True, done=done))
+    return tables

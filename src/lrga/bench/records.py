@@ -140,7 +140,7 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     A finished run that has a record already keeps it; an attempt gets the next number.
     """
     place = Path(folder) / FOLDER
-    content = to_json_bytes(record.to_json())
+    content = _on_few_lines(to_json_bytes(record.to_json()))
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
         temporary = place / f".{record.run}.{os.getpid()}.tmp"
@@ -149,6 +149,11 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
             return _link(temporary, place, record)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _on_few_lines(content: bytes) -> bytes:
+    """The same JSON with every list of numbers on one line."""
+    return re.sub(rb"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: b"[" + b" ".join(found[1].split()) + b"]", content)
 
 
 def _link(temporary: Path, place: Path, record: RunRecord) -> Path:

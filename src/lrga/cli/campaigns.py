@@ -125,15 +125,28 @@ def carry_out(
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    parallel: int = 1,
+    pack: Path | None = None,
+    unpack: Path | None = None,
 ) -> None:
     """Lists or runs a campaign and prints it; exit code 1 where a run failed."""
+    from lrga.bench.carrying import pack as pack_campaign
+    from lrga.bench.carrying import unpack as unpack_campaign
     from lrga.bench.study import CampaignInterrupted
 
+    if unpack is not None:
+        for line in unpack_campaign(unpack, output):
+            print(line, file=sys.stderr)
     if dry_run:
         show(study.plan(output), as_json=as_json)
         return
     try:
-        table = study.run(output, time_limit=time_limit, retry=retry, progress=not quiet)
+        try:
+            table = study.run(output, time_limit=time_limit, retry=retry, progress=not quiet, parallel=parallel)
+        finally:
+            if pack is not None:
+                size = pack_campaign(output, pack)
+                print(f"Packed into {pack}: {size / 2**20:.1f} MiB", file=sys.stderr)
     except CampaignInterrupted as stop:
         show(stop.table, as_json=as_json)
         print(stop, file=sys.stderr)

@@ -7,13 +7,17 @@ import typer
 
 from lrga.cli import campaigns as c
 
-_CELLS = "Which cells"
+_CELLS, _RECORDS = "Which cells", "From records"
 
 
 def reproduce(
     context: typer.Context,
     experiment: Annotated[
-        str, typer.Argument(help="table1, table2 (links), table3 (random features) or rank (ablation).")
+        str,
+        typer.Argument(
+            help="table1, table2 (links), table3 (random features), rank (ablation), claims (what the tables leave "
+            "to be explained); of records alone: answers (to the paper's claims) or usage (minutes)."
+        ),
     ],
     dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
     model: Annotated[str | None, typer.Option(help="Only this network.", rich_help_panel=_CELLS)] = None,
@@ -23,6 +27,15 @@ def reproduce(
         typer.Option("--lrga/--no-lrga", help="Only rows with LRGA, or only plain ones.", rich_help_panel=_CELLS),
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank of the ablation.", rich_help_panel=_CELLS)] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Of claims: heads, features, presets, readings, edges, norm, draws or epochs.", rich_help_panel=_CELLS
+        ),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Of table3: with the set's own features.", rich_help_panel=_CELLS)
+    ] = False,
     seeds: c.Seeds = None,
     epochs: c.Epochs = None,
     batch_size: c.BatchSize = None,
@@ -36,6 +49,16 @@ def reproduce(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
+    parallel: Annotated[
+        int, typer.Option(help="Processes that train side by side on the device.", rich_help_panel=c.RUN)
+    ] = 1,
+    pack: Annotated[
+        Path | None,
+        typer.Option(help="At the end write all that is needed to go on elsewhere here (.tar).", rich_help_panel=c.RUN),
+    ] = None,
+    unpack: Annotated[
+        Path | None, typer.Option(help="First take up what --pack wrote elsewhere.", rich_help_panel=c.RUN)
+    ] = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
     estimate: Annotated[
@@ -44,6 +67,30 @@ def reproduce(
             help="Only estimate the hours, cell by cell, from the records of runs in this folder.",
             metavar="RECORDS",
             rich_help_panel=c.RUN,
+        ),
+    ] = None,
+    from_records: Annotated[
+        bool,
+        typer.Option(
+            "--from-records",
+            help="Train nothing; the table from the records in these folders (results by default).",
+            rich_help_panel=_RECORDS,
+        ),
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="For a page.", rich_help_panel=_RECORDS)] = False,
+    done: Annotated[
+        bool, typer.Option("--done", help="Only cells that have finished runs.", rich_help_panel=_RECORDS)
+    ] = False,
+    land: Annotated[
+        Path | None,
+        typer.Option(help="Copy the records of this experiment to a folder below this one.", rich_help_panel=_RECORDS),
+    ] = None,
+    verify: Annotated[
+        Path | None,
+        typer.Option(
+            help="Make the run of this record again (with --epochs N its beginning) and say whether it agrees.",
+            metavar="RECORD",
+            rich_help_panel=_RECORDS,
         ),
     ] = None,
     quiet: c.Quiet = False,
@@ -65,10 +112,30 @@ def reproduce(
     [bold]lrga reproduce rank --dry-run[/]
 
     [bold]lrga reproduce table1 --estimate results/table1[/]
+
+    [bold]lrga reproduce table1 --seeds 41 95 --parallel 4 --time-limit 9 --unpack state.tar --pack state.tar[/]
+
+    [bold]lrga reproduce table3 --from-records results --markdown[/]
+
+    [bold]lrga reproduce claims --only heads --seeds 41 95[/]
+
+    [bold]lrga reproduce table1 --verify results/table1/RUN.json --epochs 2[/]
     """
     from lrga.bench.options import parse_seeds
     from lrga.bench.reproduction import reproduction
+    from lrga.cli import records as r
 
+    if experiment in (r.ANSWERS, r.USAGE):
+        shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
+        shown(r.folders_of(context.args), markdown=markdown, as_json=as_json)
+        return
+    if verify is not None:
+        code = r.show_verdict(
+            verify, as_json=as_json, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet,
+            device=device, root=None if data_root is None else str(data_root),
+            source=None if source is None else str(source), beside=[verify.parent],
+        )  # fmt: skip
+        raise typer.Exit(code)
     options = c.training_options(
         settings=settings, elsewhere=("model", "budget", "lrga", "rank"), data_root=data_root, source=source,
         max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
@@ -81,7 +148,9 @@ def reproduce(
         budget=budget,
         lrga=lrga,
         rank=rank,
-        seeds=parse_seeds(seeds, context.args),
+        seeds=parse_seeds(seeds, () if from_records else context.args),
+        only=only,
+        plain=plain,
         data_options=c.data_options(sizes=sizes, seed=data_seed),
         **options,
     )
@@ -90,6 +159,13 @@ def reproduce(
 
         c.show(estimate_hours(study.cells, find_records(estimate)), as_json=as_json)
         return
+    if from_records:
+        folders = r.folders_of(context.args)
+        if land is not None:
+            r.land_records(study, experiment, folders, land)
+        r.show_tables(r.tables_of(study, folders, done=done), markdown=markdown, as_json=as_json)
+        return
     c.carry_out(
-        study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json
+        study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json,
+        parallel=parallel, pack=pack, unpack=unpack,
     )  # fmt: skip

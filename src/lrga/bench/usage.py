@@ -1,0 +1,118 @@
+"""What a set of runs took: minutes of training, and minutes in which a GPU was busy with at least one of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lrga.bench.estimate import estimate_hours
+from lrga.bench.gathering import Landed, gather_records, key_of
+from lrga.bench.protocols import cells_of
+from lrga.bench.records import FINISHED
+
+_CLOCK = "%Y-%m-%dT%H:%M:%S%z"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What :func:`usage_of` returns.
+
+    Attributes:
+        runs: Finished runs.
+        unfinished: Runs that were paused, failed or diverged, and have no finished record.
+        run_minutes: Sum over all runs of their own seconds, evaluation included.
+        busy_minutes: Time in which at least one of them was going on, from the start of its training to its record:
+            less than the sum where several shared a GPU.
+        devices: Names of the GPUs, or CPUs, with their runs.
+    """
+
+    runs: int
+    unfinished: int
+    run_minutes: float
+    busy_minutes: float
+    devices: dict[str, int]
+
+    def sentence(self) -> str:
+        """In words."""
+        if not self.runs + self.unfinished:
+            return "No run has a record yet."
+        where = ", ".join(f"{count} on {name}" for name, count in self.devices.items())
+        more = f" and {self.unfinished} unfinished" if self.unfinished else ""
+        return (
+            f"{self.runs} finished{more} runs ({where}): {self.busy_minutes:.0f} minutes of the device, "
+            f"{self.run_minutes:.0f} when the runs that shared it are added up."
+        )
+
+
+def usage_lines(folders: Iterable[str | Path]) -> list[str]:
+    """In sentences: what the records took, and what the whole of Table 1 with its four seeds would take.
+
+    Example:
+        >>> import tempfile
+        >>> usage_lines([tempfile.mkdtemp()])
+        ['No run has a record yet.']
+    """
+    landed = gather_records(folders)
+    used = usage_of(landed)
+    share = used.busy_minutes / used.run_minutes if used.run_minutes else 1.0
+    lines = [used.sentence()]
+    runs = [entry.record for entry in landed if entry.record.status == FINISHED and "link" not in entry.record.config]
+    if not runs:
+        return lines
+    for title, names in (("PATTERN, CLUSTER and ZINC of Table 1", ("PATTERN", "CLUSTER", "ZINC")), ("Table 1", None)):
+        cells = [cell for cell in cells_of("table1") if names is None or cell.config.data.name in names]
+        estimate = estimate_hours(cells, runs)
+        count = sum(cell.seeds for cell in estimate.cells)
+        lines.append(
+            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours of runs on "
+            f"{estimate.device} in {estimate.engine} steps, scaled from {len(runs)} runs, or "
+            f"{share * estimate.hours:.1f} hours of the device with as many side by side as these had; right within a "
+            "factor of two."
+        )
+    return lines
+
+
+def usage_of(landed: Iterable[Landed]) -> Usage:
+    """Sums what the records say; a run that was paused and continued counts once, with all its starts.
+
+    Example:
+        >>> usage_of([]).sentence()
+        'No run has a record yet.'
+    """
+    runs: dict[tuple[str, int], list[Landed]] = {}
+    for entry in landed:
+        runs.setdefault((key_of(entry.config), entry.record.seed), []).append(entry)
+    minutes, devices, finished, spans = 0.0, dict[str, int](), 0, dict[str, list[tuple[float, float]]]()
+    for entries in runs.values():
+        last = max(entries, key=lambda entry: (entry.record.status == FINISHED, entry.record.time)).record
+        finished += last.status == FINISHED
+        minutes += last.seconds / 60
+        where = _device(last.environment)
+        devices[where] = devices.get(where, 0) + 1
+        for entry in entries:  # each record ends the start that came last before it
+            if entry.record.environment:
+                begin = str(entry.record.environment[-1]["started"])
+                spans.setdefault(where, []).append((_seconds(begin), _seconds(entry.record.time)))
+    busy = sum(_union(own) for own in spans.values()) / 60
+    return Usage(
+        runs=finished, unfinished=len(runs) - finished, run_minutes=minutes, busy_minutes=busy, devices=devices
+    )
+
+
+def _device(environment: list[dict[str, Any]]) -> str:
+    last = environment[-1] if environment else {}
+    return str(last.get("gpu") or last.get("cpu") or "an unknown device")
+
+
+def _seconds(text: str) -> float:
+    return datetime.strptime(text, _CLOCK).timestamp()
+
+
+def _union(spans: list[tuple[float, float]]) -> float:
+    """Seconds covered by at least one span."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total

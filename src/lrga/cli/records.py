@@ -1,0 +1,100 @@
+"""``lrga reproduce … --from-records``: tables, answers and minutes from records; nothing is trained."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lrga.bench.record_table import RecordTable
+    from lrga.bench.study import Study
+
+ANSWERS, USAGE = "answers", "usage"
+DEFAULT = "results"
+
+
+def folders_of(arguments: Sequence[str]) -> list[str]:
+    """The folders named after ``--from-records``, by default ``results``."""
+    return list(arguments) or [DEFAULT]
+
+
+def show_answers(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
+    """The paper's claims, each with what the records say."""
+    from lrga.bench.answers import answers
+
+    found = answers(folders)
+    if as_json:
+        _print_json([answer.to_json() for answer in found])
+    for answer in () if as_json else found:
+        _say(f"- **{answer.claim}**: {answer.text}" if markdown else f"{answer.claim}: {answer.text}", markdown)
+
+
+def show_usage(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
+    """Minutes used, and an estimate for the whole of Table 1."""
+    from lrga.bench.usage import usage_lines
+
+    lines = usage_lines(folders)
+    if as_json:
+        _print_json({"lines": lines})
+    for line in () if as_json else lines:
+        _say(f"- {line}" if markdown else line, markdown)
+
+
+def tables_of(study: "Study", folders: Sequence[str], *, done: bool) -> list["RecordTable"]:
+    """The table of a study; of claims with all parts, one for each."""
+    from lrga.bench.record_table import record_tables
+
+    return record_tables(study, folders, done=done)
+
+
+def land_records(study: "Study", experiment: str, folders: Sequence[str], target: Path) -> None:
+    """Copies the records of the study's cells to ``target/EXPERIMENT``."""
+    from lrga.bench.gathering import gather_records, land
+
+    new = land(study.cells, gather_records(folders), target / experiment.lower())
+    print(f"{len(new)} new records in {target / experiment.lower()}", file=sys.stderr)
+
+
+def show_tables(tables: Sequence["RecordTable"], *, markdown: bool, as_json: bool) -> None:
+    """Tables, one below the other; titles only where there are several."""
+    from lrga.cli.campaigns import show
+
+    if as_json:
+        _print_json(tables[0].to_json() if len(tables) == 1 else [table.to_json() for table in tables])
+        return
+    for table in tables:
+        if not markdown:
+            show(table, as_json=False)
+            continue
+        if len(tables) > 1:
+            sys.stdout.write(f"**{table.title}**\n\n")
+        sys.stdout.write(table.to_markdown() + ("\n" if table is not tables[-1] else ""))
+
+
+def show_verdict(path: Path, *, as_json: bool, **options: Any) -> int:
+    """Reruns a record and says whether it agrees; returns the exit code."""
+    from lrga.bench.verifying import verify
+
+    verdict = verify(path, **options)
+    if as_json:
+        _print_json(verdict.to_json())
+    else:
+        word = {True: "The run agrees with its record.", False: "The run does NOT agree with its record."}
+        for line in (*verdict.lines, word.get(bool(verdict.agrees)) if verdict.agrees is not None else None):
+            if line is not None:
+                print(line)
+    return 0 if verdict.agrees is not False else 1
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _say(line: str, markdown: bool) -> None:
+    from lrga.cli.tables import stdout
+
+    if markdown:
+        print(line)
+    else:
+        stdout().print(line, markup=False, highlight=False)

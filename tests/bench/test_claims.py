@@ -1,0 +1,81 @@
+"""What the tables leave to be explained, as experiments: one thing changed at a time."""
+
+import pytest
+
+from lrga.bench.cell import essence, run_name
+from lrga.bench.claims import PARTS, claim_cells, plain_counterpart, width_of_heads
+from lrga.bench.protocols import cells_of
+from lrga.bench.reproduction import reproduction
+from lrga.errors import OptionError
+from lrga.models.budget import count_of
+from lrga.models.zoo import INPUTS
+from lrga.training.architecture import resolve
+
+
+def parameters(cell):
+    name = cell.config.data.name
+    return count_of(resolve(cell.config.model, INPUTS[name], dataset=name).build)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_cells_of_a_part_are_different_runs_by_the_protocol(part):
+    cells = claim_cells(part)
+    assert len({run_name(cell.config) for cell in cells}) == len(cells) > 3
+    assert not any(cell.deviations() for cell in cells)  # what is changed on purpose is said by the variant
+    shortened = claim_cells(part, max_epochs=3)
+    assert all(set(cell.deviations()) == {"max_epochs"} for cell in shortened)  # anything else is no protocol
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "features"])
+def test_each_part_holds_cells_of_table_1(part):
+    table = {run_name(cell.config) for cell in cells_of("table1")}
+    assert any(run_name(cell.config) in table for cell in claim_cells(part))
+
+
+def test_heads_are_compared_at_equal_parameters():
+    for dataset in ("PATTERN", "CLUSTER"):
+        cells = claim_cells("heads", dataset=dataset)
+        counts = [parameters(cell) for cell in cells]
+        assert [cell.config.model.attention_heads for cell in cells] == [1, 2, 5, 2, 4]
+        assert counts[0] == counts[1] == counts[2]
+        assert all(abs(count / counts[0] - 1) < 0.01 for count in counts)
+        assert [cell.published is not None for cell in cells] == [True, False, False, False, False]
+    assert width_of_heads("PATTERN", 1) == 100
+
+
+def test_features_are_fresh_held_or_the_sets_own():
+    cells = claim_cells("features", model="gcn", lrga=True)
+    found = [(cell.config.model.random_features, cell.config.model.resample_features) for cell in cells]
+    assert found == [(True, True), (True, False), (False, True)]
+    assert essence(cells[2].config) == essence(plain_counterpart("gcn", lrga=True).config)
+
+
+def test_draws_leave_the_default_draw_alone():
+    cells = claim_cells("draws", dataset="PATTERN", lrga=True)
+    assert [dict(cell.config.data.options) for cell in cells] == [{}, {"seed": 42}, {"seed": 43}]
+
+
+def test_table_3_has_a_plain_counterpart_for_each_of_its_ten_cells():
+    study = reproduction("table3", plain=True, seeds=[41, 95])
+    assert len(study.cells) == 10
+    assert not any(cell.config.model.random_features for cell in study.cells)
+    assert {cell.seeds for cell in study.cells} == {(41, 95)}
+    assert [cell.config.model.model for cell in study.cells] == [
+        cell.config.model.model for cell in reproduction("table3").cells
+    ]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "options"),
+    [
+        ("table1", {"plain": True}),
+        ("table1", {"only": "heads"}),
+        ("claims", {"only": "tails"}),
+        ("claims", {"budget": "500K"}),
+        ("claims", {"only": "edges", "dataset": "PATTERN"}),
+        ("claim", {}),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_choices(experiment, options):
+    with pytest.raises(OptionError):
+        reproduction(experiment, **options)

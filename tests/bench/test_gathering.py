@@ -1,0 +1,86 @@
+"""Records are found wherever they lie, counted once, and never overwritten when they are landed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lrga.bench.gathering import gather_records, key_of, land, rows_of
+from lrga.bench.protocols import paper_config, table1
+from lrga.bench.records import RunRecord, write_record
+from lrga.errors import DataError, DataMissingError
+
+EPOCH = {
+    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
+    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
+}  # fmt: skip
+
+
+def record(seed=41, test=0.45, status="finished", when="2020-06-01T00:00:00+0000", **options):
+    config = paper_config("ZINC", "gcn", seed=seed, **options)
+    epoch = EPOCH | {"test_metric": test}
+    return RunRecord(
+        run=f"zinc-seed{seed}", status=status, reason="min_lr", data={"name": "ZINC", "note": ""},
+        model={"model": "gcn", "parameters": 7}, config=config.to_json(), seed=seed, metric="mae", epochs=2,
+        seconds=60.0, last=epoch, best=epoch, curve={"epoch": [1, 2]}, environment=[], published=None, time=when,
+    )  # fmt: skip
+
+
+def test_records_are_told_from_other_files(tmp_path):
+    write_record(record(), tmp_path / "a")
+    write_record(record(95), tmp_path / "b" / "deep")
+    (tmp_path / "speed.json").write_text(json.dumps({"rows": [{"ms": 1.0}]}))
+    assert [entry.record.seed for entry in gather_records([tmp_path, tmp_path / "a"])] == [41, 95]
+
+
+def test_missing_folders_and_damaged_files_are_said(tmp_path):
+    with pytest.raises(DataMissingError, match="no such folder"):
+        gather_records([tmp_path / "nothing"])
+    (tmp_path / "half.json").write_text('{"run": ')
+    with pytest.raises(DataError, match=r"half\.json"):
+        gather_records([tmp_path])
+    (tmp_path / "half.json").write_text(json.dumps({"format": 1, "run": "x", "status": "finished", "config": {}}))
+    with pytest.raises(DataError, match="unknown or missing"):
+        gather_records([tmp_path])
+
+
+def test_a_run_counts_once_by_the_first_that_is_finished(tmp_path):
+    write_record(record(test=0.1, status="time-limited", when="2020-06-03T00:00:00+0000"), tmp_path / "a")
+    write_record(record(test=0.2), tmp_path / "b")
+    write_record(record(test=0.3, when="2020-06-02T00:00:00+0000"), tmp_path / "c")
+    write_record(record(7, test=0.4), tmp_path / "c")  # no seed of the protocol's
+    row = rows_of([table1("ZINC", "gcn")], gather_records([tmp_path]))[0]
+    assert [found.test for found in row.finished] == [0.2, 0.4]
+    assert [outcome.status for outcome in row.outcomes] == ["finished", "pending", "pending", "pending", "finished"]
+
+
+def test_other_options_are_another_cell(tmp_path):
+    write_record(record(reading="A"), tmp_path)
+    rows = rows_of([table1("ZINC", "gcn"), table1("ZINC", "gcn", reading="A")], gather_records([tmp_path]))
+    assert [len(row.finished) for row in rows] == [0, 1]
+    config = paper_config("ZINC", "gcn")
+    assert (
+        key_of(config) == key_of(config.changed(seed=7, device="cuda", memory_limit=9)) != key_of(config.changed(lr=1))
+    )
+
+
+def test_records_are_landed_once_and_never_over_another(tmp_path):
+    write_record(record(), tmp_path / "a")
+    write_record(record(reading="A"), tmp_path / "elsewhere")
+    cells, target = [table1("ZINC", "gcn")], tmp_path / "results"
+    assert [path.name for path in land(cells, gather_records([tmp_path / "a"]), target)] == ["zinc-seed41.json"]
+    assert land(cells, gather_records([tmp_path / "a", target]), target) == []
+    write_record(replace(record(), seconds=99.0), tmp_path / "b")
+    with pytest.raises(DataError, match="only one of its name"):
+        land(cells, gather_records([tmp_path / "b"]), target)
+    write_record(replace(record(), environment=[{"commit": "filled in later"}]), tmp_path / "c")
+    assert land(cells, gather_records([tmp_path / "c"]), target) == []
+
+
+def test_pauses_of_several_campaigns_are_all_kept(tmp_path):
+    for folder, reason in (("a", "first slot"), ("b", "second slot")):
+        write_record(replace(record(status="time-limited"), reason=reason), tmp_path / folder)
+        land([table1("ZINC", "gcn")], gather_records([tmp_path / folder]), tmp_path / "results")
+    landed = gather_records([tmp_path / "results"])
+    assert sorted(entry.record.reason for entry in landed) == ["first slot", "second slot"]
+    assert land([table1("ZINC", "gcn")], gather_records([tmp_path / "a"]), tmp_path / "results") == []

@@ -1,0 +1,54 @@
+"""Minutes are summed from records, those that several runs shared once."""
+
+import pytest
+
+from lrga.bench.gathering import gather_records
+from lrga.bench.protocols import paper_config
+from lrga.bench.records import RunRecord, write_record
+from lrga.bench.usage import usage_lines, usage_of
+
+EPOCH = {
+    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
+    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
+}  # fmt: skip
+
+
+def write(folder, seed, starts, end, *, seconds, status="finished"):
+    gpu = {"gpu": "NVIDIA H200", "engine": "captured", "device": "cuda:0"}
+    write_record(
+        RunRecord(
+            run=f"zinc-{seed}", status=status, reason="", data={"name": "ZINC"}, model={"parameters": 7},
+            config=paper_config("ZINC", "gcn", seed=seed).to_json(), seed=seed, metric="mae", epochs=2, seconds=seconds,
+            last=EPOCH, best=EPOCH, curve={}, published=None, time=f"2020-06-01T{end}+0000",
+            environment=[{"started": f"2020-06-01T{start}+0000", **gpu} for start in starts],
+        ),
+        folder,
+    )  # fmt: skip
+
+
+def test_runs_that_share_a_gpu_take_its_time_once(tmp_path):
+    write(tmp_path, 41, ["10:00:00"], "10:10:00", seconds=590.0)
+    write(tmp_path, 95, ["10:05:00"], "10:15:00", seconds=590.0)
+    used = usage_of(gather_records([tmp_path]))
+    assert (used.runs, used.unfinished, used.busy_minutes) == (2, 0, 15.0)
+    assert used.run_minutes == pytest.approx(1180 / 60)
+    assert used.devices == {"NVIDIA H200": 2}
+
+
+def test_a_continued_run_counts_once_with_all_its_slots(tmp_path):
+    write(tmp_path, 41, ["10:00:00"], "10:09:00", seconds=540.0, status="time-limited")
+    paused = usage_of(gather_records([tmp_path]))
+    assert (paused.runs, paused.unfinished) == (0, 1)
+    assert "0 finished and 1 unfinished runs" in paused.sentence()
+    write(tmp_path, 41, ["10:00:00", "12:00:00"], "12:03:00", seconds=720.0)
+    used = usage_of(gather_records([tmp_path]))
+    assert (used.runs, used.unfinished, used.busy_minutes, used.run_minutes) == (1, 0, 12.0, 12.0)
+
+
+def test_the_whole_of_table_1_is_estimated(tmp_path):
+    write(tmp_path, 41, ["10:00:00"], "10:10:00", seconds=600.0)
+    lines = usage_lines([tmp_path])
+    assert lines[0].startswith("1 finished runs (1 on NVIDIA H200): 10 minutes of the device")
+    assert lines[1].startswith("PATTERN, CLUSTER and ZINC of Table 1 with four seeds (144 runs)")
+    assert lines[2].startswith("Table 1 with four seeds (264 runs)")
+    assert all("captured steps" in line for line in lines[1:])
