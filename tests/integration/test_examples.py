@@ -1,8 +1,11 @@
 """The examples run as they are shown."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -37,3 +40,18 @@ def test_an_augmented_model_attends_to_what_no_edge_reaches(tmp_path):
     shares = [int(line.split("attention: ")[1].split("%")[0]) for line in lines if "on the key" in line]
     assert max(shares) > 25  # of 36 nodes
     assert "conv1.attention" in (tmp_path / "page.html").read_text()
+
+
+def test_a_graph_divided_between_two_processes_gives_the_losses_of_one():
+    options = ("--nodes", "400", "--steps", "3", "--device", "cpu")
+    alone = [line.split(",")[0] for line in run("partitioned.py", *options).splitlines() if line.startswith("step")]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, str(EXAMPLES / "partitioned.py"), *options],
+        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    divided = [line.split(",")[0] for line in done.stdout.splitlines() if line.startswith("step")]
+    assert len(divided) == 3
+    for one, two in zip(alone, divided, strict=True):
+        assert float(one.split()[-1]) == pytest.approx(float(two.split()[-1]), abs=2e-5)
