@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup test test-slow lint format demo docs dist screenshots clean
+.PHONY: help setup test test-slow lint format demo docs dist reproduction-docs screenshots clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -48,6 +48,9 @@ docs: setup  ## the documentation as HTML, into build/docs; fails on any warning
 
 dist: setup  ## sdist and wheel, into dist
 	@$(BIN)/python -m build --no-isolation
+
+reproduction-docs: setup  ## docs/reproduction.md and the README's table anew from the records under results/
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python docs/make_reproduction.py
 
 screenshots: setup  ## pictures of the pages for the README, from real runs (a browser is needed)
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python docs/make_screenshots.py

@@ -42,10 +42,12 @@ class RecordTable(CampaignTable):
     Attributes:
         detailed: Whether the best epoch in validation and training stand beside the last epoch's test.
         hidden: Cells without finished runs that are not shown.
+        brief: Whether the notes say only what nobody should miss.
     """
 
     detailed: bool = False
     hidden: int = 0
+    brief: bool = False
 
     @property
     def done(self) -> tuple[int, int]:
@@ -58,11 +60,13 @@ class RecordTable(CampaignTable):
         done, cells = self.done
         runs = sum(len(row.finished) for row in self.rows)
         lines = [f"{done} of {cells} cells have finished runs, {runs} runs in all."]
-        general = super().notes if self.rows else []
+        general = super().notes if self.rows and not self.brief else []
         tail = ("continues", "not begun")
         lines += [note for note in general if not any(word in note for word in tail)]
         if any(_drawn(row) for row in self.rows):
             lines.append(f"{DRAWN} made with generated data: a fresh draw of the published recipe.")
+        if self.brief:
+            return [*lines, "SE: the difference in pooled standard errors."]
         lines.append(
             "SE: difference in pooled standard errors (the paper's four seeds, ten in Table 2; where we have one seed, "
             "its deviation is taken to be the paper's). Seconds are a run's own, also where several shared the GPU."
@@ -152,7 +156,7 @@ def record_table(
         study: Of :func:`lrga.bench.reproduction.reproduction`.
         folders: Searched with all that is below them.
         detailed: Whether the best epoch in validation and training stand beside the last epoch's test.
-        done: Whether only cells with finished runs are shown.
+        done: Whether only cells with finished runs are shown, with few notes.
 
     Example:
         >>> import tempfile
@@ -163,7 +167,7 @@ def record_table(
     """
     rows: Sequence[Row] = rows_of(study.cells, gather_records(folders))
     shown = tuple(row for row in rows if row.finished or not done)
-    return RecordTable(title=study.title, rows=shown, detailed=detailed, hidden=len(rows) - len(shown))
+    return RecordTable(title=study.title, rows=shown, detailed=detailed, hidden=len(rows) - len(shown), brief=done)
 
 
 def record_tables(study: Study, folders: Iterable[str | Path], *, done: bool = False) -> list[RecordTable]:

@@ -1,0 +1,53 @@
+"""docs/reproduction.md and the README say what the records under results/ say."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from lrga.bench.gathering import gather_records
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def maker():
+    spec = importlib.util.spec_from_file_location("make_reproduction", ROOT / "docs" / "make_reproduction.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["docs/reproduction.md", "README.md"])
+def test_the_page_is_what_the_records_say(name, maker):
+    page = ROOT / name
+    text = page.read_text(encoding="utf-8")
+    assert maker.refreshed(text, page, draw=False) == text, "make reproduction-docs"
+
+
+def test_a_number_that_was_typed_in_is_noticed(maker):
+    page = ROOT / "docs" / "reproduction.md"
+    text = page.read_text(encoding="utf-8")
+    assert "85.40 †" in text
+    part = "<!-- begin lrga reproduce table1 --from-records results --markdown --done -->\n"
+    wrong = f"{part}\n| 99.99 |\n\n<!-- end -->"
+    assert "99.99" not in maker.refreshed(wrong, page, draw=False)
+
+
+def test_every_experiment_has_its_part_and_pictures_are_small():
+    text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    for command in ("table1", "table2", "table3", "table3 --plain", "rank", "claims"):
+        assert f"<!-- begin lrga reproduce {command} --from-records results --markdown -->" in text
+    for picture in ("learning-curves.svg", "rank.svg"):
+        path = ROOT / "docs" / "images" / picture
+        assert not path.exists() or path.stat().st_size < 400_000
+
+
+def test_landed_records_are_sound_and_small():
+    landed = gather_records([ROOT / "results"])
+    assert len(landed) >= 8
+    for entry in landed:
+        assert entry.path.name.startswith(entry.record.run)
+        assert entry.path.stat().st_size < 60_000
+        assert entry.record.data.get("sha256")
+        assert entry.record.environment[-1].get("commit")
