@@ -83,21 +83,25 @@ def usage_of(landed: Iterable[Landed]) -> Usage:
     runs: dict[tuple[str, int], list[Landed]] = {}
     for entry in landed:
         runs.setdefault((key_of(entry.config), entry.record.seed), []).append(entry)
-    minutes, devices, finished, spans = 0.0, dict[str, int](), 0, dict[str, list[tuple[float, float]]]()
+    minutes, finished, unfinished = 0.0, 0, 0
+    devices: dict[str, int] = {}
+    spans: dict[str, list[tuple[float, float]]] = {}
     for entries in runs.values():
-        last = max(entries, key=lambda entry: (entry.record.status == FINISHED, entry.record.time)).record
-        finished += last.status == FINISHED
-        minutes += last.seconds / 60
-        where = _device(last.environment)
-        devices[where] = devices.get(where, 0) + 1
+        ends = [entry.record for entry in entries if entry.record.status == FINISHED]  # several where it was made anew
+        finished += len(ends)
+        unfinished += not ends
+        for last in ends or [max(entries, key=lambda entry: entry.record.time).record]:
+            minutes += last.seconds / 60
+            where = _device(last.environment)
+            devices[where] = devices.get(where, 0) + 1
         for entry in entries:  # each record ends the start that came last before it
             if entry.record.environment:
                 begin = str(entry.record.environment[-1]["started"])
-                spans.setdefault(where, []).append((_seconds(begin), _seconds(entry.record.time)))
+                spans.setdefault(_device(entry.record.environment), []).append(
+                    (_seconds(begin), _seconds(entry.record.time))
+                )
     busy = sum(_union(own) for own in spans.values()) / 60
-    return Usage(
-        runs=finished, unfinished=len(runs) - finished, run_minutes=minutes, busy_minutes=busy, devices=devices
-    )
+    return Usage(runs=finished, unfinished=unfinished, run_minutes=minutes, busy_minutes=busy, devices=devices)
 
 
 def _device(environment: list[dict[str, Any]]) -> str:
