@@ -62,7 +62,7 @@ def test_a_campaign_is_packed_taken_up_elsewhere_landed_and_verified(tmp_path):
                 tmp_path / "state.tar")  # fmt: skip
     assert rest.exit_code == 0
     assert "taken up" in rest.stderr
-    landed = call("table1", *CELL, "--seeds", "41", *TINY, *data, "--from-records", tmp_path / "b", "--land",
+    landed = call("table1", *CELL, "--seeds", "41", "95", *TINY, *data, "--from-records", tmp_path / "b", "--land",
                   tmp_path / "results", "--json")  # fmt: skip
     assert json.loads(landed.stdout)["cells_done"] == 1
     names = sorted(path.name for path in (tmp_path / "results" / "table1").iterdir())

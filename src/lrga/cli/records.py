@@ -14,9 +14,10 @@ ANSWERS, USAGE = "answers", "usage"
 DEFAULT = "results"
 
 
-def folders_of(arguments: Sequence[str]) -> list[str]:
-    """The folders named after ``--from-records``, by default ``results``."""
-    return list(arguments) or [DEFAULT]
+def sorted_out(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is left of a command line: further seeds, as of ``--seeds 41 95``, and folders, by default ``results``."""
+    seeds = [word for word in arguments if word.isdecimal() and not Path(word).exists()]
+    return seeds, [word for word in arguments if word not in seeds] or [DEFAULT]
 
 
 def show_answers(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:

@@ -127,7 +127,7 @@ def reproduce(
 
     if experiment in (r.ANSWERS, r.USAGE):
         shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
-        shown(r.folders_of(context.args), markdown=markdown, as_json=as_json)
+        shown(r.sorted_out(context.args)[1], markdown=markdown, as_json=as_json)
         return
     if verify is not None:
         code = r.show_verdict(
@@ -136,6 +136,7 @@ def reproduce(
             source=None if source is None else str(source), beside=[verify.parent],
         )  # fmt: skip
         raise typer.Exit(code)
+    more, folders = r.sorted_out(context.args) if from_records else (context.args, [])
     options = c.training_options(
         settings=settings, elsewhere=("model", "budget", "lrga", "rank"), data_root=data_root, source=source,
         max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
@@ -148,7 +149,7 @@ def reproduce(
         budget=budget,
         lrga=lrga,
         rank=rank,
-        seeds=parse_seeds(seeds, () if from_records else context.args),
+        seeds=parse_seeds(seeds, more),
         only=only,
         plain=plain,
         data_options=c.data_options(sizes=sizes, seed=data_seed),
@@ -160,7 +161,6 @@ def reproduce(
         c.show(estimate_hours(study.cells, find_records(estimate)), as_json=as_json)
         return
     if from_records:
-        folders = r.folders_of(context.args)
         if land is not None:
             r.land_records(study, experiment, folders, land)
         r.show_tables(r.tables_of(study, folders, done=done), markdown=markdown, as_json=as_json)
