@@ -3,8 +3,10 @@
 Blocks of a page run from top to bottom in one empty folder and one namespace, as a reader would copy them: ``python``
 is executed, each line of ``sh`` by :class:`Shell` below. A comment in the line before a block says what else to do:
 
-    <!-- test: dry-run -->                 lrga commands with --dry-run (they take a GPU, hours, or a download)
-    <!-- test: with --epochs 1 … -->       lrga commands with these options added, so that they are quick
+    <!-- test: dry-run -->                 lrga commands with --dry-run (they take a GPU, hours, or a download); so
+                                           does, unless something else is said, whatever trains
+    <!-- test: run -->                     as it stands, though it trains
+    <!-- test: with --epochs 1 … -->       commands that train with these options added, so that they are quick
     <!-- test: parse -->                   commands and options are looked up, nothing runs
     <!-- test: not run, REASON -->         left out, and counted
 """
@@ -26,6 +28,7 @@ from lrga.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TRAINING = ("demo", "train", "compare", "sweep", "reproduce")
 NOT_RUN = 6  # blocks marked so, in all pages
 DATA = {"text", "csv", "json", "bibtex", "yaml", "toml"}  # languages of what is shown, not run
 COMMANDS = ("lrga", "make", "python", "torchrun", "pip", "git", "cd", "pytest", "source", "tensorboard")
@@ -84,13 +87,15 @@ class Shell:
             known[words[0]](with_globs(words[1:], self.folder), mark)
 
     def lrga(self, words, mark):
+        if words[0] in TRAINING and mark == "":
+            mark = "parse" if words[0] == "demo" else "dry-run"  # nobody begins hours of training by an oversight
         if mark == "parse" or "--help" in words:
             parsed(words)
             return
         if mark == "dry-run":
             words = ["auto" if before == "--device" else word for before, word in zip(["", *words], words)]  # noqa: B905
             words.append("--dry-run")
-        if mark.startswith("with "):
+        if mark.startswith("with ") and words[0] in TRAINING:
             words += shlex.split(mark.removeprefix("with "))
         result = CliRunner().invoke(app, words)
         if result.exception is not None and not (isinstance(result.exception, SystemExit) and result.exit_code == 0):
@@ -121,6 +126,9 @@ class Shell:
     def make(self, words, mark):
         done = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+        for line in done.stdout.splitlines():
+            if "/lrga " in line and mark.startswith("with "):  # what it would run, small
+                self.lrga(shlex.split(line.partition("/lrga ")[2]), mark)
 
     def pip(self, words, mark):
         import tomllib
