@@ -61,6 +61,15 @@ def test_records_are_added_to_those_that_are_there(tiny, tmp_path):
     assert find_record(tmp_path / "c", record.run).status == "finished"
 
 
+def test_runs_of_a_folder_of_records_are_not_made_again(tiny, tmp_path):
+    cell = table1("CLUSTER", seeds=[41], **tiny)
+    Campaign([cell], tmp_path / "a").run()
+    shutil.move(tmp_path / "a" / "records", tmp_path / "results" / "table1")
+    assert unpack(tmp_path / "results", tmp_path / "b") == ["1 new records"]
+    assert not Campaign([cell], tmp_path / "b").run()[0].fresh
+    assert unpack(tmp_path / "results", tmp_path / "b") == ["0 new records"]
+
+
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "records/../../x", "alone"])
 def test_a_file_that_points_elsewhere_is_refused(name, tmp_path):
     with tarfile.open(tmp_path / "odd.tar", "w") as archive:

@@ -8,8 +8,10 @@ import io
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+from lrga.bench.gathering import gather_records
 from lrga.bench.records import FINISHED, FOLDER, read_record, write_record
 from lrga.errors import CheckpointError, DataError
 from lrga.training.checkpoint import newest_checkpoint
@@ -54,15 +56,18 @@ def unpack(source: str | Path, folder: str | Path) -> list[str]:
     """Takes up what :func:`pack` wrote, and says in lines what was taken.
 
     Nothing that is farther is lost: a run that has come as far here or is finished stays as it is, and records are
-    added to those that are there.
+    added to those that are there. A folder of records, such as ``results``, is taken up too: what it has is not made
+    again.
     """
     source, folder = Path(source), Path(folder)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        return [_take_records([entry.path for entry in gather_records([source])], folder)]
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as temporary:
         place = Path(temporary)
         _extract(source, place)
-        said = [_take_records(place / FOLDER, folder)]
+        said = [_take_records(sorted((place / FOLDER).glob("*.json")), folder)]
         for path in sorted(place.iterdir()):
             if path.name != FOLDER:
                 said.append(_take_run(path, folder / path.name))
@@ -87,9 +92,9 @@ def _extract(source: Path, place: Path) -> None:
         raise DataError(f"a packed campaign in {source}", str(error), remedy) from error
 
 
-def _take_records(place: Path, folder: Path) -> str:
+def _take_records(paths: Iterable[Path], folder: Path) -> str:
     new = 0
-    for path in sorted(place.glob("*.json")) if place.is_dir() else []:
+    for path in paths:
         target = folder / FOLDER / path.name
         record = read_record(path)
         if not target.exists():

@@ -127,16 +127,16 @@ def carry_out(
     as_json: bool,
     parallel: int = 1,
     pack: Path | None = None,
-    unpack: Path | None = None,
+    unpack: Sequence[Path] = (),
 ) -> None:
     """Lists or runs a campaign and prints it; exit code 1 where a run failed."""
     from lrga.bench.carrying import pack as pack_campaign
     from lrga.bench.carrying import unpack as unpack_campaign
     from lrga.bench.study import CampaignInterrupted
 
-    if unpack is not None:
-        for line in unpack_campaign(unpack, output):
-            print(line, file=sys.stderr)
+    for source in unpack:
+        for line in unpack_campaign(source, output):
+            print(f"{source}: {line}", file=sys.stderr)
     if dry_run:
         show(study.plan(output), as_json=as_json)
         return

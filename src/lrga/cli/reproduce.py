@@ -57,7 +57,10 @@ def reproduce(
         typer.Option(help="At the end write all that is needed to go on elsewhere here (.tar).", rich_help_panel=c.RUN),
     ] = None,
     unpack: Annotated[
-        Path | None, typer.Option(help="First take up what --pack wrote elsewhere.", rich_help_panel=c.RUN)
+        list[Path] | None,
+        typer.Option(
+            help="First take up what --pack wrote elsewhere, or a folder of records; repeatable.", rich_help_panel=c.RUN
+        ),
     ] = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
@@ -167,5 +170,5 @@ def reproduce(
         return
     c.carry_out(
         study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json,
-        parallel=parallel, pack=pack, unpack=unpack,
+        parallel=parallel, pack=pack, unpack=unpack or (),
     )  # fmt: skip
