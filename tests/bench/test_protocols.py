@@ -39,6 +39,7 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "batch_norm": True,
             "readout": None,
             "random_features": False,
+            "resample_features": True,
             "backend": "auto",
         },
         "optimizer": {
@@ -61,6 +62,9 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "metric": None,
             "checkpoint_minutes": 10.0,
             "tensorboard": False,
+            "engine": "auto",
+            "deterministic": False,
+            "memory_limit": None,
         },
     }
 

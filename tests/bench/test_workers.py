@@ -46,7 +46,7 @@ def test_side_by_side_slots_and_a_kill_end_with_the_records_of_an_undisturbed_ca
         "from lrga.bench.protocols import table1\nfrom lrga.bench.workers import run_side_by_side\n"
         "if __name__ == '__main__':\n"
         f"    cells = [table1('CLUSTER', lrga=lrga, seeds=[41, 95], **{tiny!r}) for lrga in (False, True)]\n"
-        f"    run_side_by_side(cells, {str(folder)!r}, processes=2)\n"
+        f"    run_side_by_side(cells, {str(folder)!r}, processes=1)\n"
     )
     script = tmp_path / "script.py"
     script.write_text(code)

@@ -13,8 +13,8 @@ from lrga.models.link import LINK_SETS, PREDICTORS
 BATCH_SIZE = 65_536
 
 UNUSED = (
-    "budget", "heads", "preset", "reading", "residual", "batch_norm", "readout", "random_features", "edge_features",
-    "lr_factor", "patience", "min_lr", "recalibrate_norm", "loss",
+    "budget", "heads", "preset", "reading", "residual", "batch_norm", "readout", "random_features", "resample_features",
+    "edge_features", "lr_factor", "patience", "min_lr", "recalibrate_norm", "loss",
 )  # fmt: skip
 """Options of other runs that mean nothing here: refused where somebody gives them."""
 
