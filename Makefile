@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help setup test test-slow lint format demo docs dist reproduction-docs screenshots clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 20
 
 setup: $(STAMP)  ## virtual environment with pinned dependencies
 
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: setup  ## the whole test suite
-	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: setup  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
