@@ -29,7 +29,7 @@ from lrga.cli.main import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TRAINING = ("demo", "train", "compare", "sweep", "reproduce")
-NOT_RUN = 6  # blocks marked so, in all pages
+NOT_RUN = 2  # blocks marked so, in all pages
 DATA = {"text", "csv", "json", "bibtex", "yaml", "toml"}  # languages of what is shown, not run
 COMMANDS = ("lrga", "make", "python", "torchrun", "pip", "git", "cd", "pytest", "source", "tensorboard")
 FENCE = re.compile(r"(?:<!-- test: (?P<mark>.+?) -->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.M | re.S)
