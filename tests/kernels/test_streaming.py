@@ -94,9 +94,7 @@ def test_chunks_do_not_grow_with_the_width(monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(
-    ("channels", "rank", "heads"), [(256, 50, 1), (64, 30, 2), (33, 7, 1), (100, 64, 1)]
-)
+@pytest.mark.parametrize(("channels", "rank", "heads"), [(256, 50, 1), (64, 30, 2), (33, 7, 1), (100, 64, 1)])
 def test_a_wide_grid_on_a_gpu(channels, rank, heads, dtype):
     tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2, torch.float16: 2e-2}[dtype]
     check(30_011, channels, rank, heads, dtype=dtype, tolerance=tolerance)

@@ -117,7 +117,6 @@ class Walker:
             if left.numel() == 0:
                 return result
 
-
     def _return(self, at: Tensor, before: Tensor, excess: float, generator: torch.Generator) -> Tensor:
         """``[W]`` whether a proposal falls on what returning has above the others: excess to degree + excess."""
         assert self._lookup is not None

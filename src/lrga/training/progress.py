@@ -56,7 +56,9 @@ class PlainProgress(Listener):
         self._facts = facts
         graphs = "/".join(f"{count:,}" for count in facts.graphs.values())
         begin = f"continues after epoch {facts.epoch}, " if facts.epoch or facts.batch else ""
-        self._print(f"{begin}{facts.parameters:,} parameters, {graphs} {facts.unit}, on {facts.device}, in {facts.folder}")
+        self._print(
+            f"{begin}{facts.parameters:,} parameters, {graphs} {facts.unit}, on {facts.device}, in {facts.folder}"
+        )
         for note in facts.notes:
             self._print(f"data: {note}")
 
