@@ -4,6 +4,10 @@ import os
 
 # Before torch is loaded: threads that spin while they wait for each other are many times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# `make test` runs two processes of tests side by side (pytest-xdist): together as many threads as one process has.
+# In the environment, so that processes started by tests add in the same order and end bit-equal.
+THREADS = 1 if "PYTEST_XDIST_WORKER" in os.environ else 2
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 import pytest
 import torch
@@ -12,8 +16,7 @@ import torch
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# `make test` runs two processes of tests side by side (pytest-xdist): together as many threads as one process has.
-torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
+torch.set_num_threads(THREADS)
 
 
 @pytest.fixture(autouse=True)

@@ -73,8 +73,8 @@ def _(
 
 @torch.library.custom_op("lrga::fused_backward", mutates_args=())
 def fused_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, totals: Tensor, start: Tensor, end: Tensor, graph: Tensor,
-    ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
+    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of x, weight and bias."""
     n, dtype = x.size(0), grad.dtype
@@ -91,7 +91,7 @@ def fused_backward(
     du, dv, dz, dm4 = projected.unbind(2)
     launch.gradient(
         tiles, blocks, heads, attended, totals, t_totals, (du, dv, dz), eps,
-        x=x, weight=weight, bias=bias, dm4=dm4, bias_parts=bias_parts,
+        x=x, weight=weight, bias=bias, out=out, dm4=dm4, bias_parts=bias_parts,
     )  # fmt: skip
     flat = projected.flatten(1)
     dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
@@ -101,8 +101,8 @@ def fused_backward(
 
 @fused_backward.register_fake
 def _(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, totals: Tensor, start: Tensor, end: Tensor, graph: Tensor,
-    ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
+    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
 
@@ -165,12 +165,12 @@ def _(
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
     x, weight, bias, *table, ctx.heads, ctx.rank, ctx.eps, _ = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(x, weight, bias, output[1], *table)
+    ctx.save_for_backward(x, weight, bias, *output, *table)
 
 
 def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
-    x, weight, bias, totals, *table = ctx.saved_tensors
-    gradients = fused_backward(grad, x, weight, bias, totals, *table, ctx.heads, ctx.rank, ctx.eps)
+    x, weight, bias, out, totals, *table = ctx.saved_tensors
+    gradients = fused_backward(grad, x, weight, bias, out, totals, *table, ctx.heads, ctx.rank, ctx.eps)
     return *gradients, *[None] * 10
 
 

@@ -129,6 +129,7 @@ def gradient(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     maps: tuple[Tensor, Tensor, Tensor] | None = None,
+    out: Tensor | None = None,
     dm4: Tensor | None = None,
     bias_parts: Tensor | None = None,
 ) -> None:
@@ -136,7 +137,7 @@ def gradient(
     u, v, z = maps if maps is not None else (None, None, None)
     du, dv, dz = gradients
     kernels.gradient_tiles[tiles.number, heads](
-        x, weight, bias, u, v, z, grad, totals, t_totals, du, dv, dz, dm4, bias_parts,
+        x, weight, bias, u, v, z, out, grad, totals, t_totals, du, dv, dz, dm4, bias_parts,
         graph=tiles.graph, counts=tiles.counts,
         D=0 if x is None else x.size(1), stride_x=0 if x is None else x.stride(0),
         stride_u=_row(u), stride_v=_row(v), stride_z=_row(z), head_u=_head(u), head_v=_head(v), head_z=_head(z),

@@ -2,7 +2,8 @@
 
 Forward, x is read once: blocks of rows are projected, V and Z are summed, U and m4 go to their places in the result; a
 second pass turns U into U S / η in place. Backward, the projections are computed again: once U alone for T = Uᵀ dA,
-then all four for the gradients before the activation, which go chunk by chunk into a buffer that is multiplied with the
+then U, V and Z (of m4 the result tells the sign) for
+the gradients before the activation, which go chunk by chunk into a buffer that is multiplied with the
 weight and with x by the vendor's library. Beyond inputs, result and gradients there is only that buffer, tens of
 megabytes whatever N is. No atomics: results do not vary between runs.
 
@@ -71,8 +72,9 @@ def _(
 
 @torch.library.custom_op("lrga::streaming_backward", mutates_args=())
 def streaming_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, totals: Tensor, heads: int, rank: int, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
+    heads: int, rank: int, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of x, weight and bias."""
     n, dtype, columns = x.size(0), grad.dtype, block(rank)
     dx = torch.empty_like(x)
@@ -94,7 +96,7 @@ def streaming_backward(
     for first, last in _chunks(n, step):
         chunk, maps = x[first:last], buffer[: last - first]
         kernels.gradient_rows[programs, heads](
-            chunk, wide, wide_bias, grad[first:last], totals, t_totals, maps, bias_parts, last - first, n, eps,
+            chunk, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, maps, bias_parts, last - first, n, eps,
             ADD=first > 0, **shape,
         )  # fmt: skip
         _mm(maps, across.t(), dx[first:last])
@@ -105,7 +107,15 @@ def streaming_backward(
 
 @streaming_backward.register_fake
 def _(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, totals: Tensor, heads: int, rank: int, eps: float
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    out: Tensor,
+    totals: Tensor,
+    heads: int,
+    rank: int,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
 
@@ -113,7 +123,7 @@ def _(
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
     x, weight, bias, ctx.heads, ctx.rank, ctx.eps, _ = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(x, weight, bias, output[1])
+    ctx.save_for_backward(x, weight, bias, *output)
 
 
 def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]

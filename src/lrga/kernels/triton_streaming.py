@@ -40,6 +40,22 @@ def _activated(product, bias, inside, B: tl.constexpr):
 
 
 @triton.jit
+def _three_maps(
+    x, weight, bias, rows, inside, D: tl.constexpr, B: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """U, V and Z of a block of rows, float32; zero outside."""
+    u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
+    for d0 in range(0, D, BD):
+        tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
+        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
+        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
+    u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
+    return u, v, _activated(z, bias + 2 * B, inside, B)
+
+
+@triton.jit
 def _four_maps(
     x, weight, bias, rows, inside, D: tl.constexpr, B: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
     COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
@@ -129,12 +145,12 @@ def reduce_gradient_rows(
 
 @triton.jit
 def gradient_rows(
-    x, weight, bias, grad, totals, t_totals, maps, bias_parts, num_rows, count, eps,
+    x, weight, bias, out, grad, totals, t_totals, maps, bias_parts, num_rows, count, eps,
     D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, ADD: tl.constexpr, HALF: tl.constexpr,
     COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The gradients before the activation into ``maps`` ``[R, H, 4, K]``, their sums over rows into ``bias_parts``
-    ``[H, P, 4B]``."""
+    ``[H, P, 4B]``. Of m4 only the sign matters: it is read off the result ``out``."""
     h = tl.program_id(1)
     k = tl.arange(0, B)
     total = totals + h * (B * B + 2 * B)
@@ -148,14 +164,15 @@ def gradient_rows(
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
         rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
         inside = rows < num_rows
-        u, v, z, m4 = _four_maps(
-            x, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
-        )
         base = maps + h * 4 * K
+        m4 = _load(out + h * 2 * K + K, rows, inside, H * 2 * K, K, B)
         dm = _load(grad + h * 2 * K + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         g_m = tl.where(m4 > 0, dm, 0.0)
         _store(base + 3 * K, rows, inside, H * 4 * K, K, g_m, B)
         b_m += tl.sum(g_m, 0)
+        u, v, z = _three_maps(
+            x, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
+        )
         da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         g_u = tl.where(u > 0, _dot(da, tl.trans(s), PRECISION) + alpha * v_sum[None, :], 0.0)
         _store(base, rows, inside, H * 4 * K, K, g_u, B)

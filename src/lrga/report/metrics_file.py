@@ -1,7 +1,7 @@
 """``metrics.jsonl`` as it stands, be it half written or damaged."""
 
 import json
-import math
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,16 @@ def _epoch(line: bytes) -> tuple[dict[str, float] | None, str | None]:
         values: Any = json.loads(line)
     except ValueError:
         return None, "no JSON"
-    if not isinstance(values, dict) or any(not _is_number(values.get(name)) for name in COLUMNS):
+    if not isinstance(values, dict) or any(not is_number(values.get(name)) for name in COLUMNS):
         return None, "not the numbers of an epoch"
     return {name: values[name] for name in COLUMNS}, None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, of a size that a float can hold (JSON's integers have no end).
+
+    Example:
+        >>> is_number(1.5), is_number(float("nan")), is_number(10**400), is_number(True)
+        (True, False, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -1,7 +1,6 @@
 """A run as a page shows it, whether it comes from a run folder or from a record."""
 
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from lrga.bench.recording import best_epoch
 from lrga.bench.records import FINISHED, RunRecord
 from lrga.models.budget import count_of
 from lrga.models.zoo import MODELS
-from lrga.report.metrics_file import read_metrics
+from lrga.report.metrics_file import is_number, read_metrics
 from lrga.tasks.task import METRICS, Metric, Task
 from lrga.training.architecture import Architecture
 from lrga.training.config import TrainingConfig
@@ -22,7 +21,7 @@ from lrga.training.run_folder import RunFolder
 
 UNFINISHED = "unfinished"
 # What a damaged file can raise while it is read; anything else is a fault of ours and must be seen.
-DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError)
+DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +184,7 @@ def _sound_curve(curve: dict[str, Any]) -> dict[str, list[float]]:
     length = len(epochs) if isinstance(epochs, list) else 0
 
     def sound(values: Any) -> bool:
-        return (
-            isinstance(values, list)
-            and len(values) == length
-            and all(isinstance(v, int | float) and math.isfinite(v) for v in values)
-        )
+        return isinstance(values, list) and len(values) == length and all(is_number(v) for v in values)
 
     kept = {name: values for name, values in curve.items() if sound(values)}
     return kept if length and "epoch" in kept else {}

@@ -1,9 +1,10 @@
 """Records of benchmarks, whatever script wrote them: rows of words and numbers, the numbers known by their names."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lrga.report.metrics_file import is_number
 
 # What a column measures, by how its name ends or what stands in it; the first that fits.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -78,7 +79,7 @@ def speed_record(values: Any, path: Path) -> SpeedRecord | None:
     facts, listed = ({}, values) if isinstance(values, list) else _rows(values)
     rows = [_plain(row) for row in listed if isinstance(row, dict)]
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    numeric = [key for key in columns if any(_is_number(row.get(key)) for row in rows)]
+    numeric = [key for key in columns if any(is_number(row.get(key)) for row in rows)]
     measures: dict[str, list[str]] = {}
     for key in numeric:
         if (kind := kind_of(key)) is not None:
@@ -147,19 +148,15 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {
         str(key): value
         for key, value in row.items()
-        if value is None or isinstance(value, str | bool) or (_is_number(value))
+        if value is None or isinstance(value, str | bool) or is_number(value)
     }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _grows(rows: list[dict[str, Any]], key: str, words: list[str]) -> bool:
     """Whether some series, told by its words, has this number in several sizes."""
     series: dict[tuple[Any, ...], set[Any]] = {}
     for row in rows:
-        if _is_number(row.get(key)):
+        if is_number(row.get(key)):
             series.setdefault(tuple(row.get(word) for word in words), set()).add(row[key])
     return any(len(sizes) > 1 for sizes in series.values())
 
