@@ -96,8 +96,8 @@ def streaming_backward(
     for first, last in _chunks(n, step):
         chunk, maps = x[first:last], buffer[: last - first]
         kernels.gradient_rows[programs, heads](
-            chunk, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, maps, bias_parts, last - first, n, eps,
-            ADD=first > 0, **shape,
+            chunk, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, maps, bias_parts,
+            last - first, n, eps, ADD=first > 0, **shape,
         )  # fmt: skip
         _mm(maps, across.t(), dx[first:last])
         _add_mm(dw, maps.t(), chunk.to(dtype))
