@@ -1,3 +1,5 @@
+import gzip
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,42 @@ def test_pairs_to_score(file):
             read_pairs(file(text))
     with pytest.raises(DataError, match="line 2"):
         read_pairs(file("a,b\nc\n"))
+
+
+def test_a_compressed_file_is_read_and_a_cut_one_refused(tmp_path):
+    whole = gzip.compress(b"source,target\na,b\nb,c\n")
+    (tmp_path / "edges.csv.gz").write_bytes(whole)
+    assert names(read_edge_list(tmp_path / "edges.csv.gz")) == [("a", "b"), ("b", "c")]
+    for damaged in (whole[:-9], b"a,b\n"):
+        (tmp_path / "edges.csv.gz").write_bytes(damaged)
+        with pytest.raises(DataError, match="a whole gzip file"):
+            read_edge_list(tmp_path / "edges.csv.gz")
+
+
+def test_names_that_look_like_numbers_stay_as_they_are(file):
+    assert read_edge_list(file("007,08\n08,1_0\n")).node_ids == ("007", "08", "1_0")
+    assert read_edge_list(file("1.1,1.10\n1.10,2\n")).node_ids == ("1.1", "1.10", "2")
+
+
+@pytest.mark.parametrize("text", ["7,8\n007,9\n", "1,2.0\n2,3.0\n"])
+def test_one_number_in_two_forms_is_refused_for_it_would_be_two_nodes(file, text):
+    with pytest.raises(DataError, match="written in one way"):
+        read_edge_list(file(text))
+
+
+@pytest.mark.parametrize("date", ["", "NaT"])
+def test_a_missing_date_is_named_not_taken_for_the_earliest(file, date):
+    with pytest.raises(DataError, match="line 3"):
+        read_edge_list(file(f"source,target,date\na,b,2024-05-31\nb,c,{date}\n"))
+
+
+def test_dates_of_any_zone_and_months(file):
+    text = "source,target,date\na,b,2024-05-31T12:00:00Z\nb,c,2024-05-31T13:00:00+02:00\nc,d,2024-05\n"
+    noon, earlier, month = read_edge_list(file(text)).time.tolist()
+    assert noon - earlier == 3600
+    assert noon - month == (30 * 24 + 12) * 3600
+
+
+def test_only_line_ends_end_a_line(tmp_path):
+    (tmp_path / "edges.csv").write_text("a\u2028x,b\nb,c\x85\n", encoding="utf-8")
+    assert read_edge_list(tmp_path / "edges.csv").node_ids == ("a\u2028x", "b", "c")

@@ -74,3 +74,16 @@ def test_a_complete_graph_and_impossible_requests_are_refused():
     for wrong in ({"by": "luck"}, {"fractions": (0.5, 0.5)}, {"fractions": (0.5, 0.4, 0.3)}, {"directed": 1}):
         with pytest.raises(OptionError):
             SplitRequest(**wrong)
+
+
+def test_an_edge_in_two_splits_is_named_as_the_user_calls_it():
+    edge, given = np.array([[0, 1], [1, 0], [1, 2]]), np.array([0, 1, 2])
+    with pytest.raises(DataError, match="the edge b, a in two"):
+        split_edges(edge, ("a", "b", "c"), SplitRequest(), given=given)
+
+
+def test_times_beyond_whole_numbers_are_cut_not_wrapped():
+    edge = np.array([[0, 1], [1, 2], [2, 3]])
+    data = split_edges(edge, None, SplitRequest(by="time"), time=np.array([1e300, 0.0, -1e300]))
+    assert data.splits["train"].edge.tolist() == [[2, 3]]
+    assert int(data.splits["test"].year[0]) == 2**62

@@ -53,3 +53,10 @@ def test_what_does_not_fit_is_refused():
         make(splits=make().splits | {"val": none}).check("here")
     with pytest.raises(ShapeError, match="two nodes"):
         make(edge=torch.zeros(3, 3, dtype=torch.int64)).check("here")
+
+
+def test_a_split_without_negatives_is_refused_for_every_score_would_be_perfect():
+    none = torch.empty(0, 2, dtype=torch.int64)
+    splits = make().splits | {"val": LinkSplit(torch.tensor([[0, 2]]), none)}
+    with pytest.raises(DataError, match="negative pairs of 'val'"):
+        make(splits=splits).check("here")

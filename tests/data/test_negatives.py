@@ -68,3 +68,9 @@ def test_a_complete_graph_has_none():
         pairs.draw(1, generator=generator())
     with pytest.raises(OptionError):
         pairs.draw(-1, generator=generator())
+
+
+@pytest.mark.parametrize("pair", [[0, 3], [-1, 0]])
+def test_an_edge_outside_the_graph_is_refused(pair):
+    with pytest.raises(DataError, match="nodes 0 to 2"):
+        NoEdgePairs(torch.tensor([pair]), 3)

@@ -70,3 +70,8 @@ def test_truncated_foreign_empty_and_missing_files_are_refused(file, tmp_path):
         read_numbers(path)
     with pytest.raises(DataMissingError, match="no such file"):
         read_numbers(tmp_path / "none.csv.gz")
+
+
+def test_a_number_of_rows_beyond_the_file_asks_for_no_memory(file):
+    with pytest.raises(DataError, match="too small"):
+        read_numbers(file(b"1,2\n"), rows=10**15)

@@ -120,3 +120,22 @@ def test_the_official_archive_is_downloaded_and_unpacked(ogb_folder, tmp_path, m
     assert data.num_features == 58
     with pytest.raises(DataMissingError, match="collab.zip"):
         load("ogbl-collab", tmp_path / "root", download=False)
+
+
+def test_arrays_of_the_other_byte_order_are_read(ogb_folder):
+    folder = ogb_folder("ogbl-ddi")
+    path = folder / "split" / "target" / "valid.pt"
+    value = torch.load(path, weights_only=False)
+    torch.save({key: np.asarray(array).astype(">i8") for key, array in value.items()}, path)
+    found = SETS["ogbl-ddi"].read(folder).splits["val"].edge
+    np.testing.assert_array_equal(found.numpy(), np.asarray(value["edge"]))
+
+
+def test_a_graph_of_other_edges_than_those_of_train_is_said(ogb_folder):
+    folder = ogb_folder("ogbl-ddi")
+    path = folder / "split" / "target" / "train.pt"
+    edge = np.asarray(torch.load(path, weights_only=False)["edge"])
+    note = "the edges of train are not those of the graph"
+    for other, said in ((edge[::-1, ::-1].copy(), False), (np.concatenate([edge[1:], [[0, 0]]]), True)):
+        torch.save({"edge": other}, path)
+        assert (note in SETS["ogbl-ddi"].read(folder).meta["differs"]) == said

@@ -77,7 +77,7 @@ def test_directed_edges_are_walked_one_way():
 
 
 def test_impossible_requests_are_refused():
-    with pytest.raises(OptionError, match="p above 0"):
+    with pytest.raises(OptionError, match="p from 1e-30 to 1e"):
         Walker(layout_of(), p=0)
     walker = Walker(layout_of())
     with pytest.raises(ShapeError, match="node 6"):
@@ -103,3 +103,26 @@ def test_parallel_edges_and_one_way_streets_have_exact_chances_too():
     counts = torch.bincount(found[:, 2], minlength=4)
     assert counts[:2].sum() == 0
     assert abs(int(counts[2]) - 10_000) < 300
+
+
+def test_a_step_that_is_hardly_ever_accepted_does_not_hang():
+    ends = torch.tensor([3, 4]).repeat(50)  # the way back is the only one; from 0 and 1 it is as good as impossible
+    found = Walker(layout_of(), p=1e9, q=1e-3).walk(ends, 6, generator=generator())
+    near = adjacency()
+    assert bool((near[found[:, :-1], found[:, 1:]] == 1).all())
+    assert bool((found[:, 0] != found[:, 2]).all())
+    alone = Walker(layout_of(), p=1e9).walk(torch.tensor([5]), 4, generator=generator())
+    assert alone.tolist() == [[5] * 5]
+
+
+@pytest.mark.parametrize("entries", [1, 1 << 22])
+def test_steps_weighed_over_all_neighbours_have_the_same_chances(monkeypatch, entries):
+    monkeypatch.setattr(walks, "ENTRIES", entries)
+    count = 40_000 if entries > 1 else 2_000
+    walker = Walker(layout_of(), p=4.0, q=0.25)
+    at, before = torch.full((count,), 0, dtype=torch.int32), torch.full((count,), 2, dtype=torch.int32)
+    seen = torch.bincount(walker._weighed(before, at, generator()).long(), minlength=N)
+    expected = torch.tensor([0.0, 1.0, 0.25, 4.0, 0.0, 0.0]) / 5.25 * count
+    possible = expected > 0
+    assert int(seen[~possible].sum()) == 0
+    assert float(((seen - expected)[possible] ** 2 / expected[possible]).sum()) < 18

@@ -81,3 +81,9 @@ def test_negatives_of_another_number_of_rows_are_refused():
 def test_half_precision_is_compared_exactly():
     positive, negative = torch.tensor([0.5], dtype=torch.bfloat16), torch.tensor([0.5001])
     assert float(hits(positive, negative, 1)) == 0.0
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3, 4)])
+def test_negatives_of_another_shape_are_refused(shape):
+    with pytest.raises(ShapeError, match=r"\[P, M\] or \[M\]"):
+        mrr(torch.rand(2), torch.rand(shape))

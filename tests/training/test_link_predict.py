@@ -69,3 +69,15 @@ def test_pairs_of_a_file_are_scored_by_their_names(scorer, tmp_path):
 def test_another_graph_is_refused(run):
     with pytest.raises(CheckpointError, match="another under the same name"):
         LinkScorer.of(run[0], data=communities(seed=5), device="cpu")
+
+
+def test_links_are_ranked_where_all_probabilities_round_to_one(scorer):
+    class Steep(torch.nn.Module):
+        def score(self, h, pairs):
+            return 100.0 + pairs[1]
+
+    found = replace(scorer, model=Steep()).top(4, 3, block=7)
+    nodes = [node for node, _ in found]
+    assert [score for _, score in found] == [1.0, 1.0, 1.0]
+    assert nodes == sorted(nodes, reverse=True)
+    assert nodes[0] == max(set(range(60)) - set(torch.nonzero(scorer._known(4)).flatten().tolist()))

@@ -2,12 +2,16 @@
 
 Columns are separated by commas, tabs, semicolons or spaces; lines that begin with ``#`` are comments. With a header the
 columns are found by name (``source``, ``target``, ``weight``, ``time``, ``split`` and the usual other words); without
-one the first two are the pair, a third is the weight and a fourth the time. Nodes are numbers or names.
+one the first two are the pair, a third is the weight and a fourth the time. Nodes are numbers or names. The file may be
+compressed with gzip (``.gz``).
 """
 
 import csv
+import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +112,7 @@ def read_edge_list(path: str | Path) -> EdgeList:
         if "" in texts:
             at = lines[texts.index("")]
             raise DataError("two nodes on each line", f"none in {path}, line {at}", "write both, or drop the line")
-    edge, ids = _number(*ends)
+    edge, ids = _number(path, *ends)
     more: dict[str, Any] = {
         key: _floats(path, key, table[columns[key]], lines) for key in ("weight", "time") if key in columns
     }
@@ -137,13 +141,16 @@ def read_pairs(path: str | Path) -> tuple[list[tuple[str, str]], list[int]]:
 
 def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+            text = file.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"a whole gzip file {path}", str(error), "copy or compress it again") from error
     except UnicodeDecodeError as error:
         raise DataError(f"text in UTF-8 in {path}", "another encoding", "save the file as UTF-8") from error
     except OSError as error:
         raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
     numbered = [
-        (number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip() and line[0] not in "#%"
+        (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip() and line[0] not in "#%"
     ]
     if not numbered:
         return [], []
@@ -200,15 +207,33 @@ def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]
     return found
 
 
-def _number(source: list[str], target: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Nodes numbered from 0 in the order of their ids: of the numbers where all are whole, else of the names."""
+def _number(path: Path, source: list[str], target: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Nodes numbered from 0 in the order of their ids: of the numbers where all are whole, else of the names.
+
+    Names stay as they are written, 007 too.
+    """
+    texts = [*source, *target]
     try:
-        ids, inverse = np.unique(np.array([*map(int, source), *map(int, target)], dtype=np.int64), return_inverse=True)
-        if any("_" in text for text in (*source, *target)):  # Python takes 1_000 for a number
-            raise ValueError("names with underscores")
+        numbers = np.array(list(map(int, texts)), dtype=np.int64)
+        if any(str(number) != text for number, text in zip(numbers.tolist(), texts, strict=True)):
+            raise ValueError("numbers in another form, as 007, +7 or 1_000")
+        ids, inverse = np.unique(numbers, return_inverse=True)
     except (ValueError, OverflowError):
-        ids, inverse = np.unique(np.array([*source, *target]), return_inverse=True)
+        ids, inverse = np.unique(np.array(texts), return_inverse=True)
+        _refuse_two_forms(path, ids.tolist())
     return inverse.reshape(2, -1).T.astype(np.int64), tuple(map(str, ids.tolist()))
+
+
+def _refuse_two_forms(path: Path, names: list[str]) -> None:
+    """Refuses 7 beside 7.0 or 007 where all names are whole numbers: it is one node that would become two."""
+    if not all(_is_number(name) and float(name).is_integer() for name in names):
+        return
+    seen: dict[int, str] = {}
+    for name in names:
+        number = int(float(name)) if not name.lstrip("+-").isdigit() else int(name)
+        if seen.setdefault(number, name) != name:
+            got = f"{seen[number]} and {name} in {path}"
+            raise DataError("every node written in one way", got, "write the number alike on every line")
 
 
 def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
@@ -225,13 +250,25 @@ def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) ->
 
 
 def _dates(texts: Sequence[str]) -> np.ndarray:
+    """Seconds since 1970 of dates as ISO 8601 writes them, those without a zone in UTC; NaN from what is none on."""
     values = np.full(len(texts), np.nan)
     for at, text in enumerate(texts):
         try:
-            values[at] = np.datetime64(text.strip()).astype("datetime64[s]").astype(np.float64)
+            values[at] = _seconds(text.strip())
         except ValueError:
             break
     return values
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:  # months alone, 2024-05, and years beyond Python's
+        found = np.datetime64(text).astype("datetime64[s]")
+        if np.isnat(found):
+            raise
+        return float(found.astype(np.int64))
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _splits(path: Path, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:

@@ -57,7 +57,7 @@ def split_edges(
     """
     num_nodes = len(node_ids) if node_ids is not None else int(edge.max(initial=-1)) + 1
     columns: dict[str, Any] = {"weight": weight, "time": time, "given": given}
-    edge, columns, notes = _clean(edge, columns, num_nodes, request, where)
+    edge, columns, notes = _clean(edge, columns, num_nodes, node_ids, request, where)
     by = request.by or ("random" if given is None else "given")
     code = _codes(by, request, len(edge), columns, where)
     counts = np.bincount(code, minlength=3)
@@ -100,7 +100,12 @@ def split_edges(
 
 
 def _clean(
-    edge: np.ndarray, columns: dict[str, Any], num_nodes: int, request: SplitRequest, where: str
+    edge: np.ndarray,
+    columns: dict[str, Any],
+    num_nodes: int,
+    node_ids: tuple[str, ...] | None,
+    request: SplitRequest,
+    where: str,
 ) -> tuple[np.ndarray, dict[str, Any], list[str]]:
     notes = []
     loops = edge[:, 0] == edge[:, 1]
@@ -118,7 +123,8 @@ def _clean(
     if columns["given"] is not None and (columns["given"] != columns["given"][first][inverse]).any():
         row = int(np.flatnonzero(columns["given"] != columns["given"][first][inverse])[0])
         expected = f"every edge in one split in {where}"
-        raise DataError(expected, f"the edge {edge[row].tolist()} in two", "keep each edge in one of them")
+        pair = ", ".join(str(node) if node_ids is None else node_ids[node] for node in edge[row].tolist())
+        raise DataError(expected, f"the edge {pair} in two", "keep each edge in one of them")
     notes.append(f"{len(edge) - len(first):,} repeated edges joined with their first")
     joined: dict[str, Any] = {key: None if v is None else v[first] for key, v in columns.items()}
     if columns["weight"] is not None:
@@ -154,4 +160,6 @@ def _tensor(values: np.ndarray | None, rows: np.ndarray) -> torch.Tensor | None:
 
 def _whole(values: np.ndarray | None, rows: np.ndarray) -> torch.Tensor | None:
     """Times as whole numbers, as OGB's years are; only their order is used."""
-    return None if values is None else torch.from_numpy(values[rows].astype(np.int64))
+    if values is None:
+        return None
+    return torch.from_numpy(values[rows].clip(-(2.0**62), 2.0**62).astype(np.int64))

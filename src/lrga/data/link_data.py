@@ -142,6 +142,9 @@ class LinkData:
         for name in ("val", "test"):
             if self.splits[name].edge.size(0) == 0:
                 raise DataError(f"edges to predict in {name!r} in {where}", "none", "divide the edges otherwise")
+            none = self.splits[name].edge_neg
+            if none is not None and none.size(0) == 0:  # every metric would be perfect
+                raise DataError(f"negative pairs of {name!r} in {where}", "none", "give pairs that are no edge")
         if self.splits["train"].edge.size(0) == 0:
             raise DataError(f"edges to train on in {where}", "none", "divide the edges otherwise")
 

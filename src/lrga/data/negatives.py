@@ -46,6 +46,9 @@ class NoEdgePairs:
         check_count("num_nodes", num_nodes, minimum=1)
         if num_nodes > 3_037_000_499:
             raise OptionError("fewer than 3,037,000,500 nodes", f"{num_nodes:,}", "draw uniform pairs instead")
+        if edge.numel() and not 0 <= int(edge.min()) <= int(edge.max()) < num_nodes:
+            bad = int(edge.max()) if int(edge.min()) >= 0 else int(edge.min())
+            raise DataError(f"edges between nodes 0 to {num_nodes - 1:,}", f"node {bad:,}", "count the nodes again")
         source, target = as_edge_index(edge, undirected=undirected)
         loops = torch.arange(num_nodes, device=edge.device) * (num_nodes + 1)
         keys = torch.cat([source * num_nodes + target, loops]).unique()  # sorted

@@ -16,6 +16,7 @@ from lrga.data.progress import Progress, silent
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 BLOCK_BYTES = 1 << 24
+LARGEST = 1 << 10  # rows that a byte of a file can stand for: gzip makes text at most 1032 times smaller
 _COMMA, _NEWLINE = ord(","), ord("\n")
 
 
@@ -46,6 +47,8 @@ def read_numbers(
         part = _convert(block, path, dtype, columns, done)
         columns = part.shape[1]
         if rows is not None:
+            if rows > LARGEST * max(1, path.stat().st_size):  # before memory is asked for
+                raise _wrong_rows(path, rows, f"a file of {path.stat().st_size:,} bytes, too small for them")
             result = np.empty((rows, columns), dtype) if result is None else result
             if done + len(part) > rows:
                 raise _wrong_rows(path, rows, f"more than {rows:,}")

@@ -102,7 +102,7 @@ class OgbSet:
             edge_weight=None if weight is None else weight.float(),
             edge_year=year,
             metric=LINK_CATALOG[self.name].metric.lower(),
-            meta={"dataset": self.name} | self._differences(nodes, splits),
+            meta={"dataset": self.name} | self._differences(nodes, edge, splits),
         )
         data.check(str(folder))
         return data
@@ -144,22 +144,36 @@ class OgbSet:
         weight = more["weight"].float() if "weight" in more else None
         return LinkSplit(edge, negatives, weight, more.get("year"))
 
-    def _differences(self, nodes: int, splits: Mapping[str, LinkSplit]) -> dict[str, Any]:
+    def _differences(self, nodes: int, edge: Tensor, splits: Mapping[str, LinkSplit]) -> dict[str, Any]:
         """What tells these files from the published ones, to be said beside every number made with them."""
         facts = LINK_CATALOG[self.name]
         found = {"nodes": nodes} | {name: len(split.edge) for name, split in splits.items()}
         wanted = {"nodes": int(facts.mean_nodes)} | facts.splits
         odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
+        if _pairs_sum(edge, nodes) != _pairs_sum(splits["train"].edge, nodes):
+            odd.append("the edges of train are not those of the graph")
         return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
 
 
 def _tensor(value: Any, key: str, path: Path) -> Tensor:
-    tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) and value.dtype.kind in "iuf" else value
+    tensor = value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        tensor = torch.from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
     if not isinstance(tensor, Tensor) or tensor.is_complex():
         raise DataError(f"an array of numbers as {key!r} in {path}", type(value).__name__, "get the file again")
     if tensor.is_floating_point() and not bool((tensor == tensor.round()).all()):
         raise DataError(f"whole numbers as {key!r} in {path}", "others", "get the file again")
     return tensor.long()
+
+
+def _pairs_sum(edge: Tensor, num_nodes: int) -> tuple[int, int]:
+    """A checksum of undirected edges in any order; 64 bits, wrapping round."""
+    if edge.dim() != 2 or edge.size(1) != 2:
+        return -1, -1  # refused by the check of the whole
+    key = torch.minimum(edge[:, 0], edge[:, 1]).mul_(num_nodes).add_(torch.maximum(edge[:, 0], edge[:, 1]))
+    key.add_(1).mul_(-7_046_029_254_386_353_131)
+    key.bitwise_xor_(key >> 29).mul_(-4_658_895_280_553_007_687)
+    return edge.size(0), int(key.sum())
 
 
 SETS: dict[str, OgbSet] = {

@@ -5,10 +5,13 @@ chance proportional to 1/p where x = t, 1 where t and x are neighbours, 1/q else
 neighbour is proposed uniformly and accepted with its weight over the largest weight, and what is refused is proposed
 again. What both weights of a neighbour other than t would accept, or both refuse, is decided without looking whether t
 and x are neighbours. Where returning is likeliest, what its weight has above the others is a proposal of its own, so
-that one heavy neighbour does not make all the others be refused most of the time.
+that one heavy neighbour does not make all the others be refused most of the time. What is still refused after some
+rounds (a node whose only neighbours are unlikely ones) is drawn from the weights of all its neighbours.
 
 Letters: N nodes, E edges, W walks, L steps.
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -17,6 +20,9 @@ from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.kernels.edges import EdgeLayout
 
+ROUNDS = 32  # of proposals, before all neighbours are weighed
+ENTRIES = 1 << 22  # neighbours weighed at a time
+EXTREME = 1e30  # weights and their ratios stay far inside float32
 MATRIX_NODES = 1 << 14  # up to so many nodes neighbours are looked up in a matrix of bytes, 256 MiB at most
 
 
@@ -36,8 +42,8 @@ class Walker:
 
     def __init__(self, layout: EdgeLayout, *, p: float = 1.0, q: float = 1.0) -> None:
         for name, value in (("p", p), ("q", q)):
-            if not 0 < value < float("inf"):
-                raise OptionError(f"{name} above 0", repr(value), "pass for example 1.0")
+            if not 1 / EXTREME <= value <= EXTREME:
+                raise OptionError(f"{name} from {1 / EXTREME:g} to {EXTREME:g}", repr(value), "pass for example 1.0")
         self.num_nodes, self.p, self.q = layout.num_nodes, float(p), float(q)
         # 32 bits: half the memory to fetch where nothing lies near what was fetched before
         small = layout.num_edges < 2**31 and layout.num_nodes < 2**31
@@ -92,7 +98,7 @@ class Walker:
         highest = max(1.0, away) if self._folds else max(back, 1.0, away)
         result = torch.empty_like(at)
         left: Tensor | None = None  # walks whose step is not decided; None: all
-        while True:
+        for _ in range(ROUNDS):
             here, origin = (at, before) if left is None else (at.index_select(0, left), before.index_select(0, left))
             proposed = self._uniform(here, generator)
             chance = torch.rand(here.size(0), generator=generator, device=at.device) * highest
@@ -116,6 +122,33 @@ class Walker:
                 left = left.index_select(0, torch.nonzero(~accepted).squeeze(1))
             if left.numel() == 0:
                 return result
+        assert left is not None
+        exact = self._weighed(before.index_select(0, left), at.index_select(0, left), generator)
+        return result.index_copy_(0, left, exact)
+
+    def _weighed(self, before: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
+        """A biased step from the weights of all neighbours: the first of exponential clocks that run at these rates.
+
+        In logarithms, so that no weight is too small beside another; some walks at a time, to bound memory.
+        """
+        assert self._lookup is not None
+        degree = self.degree.index_select(0, at).long()
+        result = torch.empty_like(at)
+        widest = max(1, int(degree.max()))
+        for rows in torch.arange(at.size(0), device=at.device).split(max(1, ENTRIES // widest)):
+            count = degree.index_select(0, rows)
+            end = count.cumsum(0)
+            walk = torch.repeat_interleave(rows, count)
+            place = torch.arange(walk.numel(), device=at.device) - torch.repeat_interleave(end - count, count)
+            here, origin = at.index_select(0, walk), before.index_select(0, walk)
+            target = self.neighbours.index_select(0, self.first.index_select(0, here) + place)
+            near = self._lookup.has(origin, target)
+            rate = torch.where(near, 0.0, -math.log(self.q)).double().masked_fill(target == origin, -math.log(self.p))
+            clock = torch.empty_like(rate).exponential_(generator=generator).log() - rate
+            order = clock.argsort()
+            order = order[walk.index_select(0, order).argsort(stable=True)]  # walk by walk, the first clock first
+            result.index_copy_(0, rows, target.index_select(0, order.index_select(0, end - count)))
+        return result
 
     def _return(self, at: Tensor, before: Tensor, excess: float, generator: torch.Generator) -> Tensor:
         """``[W]`` whether a proposal falls on what returning has above the others: excess to degree + excess."""

@@ -41,6 +41,8 @@ def mrr(positive: Tensor, negative: Tensor) -> Tensor:
         0.7
     """
     positive, negative = _scores(positive, negative)
+    if negative.dim() not in (1, 2):
+        raise ShapeError("negatives of shape [P, M] or [M]", f"shape {list(negative.shape)}", "pass [P, M] or [M]")
     if negative.dim() == 2:
         if negative.size(0) != positive.numel():
             got = f"{negative.size(0)} rows for {positive.numel()} positives"

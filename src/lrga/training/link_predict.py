@@ -101,13 +101,16 @@ class LinkScorer:
                 raise DataError("two nodes of the graph that the model was trained on", got, "drop it") from error
         return torch.tensor(rows, dtype=torch.int64).view(-1, 2)
 
-    @torch.no_grad()
     def score(self, pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:
         """Probabilities of ``pairs`` ``[P, 2]``: ``[P]``."""
+        return self._logits(pairs, batch_size=batch_size).sigmoid()
+
+    @torch.no_grad()
+    def _logits(self, pairs: Tensor, *, batch_size: int) -> Tensor:
         logits = scores_of(self.model, self.h, pairs.to(self.h.device), batch_size=batch_size)
         if not bool(logits.isfinite().all()):
             raise NonFiniteError("finite scores", "NaN or infinity", "look at the node features, or train anew")
-        return logits.sigmoid()
+        return logits
 
     def rows(self, pairs: Tensor, *, batch_size: int = 65_536) -> Iterator[list[str]]:
         """A row for each pair: both names and the score."""
@@ -132,11 +135,12 @@ class LinkScorer:
             others = torch.nonzero(free).squeeze(1) + first
             if others.numel() == 0:
                 continue
-            scores = self.score(torch.stack([torch.full_like(others, node), others], dim=1), batch_size=block)
+            # in order of the logits: the probabilities of several may all round to 1
+            scores = self._logits(torch.stack([torch.full_like(others, node), others], dim=1), batch_size=block)
             nodes = torch.cat([best_nodes, others])
             order = torch.argsort(torch.cat([best_scores, scores]), descending=True, stable=True)[:k]
             best_scores, best_nodes = torch.cat([best_scores, scores])[order], nodes[order]
-        return list(zip(best_nodes.tolist(), best_scores.tolist(), strict=True))
+        return list(zip(best_nodes.tolist(), best_scores.sigmoid().tolist(), strict=True))
 
     def _known(self, node: int) -> Tensor:
         """``[N]`` whether a link to each node is known, or it is the node itself."""
