@@ -71,6 +71,14 @@ def test_another_graph_is_refused(run):
         LinkScorer.of(run[0], data=communities(seed=5), device="cpu")
 
 
+@pytest.mark.parametrize("name", ["1_7", "60", "-1", "1.0", ""])
+def test_only_whole_numbers_of_the_graph_name_a_node_without_names(scorer, name):
+    numbered = replace(scorer, data=replace(scorer.data, node_ids=None))
+    assert numbered.number("17") == numbered.number(17) == 17
+    with pytest.raises(DataError, match="a node from 0 to 59"):
+        numbered.number(name)
+
+
 def test_links_are_ranked_where_all_probabilities_round_to_one(scorer):
     class Steep(torch.nn.Module):
         def score(self, h, pairs):

@@ -26,7 +26,9 @@ def reproduce(
         bool | None,
         typer.Option("--lrga/--no-lrga", help="Only rows with LRGA, or only plain ones.", rich_help_panel=_CELLS),
     ] = None,
-    rank: Annotated[int | None, typer.Option(help="Only this rank of the ablation.", rich_help_panel=_CELLS)] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Of rank: only this κ; of table2: another κ.", rich_help_panel=_CELLS)
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrga.data.negatives import KINDS
+from lrga.data.walks import EXTREME
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice, check_count
 from lrga.models.embeddings import EMBEDDINGS
@@ -69,6 +70,9 @@ class LinkConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise OptionError(f"{name}, a number above 0", repr(value), f"pass another {name}")
+            if name != "walk_lr" and not 1 / EXTREME <= value <= EXTREME:
+                expected = f"{name} from {1 / EXTREME:g} to {EXTREME:g}"
+                raise OptionError(expected, repr(value), f"pass another {name}")
         for name in ("skip", "validation_edges", "edge_weights"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} to be true or false", repr(getattr(self, name)), "pass a bool")

@@ -76,10 +76,8 @@ class LinkScorer:
             if str(name) in ids:
                 return ids.index(str(name))
             raise DataError(f"a node of the graph, such as {ids[0]!r}", repr(name), "name a node that has an edge")
-        try:
-            number = int(name)
-        except ValueError:
-            number = -1
+        text = str(name)
+        number = int(text) if text.isascii() and text.isdecimal() else -1  # int() takes 1_7 for 17
         if not 0 <= number < self.data.num_nodes:
             raise DataError(f"a node from 0 to {self.data.num_nodes - 1:,}", repr(name), "name a node of the graph")
         return number
