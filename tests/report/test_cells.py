@@ -48,3 +48,9 @@ def test_ranks_of_one_network_make_a_curve(make_record):
     (series,) = rank_series(result_cells(runs_of(*records)))
     assert [(rank, cell.spread().mean) for rank, cell in series.cells] == [(0, 52.0), (10, 62.0), (30, 82.0)]
     assert series.label == "CLUSTER, LRGA + GCN 100K"
+
+
+def test_a_network_of_a_given_width_is_not_called_by_a_budget(make_record):
+    given, solved = (result_cells(runs_of(make_record(hidden=width)))[0].label for width in (16, None))
+    assert given == "LRGA + GCN"
+    assert solved == "LRGA + GCN 100K"

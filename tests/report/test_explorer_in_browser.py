@@ -179,6 +179,54 @@ def test_twenty_thousand_nodes_are_walked_about_in(open_page, tmp_path, keep_scr
     assert page.complaints == []
 
 
+def test_no_link_is_drawn_to_a_node_that_is_not_attended_to(explored, open_page, tmp_path):
+    u, v = (np.zeros((explored[1].num_nodes, 1, 1), dtype=np.float32) for _ in range(2))
+    u[:2], v[7] = 1.0, 2.0  # nodes 0 and 1 attend to node 7 alone, all others to none
+    found = replace(explored[1], layers=[LayerFactors("only", u, v)])
+    (tmp_path / "sparse.html").write_text(explorer_page(found), encoding="utf-8")
+    page = open_page(tmp_path / "sparse.html")
+    for node, ends, words in ((1, 1, "strongest to 7."), (2, 0, "attends to no node.")):
+        page.fill("#node", str(node))
+        page.press("#node", "Enter")
+        settle(page)
+        drawn = page.evaluate("document.getElementById('graph').data.at(-2).x.length")
+        assert drawn == 3 * ends
+        assert words in page.inner_text("#said")
+    assert page.complaints == []
+
+
+def test_the_pointer_on_the_matrix_names_its_nodes_and_the_exact_value(page, explored):
+    found = explored[1]
+    page.select_option("#order", "degree")
+    at = page.evaluate(
+        """() => {
+            const plot = document.getElementById("matrix");
+            plot.scrollIntoView({block: "center"});
+            const {xaxis, yaxis} = plot._fullLayout;
+            const box = plot.getBoundingClientRect();
+            return [box.left + xaxis._offset + xaxis.d2p(5), box.top + yaxis._offset + yaxis.d2p(3)];
+        }"""
+    )
+    page.mouse.move(at[0] - 40, at[1] + 40)
+    page.wait_for_timeout(200)
+    page.mouse.move(*at)
+    page.wait_for_timeout(400)
+    i, j = (int(order_of(found, "degree")[place]) for place in (3, 5))
+    words, _, value = page.inner_text("#matrix-value").partition(": ")
+    assert words == f"Node {i} to node {j}"
+    assert float(value) == pytest.approx(found.layers[1].row(i, 0)[j], rel=1e-12, abs=1e-300)
+
+
+def test_the_colours_of_classes_are_named(page, explored):
+    page.select_option("#colour", "label")
+    names = page.locator("#key").inner_text()
+    assert all(f"● {number}" in names for number in range(explored[1].task.out_channels))
+    page.select_option("#colour", "right")
+    assert page.locator("#key").inner_text().split() == ["●", "right", "●", "wrong"]
+    page.select_option("#colour", "attention")
+    assert page.locator("#key").inner_text() == ""
+
+
 def test_a_node_called_script_stays_text(explored, open_page, tmp_path):
     nasty = "<script>window.hacked=1</script><b>x</b>"
     found = replace(explored[1], node_ids=[nasty] * explored[1].num_nodes, graph_id=nasty, run=nasty)

@@ -46,3 +46,10 @@ def test_communities_are_those_of_the_blocks():
     assert (found == block).mean() > 0.95  # the largest is 0
     assert communities(np.zeros((0, 2), dtype=int), 3).tolist() == [0, 1, 2]
     assert communities(np.zeros((0, 2), dtype=int), 0).tolist() == []
+
+
+def test_communities_of_a_large_ring_do_not_take_minutes():
+    nodes = np.arange(20_000)
+    found = communities(np.stack([nodes, (nodes + 1) % 20_000], axis=1), 20_000)  # all ties
+    assert 20 < found.max() < 2_000
+    assert (found == np.roll(found, 1)).mean() > 0.9

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 import threading
 import time
 import urllib.error
@@ -107,3 +108,26 @@ def test_a_port_that_is_taken_is_refused_before_training(trained, tmp_path):
             train(RunFolder(trained).config().changed(seed=8), tmp_path / "run", listeners=[LiveView(port)])
     with pytest.raises(OptionError, match="65535"):
         LiveView(70_000)
+
+
+def test_a_reader_who_leaves_while_the_page_is_sent_is_no_error(trained, tmp_path, capfd):
+    class Leaver(Listener):
+        def epoch_done(self, record):
+            for _ in range(3):
+                with socket.create_connection(("127.0.0.1", int(view.address.rsplit(":", 1)[1].strip("/")))) as one:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a hard end
+                    one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                    one.recv(100)
+            assert json.loads(fetch(view.address + "state?after=%C2%B2"))["epochs"]
+
+    view = LiveView(say=lambda text: None)
+    train(RunFolder(trained).config().changed(seed=3), tmp_path / "run", listeners=[view, Leaver()])
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_taken_port_is_told_before_there_is_a_run():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(OptionError, match="to be free"):
+            LiveView(other.getsockname()[1])

@@ -32,3 +32,12 @@ def test_nan_is_no_number_of_an_epoch(tmp_path):
 def test_a_folder_in_its_place_is_told(tmp_path):
     (tmp_path / "metrics.jsonl").mkdir()
     assert read_metrics(tmp_path / "metrics.jsonl")[1]
+
+
+def test_an_integer_that_no_float_holds_is_a_fault_of_its_line(tmp_path):
+    line = dict.fromkeys(COLUMNS, 1.0)
+    file = tmp_path / "metrics.jsonl"
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in (line, line | {"lr": 10**400})))
+    epochs, faults = read_metrics(file)
+    assert len(epochs) == 1
+    assert faults == ["metrics.jsonl, line 2: not the numbers of an epoch"]

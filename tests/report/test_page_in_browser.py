@@ -189,6 +189,18 @@ def test_the_table_is_copied_as_markdown_latex_and_csv(page):
     assert len(list(csv.reader(io.StringIO(copied("csv"))))) == 1 + 3
 
 
+def test_what_markdown_and_latex_read_as_more_than_text_is_escaped(page):
+    cells = ["[a](b) & $x$ ~", "*two\n\nlines*", "a|b"]
+    table = {"head": ["x", "y", "z"], "rows": [cells], "numeric": [False] * 3}
+    form = {
+        name: page.evaluate(f"(t) => LRGA.tables.formats.{name}(t)", table) for name in ("markdown", "latex", "csv")
+    }
+    assert form["markdown"].splitlines()[2] == r"| \[a\](b) \& \$x\$ \~ | \*two lines\* | a\|b |"
+    row = r"{[}a](b) \& \$x\$ \textasciitilde{} & {*}two lines{*} & a\textbar{}b \\"
+    assert form["latex"].splitlines()[4] == row
+    assert list(csv.reader(io.StringIO(form["csv"])))[1] == cells
+
+
 def test_configuration_and_environment_open_from_the_table(page):
     page.fill("[data-filter=run-table]", "cluster-run")
     page.click("#run-table a:visible")

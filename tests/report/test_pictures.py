@@ -3,12 +3,13 @@
 import builtins
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError, OptionError
-from lrga.report.pictures import plot_curves, plot_rank, plot_scale, plot_table
+from lrga.report.pictures import plot_curves, plot_rank, plot_scale, plot_table, save_figure
 from lrga.report.sources import gather
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -87,3 +88,20 @@ def test_a_missing_package_is_named_with_its_extra(found, tmp_path, monkeypatch)
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingDependencyError, match=r"lrga\[plot\]"):
         plot_table(found, tmp_path / "a.png")
+
+
+def test_a_png_too_tall_to_be_drawn_is_refused_with_a_remedy(tmp_path):
+    with pytest.raises(OptionError, match=r"write tall\.pdf"):
+        save_figure(tmp_path / "tall.png", lambda figure: None, width=6.4, height=250.0)
+    assert save_figure(tmp_path / "tall.pdf", lambda figure: None, width=6.4, height=250.0).stat().st_size > 0
+
+
+def test_an_svg_of_a_hostile_title_is_sound_xml(found, tmp_path):
+    picture = plot_curves(found, tmp_path / "a.svg", title="<b>\x01 & \x1b[31m $x$")
+    assert "&lt;b&gt;" in ElementTree.tostring(ElementTree.parse(picture).getroot(), encoding="unicode")
+
+
+def test_a_legend_of_very_many_series_leaves_room_for_them(make_record, write_records, tmp_path):
+    records = [make_record(f"r{rank}", rank=rank) for rank in range(1, 51)]
+    text = plot_curves(gather([write_records(*records)]), tmp_path / "many.svg").read_text(encoding="utf-8")
+    assert "the first 12 of 50" in text  # a warning of axes without room would be an error here

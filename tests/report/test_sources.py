@@ -106,3 +106,18 @@ def test_different_runs_of_one_name_are_told_apart(make_record, write_records):
     names = [run.name for run in gather([folder]).runs]
     assert len(set(names)) == 2
     assert all(name.startswith("same (") for name in names)
+
+
+def test_an_integer_that_no_float_holds_is_damage_and_no_crash(make_record, tmp_path):
+    huge = 10**400
+    sound = make_record().to_json()
+    for number, damage in enumerate(({"last": {**sound["last"], "lr": huge}}, {"seconds": huge})):
+        (tmp_path / f"{number}.json").write_text(json.dumps({**sound, **damage}))
+    (tmp_path / "speed.json").write_text(json.dumps({"rows": [{"method": "a", "ms": huge}, {"method": "b", "ms": 1}]}))
+    curve = {**sound["curve"], "lr": [huge] * len(sound["curve"]["epoch"])}
+    (tmp_path / "curve.json").write_text(json.dumps({**sound, "curve": curve}))
+    found = gather([tmp_path])
+    assert len(found.problems) == 2
+    assert [row.get("ms") for row in found.speed[0].rows] == [None, 1]
+    assert "lr" not in found.runs[0].curve
+    assert "val_metric" in found.runs[0].curve

@@ -2,7 +2,7 @@
 
 import matplotlib as mpl
 
-from lrga.report.style import COLOURS, styled
+from lrga.report.style import COLOURS, plain, styled
 
 
 def brightness(colour):
@@ -20,3 +20,7 @@ def test_the_caller_s_settings_come_back():
     with styled():
         assert mpl.rcParams["pdf.fonttype"] == 42
     assert dict(mpl.rcParams) == before
+
+
+def test_a_name_keeps_its_lines_and_loses_what_an_svg_may_not_hold():
+    assert plain("a\nb\x01c\ud800 $x$ 日本") == "a\nb c  \\$x\\$ 日本"

@@ -134,7 +134,7 @@ def _order(run: Run) -> tuple[Any, ...]:
 def _labels(runs: Sequence[Run], ignore: str | None = None) -> list[str]:
     """Network and budget; where two share them on one data set, the options in which they differ too."""
     alike: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    keys = [(run.dataset, run.model, _budget(run)) for run in runs]
+    keys = [(run.dataset, run.model, budget_of(run)) for run in runs]
     options = [flat_options(run.config, *([ignore] if ignore else [])) for run in runs]
     for key, values in zip(keys, options, strict=True):
         alike.setdefault(key, []).append(values)
@@ -147,9 +147,10 @@ def _labels(runs: Sequence[Run], ignore: str | None = None) -> list[str]:
     return labels
 
 
-def _budget(run: Run) -> str:
-    """Empty where links are predicted: the shape of such a network is given, not solved for."""
-    return str(run.config.model.budget) if run.config.link is None else ""
+def budget_of(run: Run) -> str:
+    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
+    model = run.config.model
+    return str(model.budget) if run.config.link is None and model.hidden is None else ""
 
 
 def _name(option: str) -> str:

@@ -57,6 +57,11 @@ def communities(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArra
     """
     networkx = require_networkx()
     graph = _graph(edges, num_nodes)
+    # Rings and grids are full of ties, between which Louvain moves nodes to and fro for minutes: no two edges may
+    # weigh alike.
+    weights = 1.0 + 0.01 * np.random.default_rng(seed).random(graph.number_of_edges())
+    for (_, _, facts), weight in zip(graph.edges(data=True), weights, strict=True):
+        facts["weight"] = float(weight)
     if len(edges) <= LOUVAIN_EDGES:
         found = networkx.community.louvain_communities(graph, seed=seed)
     else:

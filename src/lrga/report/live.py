@@ -36,6 +36,8 @@ class LiveView(Listener):
         if not 0 <= port <= 65535:
             raise OptionError("a port from 0 to 65535", str(port), "leave --live-port out to take a free one")
         plotly_bundle()  # a missing package is told of before the training
+        if port:  # and a port that is taken before there is a run folder
+            self._bound(port).server_close()
         self._port, self._say = port, say or _to_stderr
         self._server: ThreadingHTTPServer | None = None
         self._lock = threading.Lock()
@@ -109,25 +111,37 @@ class LiveView(Listener):
         if parts.path != "/state":
             return None
         after = parse_qs(parts.query).get("after", ["0"])[0]
-        told = self.state(int(after) if after.isdigit() else 0)
+        told = self.state(int(after) if after.isdecimal() and len(after) < 10 else 0)
         self._looked = time.monotonic()
         if told.get("over"):
             self._seen_end.set()
         return "application/json", json.dumps(told, allow_nan=False).encode()
 
-    def _serve(self) -> None:
+    def _bound(self, port: int) -> ThreadingHTTPServer:
         try:
-            self._server = ThreadingHTTPServer((HOST, self._port), _handler(self))
+            return _Server((HOST, port), _handler(self))
         except OSError as error:
             got = f"{error.strerror or error}"
-            raise OptionError(f"port {self._port} to be free", got, "choose another --live-port, or none") from error
-        self._server.daemon_threads = True
+            raise OptionError(f"port {port} to be free", got, "choose another --live-port, or none") from error
+
+    def _serve(self) -> None:
+        self._server = self._bound(self._port)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
         self._say(f"curves at {self.address}")
 
 
 def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+class _Server(ThreadingHTTPServer):
+    """Threads of requests end with the run; a reader who leaves while a page is sent is no error."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(view: LiveView) -> type[BaseHTTPRequestHandler]:

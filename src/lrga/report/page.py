@@ -7,7 +7,7 @@ from typing import Any
 
 from lrga.bench.display import value_text
 from lrga.bench.learning_curve import DIGITS
-from lrga.report.cells import ResultCell, rank_series, result_cells
+from lrga.report.cells import ResultCell, budget_of, rank_series, result_cells
 from lrga.report.figures import rank_figure, result_figures, speed_figures
 from lrga.report.html import render, write_page
 from lrga.report.patience import Say
@@ -171,7 +171,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "name": run.name,
         "dataset": run.dataset,
         "model": run.model,
-        "budget": str(model.budget) if run.config.link is None else "",
+        "budget": budget_of(run),
         "rank": model.rank if model.lrga else None,
         "seed": run.seed,
         "status": run.status,

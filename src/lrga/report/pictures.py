@@ -17,6 +17,8 @@ from lrga.training.files import replace_file
 WIDTH = 6.4  # inches: a text column
 _SPLITS = {"train": ":", "val": "-", "test": "--"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
+_NAMED = 12  # series that a legend names
+TALLEST_PNG = 200  # inches; matplotlib draws no more than 2^16 points
 QUANTITIES = ("metric", "loss")
 
 
@@ -28,6 +30,9 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         raise OptionError("a picture ending in .png, .svg or .pdf", repr(path.name), f"write {path.stem}.png")
     if not 1.0 <= width <= 40.0:
         raise OptionError("a width of 1 to 40 inches", f"{width:g}", "pass for example 6.4")
+    if kind == "png" and height > TALLEST_PNG:
+        got = f"one of {height:.0f} inches"
+        raise OptionError(f"a PNG of at most {TALLEST_PNG} inches", got, f"write {path.stem}.pdf, or name fewer runs")
     figure_class = require_matplotlib()
     content = io.BytesIO()
     dates: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -232,8 +237,11 @@ def _short(text: str, width: int = 60) -> str:
 
 
 def _legend(axes: Any, title: str = "") -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(title=title or None, title_fontsize=7.5)
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        more = f"the first {_NAMED} of {len(handles)}" if len(handles) > _NAMED else ""  # all would cover the picture
+        words = "\n".join(filter(None, (title, more)))
+        axes.legend(handles[:_NAMED], labels[:_NAMED], title=words or None, title_fontsize=7.5)
 
 
 def _title(figure: Any, text: str) -> None:

@@ -1,5 +1,6 @@
 """One look for pages and pictures: colours that the colour-blind tell apart, sizes that can be read in print."""
 
+import re
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -50,11 +51,13 @@ def colour(number: int) -> str:
 def plain(text: str) -> str:
     """A name as matplotlib shows it unchanged: between dollars it would read formulas.
 
+    Control characters, which an SVG may not hold, become spaces.
+
     Example:
         >>> plain("$x$")
         '\\\\$x\\\\$'
     """
-    return text.replace("$", r"\$")
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text).replace("$", r"\$")
 
 
 def styled() -> AbstractContextManager[None]:

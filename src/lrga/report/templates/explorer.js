@@ -67,6 +67,23 @@
     return { color: Array.from(values, (value) => colour(value)), showscale: false };
   }
 
+  // What the colours of classes mean; of continuous ones the bar beside the graph says it.
+  function key() {
+    const choice = byId("colour").value;
+    const names = choice === "right" ? ["right", "wrong"]
+      : choice === "community" ? Array.from({ length: 1 + facts.community.reduce((a, b) => Math.max(a, b), 0) }, (_, i) => i)
+        : (choice === "label" || choice === "prediction") && data.classes ? data.classes : [];
+    const parts = names.slice(0, 40).map((text, i) => {
+      const item = document.createElement("span"), spot = document.createElement("span");
+      spot.textContent = "● ";
+      spot.style.color = colour(i);
+      item.append(spot, `${text}   `);
+      return item;
+    });
+    const repeat = names.length > data.colours.length ? `(${names.length} of them; colours repeat after ${data.colours.length})` : "";
+    byId("key").replaceChildren(...parts, repeat);
+  }
+
   // Read by Plotly when the pointer rests on a node; the attention in it is replaced in place, which costs no drawing.
   const details = Array.from({ length: n }, (_, i) => [
     label(name(i)), 0, ofNodes ? label(answer(facts.label, i)) : "", ofNodes ? label(answer(facts.prediction, i)) : "",
@@ -88,6 +105,9 @@
     return chosen;
   }
 
+  // Where the attention is 0 there is no link, however few are stronger.
+  const attended = (count) => strongest(count).filter((j) => state.weights[j] > 0);
+
   function links(chosen) {
     return segments(chosen.flatMap((j) => [state.node, j]));
   }
@@ -100,7 +120,7 @@
       type: points, mode: "markers", x: xs, y: ys, showlegend: false, customdata: details, hovertemplate: hover,
       marker: { size, line: { width: large ? 0 : 0.7, color: css("--back") }, ...nodeColours() },
     };
-    const marks = strongest(linkCount());
+    const marks = attended(linkCount());
     draw("graph", [
       ...lines, nodes,
       { type: points, mode: "lines", ...links(marks), hoverinfo: "skip", showlegend: false, line: { color: colour(1), width: 1.8 } },
@@ -119,12 +139,13 @@
   // Only what changed: the whole graph is not drawn anew for a click.
   function updateGraph() {
     const { color, showscale, colorscale, colorbar } = nodeColours();
-    const lines = links(strongest(linkCount()));
+    const lines = links(attended(linkCount()));
     const style = {
       x: [xs, lines.x, [xs[state.node]]], y: [ys, lines.y, [ys[state.node]]],
       "marker.color": [color, null, "rgba(0,0,0,0)"], "marker.showscale": [showscale, false, false],
     };
     if (showscale) Object.assign(style, { "marker.colorscale": [colorscale, null, null], "marker.colorbar": [colorbar, null, null] });
+    key();
     Plotly.restyle("graph", style, [nodeTrace, nodeTrace + 1, nodeTrace + 2]);
   }
 
@@ -171,7 +192,7 @@
       return tr;
     }));
     showValue();
-    byId("said").textContent = `Node ${name(i)} in ${layer().name}` + (layer().heads.length > 1 ? `, head ${state.head + 1}` : "") + ": strongest to " + strongest(3).map(name).join(", ") + ".";
+    byId("said").textContent = `Node ${name(i)} in ${layer().name}` + (layer().heads.length > 1 ? `, head ${state.head + 1}` : "") + (attended(3).length ? `: strongest to ${attended(3).map(name).join(", ")}.` : ": attends to no node.");
   }
 
   function showValue() {
@@ -296,6 +317,11 @@
   byId("matrix").on("plotly_click", ({ points: hit }) => {
     const place = Math.floor((hit[0].y * n) / hit[0].data.z.length);
     choose(shownOrder[place]);
+  });
+  byId("matrix").on("plotly_hover", ({ points: [hit] }) => {
+    if (hit.data.z.length !== n) return; // of blocks there is no one node
+    const [i, j] = [shownOrder[hit.y], shownOrder[hit.x]];
+    byId("matrix-value").textContent = `Node ${name(i)} to node ${name(j)}: ${row(head(), i, n, layer().rank)[j]}`;
   });
   LRGA.whenRepainted(drawGraph);
 })();

@@ -55,16 +55,16 @@ LRGA.tables = (() => {
 
   const formats = {
     markdown({ head, rows, numeric }) {
-      const safe = (text) => text.replace(/[\\|<>*_`]/g, "\\$&").replace(/\s*\n\s*/g, " ");
+      const safe = (text) => text.replace(/[\\|<>*_`[\]&$~]/g, "\\$&").replace(/\s*[\r\n]\s*/g, " ");
       const line = (cells) => `| ${cells.map(safe).join(" | ")} |`;
       return [line(head), `|${numeric.map((n) => (n ? "---:" : "---")).join("|")}|`, ...rows.map(line)].join("\n") + "\n";
     },
     latex({ head, rows, numeric }) {
-      const names = {
+      const names = { // [ and * at the beginning of a row would be read as arguments of the \\ before it
         "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}",
-        ">": "\\textgreater{}", "±": "$\\pm$", "κ": "$\\kappa$", "–": "--", "−": "$-$",
+        ">": "\\textgreater{}", "|": "\\textbar{}", "[": "{[}", "*": "{*}", "±": "$\\pm$", "κ": "$\\kappa$", "–": "--", "−": "$-$",
       };
-      const safe = (text) => text.replace(/[\\~^<>±κ–−]|[&%$#_{}]/g, (c) => names[c] || `\\${c}`);
+      const safe = (text) => text.replace(/\s*[\r\n]\s*/g, " ").replace(/[\\~^<>|[*±κ–−]|[&%$#_{}]/g, (c) => names[c] || `\\${c}`);
       const line = (cells) => `${cells.map(safe).join(" & ")} \\\\`;
       return [
         `\\begin{tabular}{${numeric.map((n) => (n ? "r" : "l")).join("")}}`, "\\hline", line(head), "\\hline",
