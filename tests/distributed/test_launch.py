@@ -25,6 +25,13 @@ def test_what_torchrun_sets_is_read(monkeypatch):
         pytest.fail("joined with a device that all ranks would share")
 
 
+def test_without_torchrun_the_error_says_what_to_start(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OptionError, match="torchrun"), joined("cpu"):
+        pytest.fail("nobody was joined")
+
+
 def test_ranks_join_and_leave(launch):
     processes = launch.start("joined.py", 2, "well")
     try:

@@ -7,13 +7,15 @@ is executed, each line of ``sh`` by :class:`Shell` below. A comment in the line 
                                            does, unless something else is said, whatever trains
     <!-- test: run -->                     as it stands, though it trains
     <!-- test: with --epochs 1 … -->       commands that train with these options added, so that they are quick
-    <!-- test: parse -->                   commands and options are looked up, nothing runs
+    <!-- test: parse, REASON -->           commands and options are looked up, nothing runs
     <!-- test: not run, REASON -->         left out, and counted
 """
 
 import inspect
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ from lrga.cli.main import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TRAINING = ("demo", "train", "compare", "sweep", "reproduce")
-NOT_RUN = 2  # blocks marked so, in all pages
+NOT_RUN = 0  # blocks marked so, in all pages
 DATA = {"text", "csv", "json", "bibtex", "yaml", "toml"}  # languages of what is shown, not run
 COMMANDS = ("lrga", "make", "python", "torchrun", "pip", "git", "cd", "pytest", "source", "tensorboard")
 FENCE = re.compile(r"(?:<!-- test: (?P<mark>.+?) -->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```$", re.M | re.S)
@@ -89,7 +91,7 @@ class Shell:
     def lrga(self, words, mark):
         if words[0] in TRAINING and mark == "":
             mark = "parse" if words[0] == "demo" else "dry-run"  # nobody begins hours of training by an oversight
-        if mark == "parse" or "--help" in words:
+        if mark.startswith("parse") or "--help" in words:
             parsed(words)
             return
         if mark == "dry-run":
@@ -107,7 +109,7 @@ class Shell:
         options = get_args_parser().parse_args(words)
         if options.module:
             assert options.training_script == "lrga"
-            self.lrga(options.training_script_args, "parse" if mark == "parse" else "dry-run")
+            self.lrga(options.training_script_args, mark if mark.startswith("parse") else "dry-run")
         else:
             self.python([options.training_script, *options.training_script_args], mark)
 
@@ -159,11 +161,61 @@ def data_root(tmp_path_factory):
     return tmp_path_factory.mktemp("data")
 
 
+def give_graphs(folder):
+    """A folder of own graphs, and another to predict."""
+    nodes, edges, tops = ["graph,node,x0,x1"], ["graph,source,target"], ["graph,y,split"]
+    for i in range(12):
+        nodes += [f"g{i},{n},{n / 3},{(n + i) % 2}" for n in range(4)]
+        edges += [f"g{i},{a},{b}" for a, b in ((0, 1), (1, 0), (2, 3), (3, 2))]
+        tops.append(f"g{i},{'odd' if i % 2 else 'even'},{'train' if i < 8 else 'val' if i < 10 else 'test'}")
+    for name in ("my_graphs", "new_graphs"):
+        (folder / name).mkdir()
+        for file, lines in (("nodes", nodes), ("edges", edges), ("graphs", tops)):
+            (folder / name / f"{file}.csv").write_text("\n".join(lines) + "\n")
+    people = ["ann", "bob", "cat", "dan", "eve", "fay", "gil", "hal"]
+    pairs = [(a, b) for i, a in enumerate(people) for b in people[i + 1 :] if hash_of(a, b) % 3]
+    lines = [f"{a},{b},{year}" for year, (a, b) in enumerate(pairs, start=2000)]
+    (folder / "edges.csv").write_text("source,target,time\n" + "\n".join(lines) + "\n")
+
+
+def hash_of(a, b):
+    """The same in every process."""
+    return sum(map(ord, a + b))
+
+
+def give_pair(folder):
+    """Two graphs of three nodes in files: a triangle and a path."""
+    (folder / "a.g6").write_text("Bw\n")
+    (folder / "b.g6").write_text("Bg\n")
+
+
+def give_runs(folder):
+    """Runs that a campaign has left."""
+    shutil.copytree(ROOT / "results" / "table1", folder / "runs")
+
+
+# What the reader of a page has before reading it: files, and names in Python.
+GIVEN = {"README": give_graphs, "theory": give_pair, "reproducing": give_runs}
+NAMES = {
+    "scale": {
+        "edge_index": torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]),
+        "num_nodes": 5,
+        "x": torch.ones(5, 64),
+        "y": torch.tensor([0, 1, 2, 3, 0]),
+    }
+}
+
+
 @pytest.fixture
 def reader(tmp_path, data_root, monkeypatch):
     """Someone in an empty folder who copies what a page shows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LRGA_DATA", str(data_root))
+    with socket.socket() as probe:  # a process of a group of one, as torchrun would start it
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
     monkeypatch.setattr(sys, "path", [*sys.path])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small runs, beside others
@@ -173,7 +225,8 @@ def reader(tmp_path, data_root, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_shows_runs(page, reader):
-    names = {"__name__": "page"}
+    names = {"__name__": "page"} | NAMES.get(page.stem, {})
+    GIVEN.get(page.stem, lambda folder: None)(reader.folder)
     for block in blocks_of(page.read_text()):
         where = f"{page.name}, line {block.line}"
         if block.mark.startswith("not run") or block.language in DATA:
@@ -209,6 +262,8 @@ def test_blocks_that_cannot_run_are_few_and_say_why():
     marks = [block.mark for page in PAGES for block in blocks_of(page.read_text()) if block.mark.startswith("not run")]
     assert all(len(mark.removeprefix("not run, ")) > 10 for mark in marks)
     assert len(marks) <= NOT_RUN, f"{len(marks)} blocks are not run"
+    for page in PAGES:
+        assert "<!-- test: parse -->" not in page.read_text(), f"{page.name}: a block is not run, and nobody says why"
 
 
 def test_a_wrong_command_a_wrong_option_and_a_wrong_line_are_caught(reader):

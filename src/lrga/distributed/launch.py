@@ -54,6 +54,9 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
         device: ``"auto"``, ``"cuda"`` or ``"cpu"``.
         patience: Seconds after which a silent rank is given up.
     """
+    if missing := [name for name in _NEEDED if name not in os.environ]:
+        remedy = "start the script with torchrun --nproc-per-node N, which sets them"
+        raise OptionError(f"the variables {', '.join(_NEEDED)}", f"no {', '.join(missing)}", remedy)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if ":" in device:
         raise OptionError("auto, cpu or cuda for several ranks", repr(device), "each rank takes a GPU of its own")
