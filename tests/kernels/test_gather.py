@@ -5,26 +5,7 @@ import torch
 from lrga.kernels.gather import batch_layout, batch_layout_reference
 
 
-def example(counts, edges, nodes_cap, edges_cap, generator):
-    """Graphs of a set, chosen in another order than they lie there; the last chosen ones are empty."""
-    graphs = len(counts)
-    node_ptr, edge_ptr = (
-        torch.nn.functional.pad(torch.tensor([*sizes, 0]).cumsum(0), (1, 0)) for sizes in (counts, edges)
-    )
-    chosen = torch.cat([torch.randperm(graphs, generator=generator), torch.tensor([graphs])])
-    starts, sizes = torch.stack([node_ptr, edge_ptr], 1), torch.stack([node_ptr.diff(), edge_ptr.diff()], 1)
-    begins = torch.nn.functional.pad(sizes[chosen].cumsum(0), (0, 0, 1, 0))
-    shift = torch.nn.functional.pad(starts[chosen] - begins[:-1], (0, 0, 0, 1))
-    total_nodes, total_edges = int(node_ptr[-1]), int(edge_ptr[-1])
-    numbers = [torch.randint(0, 100, (total_edges,), generator=generator).to(t)
-               for t in (torch.uint8, torch.int16, torch.int32)]  # fmt: skip
-    pointers = [torch.randint(0, 50, (total_nodes + 1,), generator=generator) for _ in range(2)]
-    return (begins, shift, *numbers, *pointers), {
-        "nodes": total_nodes + nodes_cap, "edges": total_edges + edges_cap, "spare_node": 0, "spare_edge": 0,
-    }  # fmt: skip
-
-
-def test_places_find_graph_and_row():
+def test_places_find_graph_and_row(example):
     tensors, sizes = example([2, 0, 3], [1, 0, 4], 2, 3, torch.Generator().manual_seed(0))
     begins, shift = tensors[:2]
     graph, row, in_ptr, out_ptr, edge_row, source, target, order = batch_layout(*tensors, **sizes)
@@ -48,7 +29,7 @@ def test_places_find_graph_and_row():
     assert order[5:].tolist() == [5, 6, 7]
 
 
-def test_on_a_cpu_the_reference_is_taken():
+def test_on_a_cpu_the_reference_is_taken(example):
     tensors, sizes = example([4, 1], [3, 0], 1, 0, torch.Generator().manual_seed(1))
     for ours, theirs in zip(
         batch_layout(*tensors, **sizes), batch_layout_reference(*tensors, *sizes.values()), strict=True

@@ -6,26 +6,6 @@ import torch
 from lrga.kernels.gather import batch_layout, batch_layout_reference
 from lrga.kernels.support import why_not_triton
 
-
-def example(counts, edges, nodes_cap, edges_cap, generator):
-    """Graphs of a set, chosen in another order than they lie there; the last chosen ones are empty."""
-    graphs = len(counts)
-    node_ptr, edge_ptr = (
-        torch.nn.functional.pad(torch.tensor([*sizes, 0]).cumsum(0), (1, 0)) for sizes in (counts, edges)
-    )
-    chosen = torch.cat([torch.randperm(graphs, generator=generator), torch.tensor([graphs])])
-    starts, sizes = torch.stack([node_ptr, edge_ptr], 1), torch.stack([node_ptr.diff(), edge_ptr.diff()], 1)
-    begins = torch.nn.functional.pad(sizes[chosen].cumsum(0), (0, 0, 1, 0))
-    shift = torch.nn.functional.pad(starts[chosen] - begins[:-1], (0, 0, 0, 1))
-    total_nodes, total_edges = int(node_ptr[-1]), int(edge_ptr[-1])
-    numbers = [torch.randint(0, 100, (total_edges,), generator=generator).to(t)
-               for t in (torch.uint8, torch.int16, torch.int32)]  # fmt: skip
-    pointers = [torch.randint(0, 50, (total_nodes + 1,), generator=generator) for _ in range(2)]
-    return (begins, shift, *numbers, *pointers), {
-        "nodes": total_nodes + nodes_cap, "edges": total_edges + edges_cap, "spare_node": 0, "spare_edge": 0,
-    }  # fmt: skip
-
-
 CASES = [
     ([3, 0, 5], [4, 0, 9], 3, 5),
     ([1], [0], 1, 0),
@@ -45,7 +25,7 @@ def poisoned():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_kernels_equal_the_reference(case, poisoned):
+def test_the_kernels_equal_the_reference(case, poisoned, example):
     tensors, sizes = example(*case, torch.Generator().manual_seed(2))
     if (why := why_not_triton(*tensors)) is not None:
         pytest.skip(why)
@@ -59,7 +39,7 @@ def test_the_kernels_equal_the_reference(case, poisoned):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")
 @pytest.mark.parametrize("graphs", [1, 2, 31, 64, 128, 1000])
-def test_on_a_gpu_the_kernels_equal_the_reference(graphs):
+def test_on_a_gpu_the_kernels_equal_the_reference(graphs, example):
     generator = torch.Generator().manual_seed(3)
     nodes = torch.randint(0, 200, (graphs,), generator=generator).tolist()
     edges = [n * 20 for n in nodes]

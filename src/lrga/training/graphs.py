@@ -93,7 +93,7 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
             raise DataMissingError(
                 f"a data set ({', '.join(CATALOG)}) or your own: a folder of CSV files, a .pt file, module:factory",
                 f"{data.name!r}, which is none of them in {Path.cwd()}",
-                "correct the name or the path",
+                "correct the name or the path (lrga data ls lists all sets; an edge list takes --task link)",
             )
         return _custom(load_custom(data.name, **data.options))
     splits = load(dataset, data.root, source=data.source, **data.options)
