@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.autograd import gradgradcheck
 
 from lrga.kernels import linear as home
-from lrga.kernels.linear import across, column_sum, fill_up, linear, linear_chain, takes, wide
+from lrga.kernels.linear import across, column_sum, fit, linear, linear_chain, takes, wide
 from lrga.kernels.support import has_triton
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}
@@ -177,7 +177,7 @@ class Map(torch.nn.Module):
 def test_operators_keep_the_rules_of_operators():
     checks = ("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static")
     torch.library.opcheck(home.column_sum_op, (torch.randn(2, 5, 3, requires_grad=True),), test_utils=checks)
-    torch.library.opcheck(home.fill_up_op, (torch.randn(5, 3, requires_grad=True), 6, 8), test_utils=checks)
+    torch.library.opcheck(home.fit_op, (torch.randn(5, 3, requires_grad=True), 6, 8), test_utils=checks)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -222,8 +222,8 @@ def test_sums_and_filling_up_on_a_cpu():
     x = torch.randn(2, 5, 3)
     assert torch.equal(column_sum(x), x.sum(1))
     assert torch.equal(column_sum(x[0]), x[0].sum(0))
-    assert torch.equal(fill_up(x[0], 6, 4), F.pad(x[0], (0, 1, 0, 1)))
-    assert fill_up(x[0], 5, 3).data_ptr() == x[0].data_ptr()
+    assert torch.equal(fit(x[0], 6, 4), F.pad(x[0], (0, 1, 0, 1)))
+    assert fit(x[0], 5, 3).data_ptr() == x[0].data_ptr()
 
 
 @pytest.mark.gpu

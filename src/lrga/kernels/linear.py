@@ -53,7 +53,7 @@ def linear_chain(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> Ten
         >>> linear_chain(torch.ones(2, 3), [(-torch.ones(5, 3), None), (torch.ones(1, 5), torch.ones(1))]).tolist()
         [[1.0], [1.0]]
     """
-    if not takes(x, *(tensor for pair in maps for tensor in pair)) or not _fit(x, maps):
+    if not takes(x, *(tensor for pair in maps for tensor in pair)) or not _agree(x, maps):
         for i, (weight, bias) in enumerate(maps):
             x = F.linear(F.relu(x) if i else x, weight, bias)
         return x
@@ -78,13 +78,12 @@ def takes(x: Tensor, *parameters: Tensor | None) -> bool:
 
 
 def _chain(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
-    h = fill_up(x, x.size(0), wide(x.size(1), x.dtype))
+    h = fit(x, x.size(0), wide(x.size(1), x.dtype))
     for i, (weight, bias) in enumerate(maps):
         rows = wide(weight.size(0), x.dtype)
-        filled = None if bias is None else fill_up(bias.unsqueeze(0), 1, rows).squeeze(0)
-        h = Linear.apply(F.relu(h) if i else h, fill_up(weight, rows, h.size(1)), filled)
-    width = maps[-1][0].size(0)
-    return h if h.size(1) == width else h[:, :width]
+        filled = None if bias is None else fit(bias.unsqueeze(0), 1, rows).squeeze(0)
+        h = Linear.apply(F.relu(h) if i else h, fit(weight, rows, h.size(1)), filled)
+    return fit(h, h.size(0), maps[-1][0].size(0))
 
 
 def wide(width: int, dtype: torch.dtype) -> int:
@@ -103,7 +102,7 @@ def wide(width: int, dtype: torch.dtype) -> int:
 
 def across(weight: Tensor) -> Tensor:
     """The weight, its columns contiguous where the product of a matrix with it is faster then: in TF32."""
-    if weight.dtype == torch.float32 and dot_precision(weight.dtype) == "tf32":
+    if weight.dtype == torch.float32 and dot_precision(weight.dtype) == "tf32" and runs_on_gpu(weight):
         return weight.t().contiguous().t()
     return weight
 
@@ -171,30 +170,30 @@ def _spread(ctx: Any, grad: Tensor) -> Tensor:
 column_sum_op.register_autograd(_spread, setup_context=_remember_rows)
 
 
-def fill_up(x: Tensor, rows: int, width: int) -> Tensor:
-    """A matrix with zeros below and to the right of it, ``[rows, width]``; the matrix itself where that is its shape.
+def fit(x: Tensor, rows: int, width: int) -> Tensor:
+    """A matrix as ``[rows, width]``: cut, or filled up with zeros below and to the right; itself where it fits.
 
     Example:
         >>> import torch
-        >>> fill_up(torch.ones(1, 2), 2, 3).tolist()
+        >>> fit(torch.ones(1, 2), 2, 3).tolist()
         [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    if x.size(0) == rows and x.size(1) == width:
-        return x
+    if x.size(1) == width and rows <= x.size(0):
+        return x if x.size(0) == rows else x[:rows]
     if not runs_on_gpu(x):
         return F.pad(x, (0, width - x.size(1), 0, rows - x.size(0)))
-    return fill_up_op(x, rows, width)
+    return fit_op(x, rows, width)
 
 
-@torch.library.custom_op("lrga::fill_up", mutates_args=())
-def fill_up_op(x: Tensor, rows: int, width: int) -> Tensor:
+@torch.library.custom_op("lrga::fit", mutates_args=())
+def fit_op(x: Tensor, rows: int, width: int) -> Tensor:
     """``[r, d]`` to ``[rows, width]``."""
-    from lrga.kernels.triton_columns import launch_fill
+    from lrga.kernels.triton_columns import launch_fit
 
-    return launch_fill(x, rows, width)
+    return launch_fit(x, rows, width)
 
 
-@fill_up_op.register_fake
+@fit_op.register_fake
 def _(x: Tensor, rows: int, width: int) -> Tensor:
     return x.new_empty(rows, width)
 
@@ -203,14 +202,14 @@ def _remember_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None: 
     ctx.shape = inputs[0].shape
 
 
-def _cut(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    return grad[: ctx.shape[0], : ctx.shape[1]], None, None
+def _fit_back(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    return fit(grad, *ctx.shape), None, None
 
 
-fill_up_op.register_autograd(_cut, setup_context=_remember_shape)
+fit_op.register_autograd(_fit_back, setup_context=_remember_shape)
 
 
-def _fit(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> bool:
+def _agree(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> bool:
     """Whether each map takes what the one before it gives; where not, torch's own function says so."""
     width = x.size(1)
     for weight, bias in maps:

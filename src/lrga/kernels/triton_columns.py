@@ -1,4 +1,4 @@
-"""The Triton kernels of sums over the rows of a matrix, and of filling up a matrix with zeros.
+"""The Triton kernels of sums over the rows of a matrix, and of a matrix cut or filled up with zeros.
 
 A program sums a part of the rows in a block of columns; the same kernel then sums the parts. Every sum has one order:
 results do not vary between runs.
@@ -37,7 +37,7 @@ def sum_rows_of_part(
 
 
 @triton.jit
-def fill_rows(x, out, rows, width, stride, WIDE: tl.constexpr, total, BLOCK: tl.constexpr):
+def fit_rows(x, out, rows, width, stride, WIDE: tl.constexpr, total, BLOCK: tl.constexpr):
     """``x [rows, width]`` in the first rows and columns of ``out``, zero elsewhere; ``total`` numbers in all."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     row, column = at // WIDE, at % WIDE
@@ -94,12 +94,14 @@ def _launch(x: Tensor, out: Tensor, how: Plan) -> None:
     )  # fmt: skip
 
 
-def launch_fill(x: Tensor, rows: int, width: int) -> Tensor:
-    """``x`` filled up with zeros to ``[rows, width]``."""
+def launch_fit(x: Tensor, rows: int, width: int) -> Tensor:
+    """``x`` cut or filled up with zeros to ``[rows, width]``."""
     x = x if x.stride(1) == 1 else x.contiguous()
     out = torch.empty(rows, width, dtype=x.dtype, device=x.device)
+    if not out.numel():
+        return out
     with torch.cuda.device_of(x):
-        fill_rows[(triton.cdiv(out.numel(), 1024),)](
+        fit_rows[(triton.cdiv(out.numel(), 1024),)](
             x, out, x.size(0), x.size(1), x.stride(0), WIDE=width, total=out.numel(), BLOCK=1024, num_warps=4
         )
     return out

@@ -15,6 +15,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAG
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.message import Edges, mean_sources, sum_edges, sum_sources
+from lrga.nn.linear import apply_linear
 
 GAT_HEADS = 4
 
@@ -65,9 +66,9 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
     if isinstance(conv, GCNConv):
         assert scale is not None
         narrow = conv.in_channels < conv.out_channels  # sums commute with the linear map: take the narrower side
-        h = (x if narrow else conv.lin(x)) * scale.to(x.dtype)
+        h = (x if narrow else apply_linear(conv.lin, x)) * scale.to(x.dtype)
         h = (sum_sources(h, edges, None if weight is None else weight.to(h.dtype)) + h) * scale.to(x.dtype)
-        return (conv.lin(h) if narrow else h) + conv.bias
+        return (apply_linear(conv.lin, h) if narrow else h) + conv.bias
     if isinstance(conv, SAGEConv):
-        return conv.lin_l(mean_sources(x, edges)) + conv.lin_r(x)
+        return apply_linear(conv.lin_l, mean_sources(x, edges)) + apply_linear(conv.lin_r, x)
     return conv(x, edges.edge_index)

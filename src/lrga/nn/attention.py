@@ -21,6 +21,7 @@ from lrga.kernels.checks import (
 from lrga.kernels.dispatch import BACKENDS, attend, attend_projected, check_eps
 from lrga.kernels.reference import NORMALIZATIONS, attention_factors
 from lrga.kernels.segments import Segments
+from lrga.nn.linear import apply_linear
 from lrga.nn.norm import is_hooked
 
 Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
@@ -167,7 +168,7 @@ class LowRankGlobalAttention(nn.Module):
 
     def _project(self, x: Tensor) -> Tensor:
         assert self.project is not None
-        return F.relu(self.project(x), inplace=True).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
+        return F.relu(apply_linear(self.project, x), inplace=True).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
 
     def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
         """The result by kernels that project as well, where there are some; ``None`` elsewhere."""

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from lrga.errors import DataError, DTypeError, ShapeError
 from lrga.kernels.checks import check_count, may_read_values
+from lrga.nn.linear import apply_linear
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -102,7 +103,7 @@ class LinearEncoder(nn.Module):
                 str(x.dtype),
                 "call .float(), or build the model with an embedding for categories",
             )
-        return self.lin(x.to(self.lin.weight.dtype))
+        return apply_linear(self.lin, x.to(self.lin.weight.dtype))
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: ones."""

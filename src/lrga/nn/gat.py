@@ -10,6 +10,7 @@ from lrga.kernels.message import Edges
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.linear import apply_linear
 
 NEGATIVE_SLOPE = {"2022": 0.2, "2020": 0.01}
 
@@ -82,7 +83,7 @@ class GATLayer(BenchmarkLayer):
         """Attends. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
         edges = as_edges(edge_index, x)
         inputs = F.dropout(x, self.dropout, self.training) if self.preset == "2022" else x
-        z = self.lin(inputs).view(-1, self.heads, self.out_channels)  # [N, H, C]
+        z = apply_linear(self.lin, inputs).view(-1, self.heads, self.out_channels)  # [N, H, C]
         by_source, by_target = (z * self.att_source).sum(-1), (z * self.att_target).sum(-1)  # [N, H]
         dropout, slope = self.dropout if self.training else 0.0, NEGATIVE_SLOPE[self.preset]
         h = attention_sum(z, by_source, by_target, edges, negative_slope=slope, dropout=dropout)

@@ -6,6 +6,7 @@ from lrga.kernels.message import Edges, mean_sources, sum_sources, symmetric_fac
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.linear import apply_linear
 
 
 class GCNLayer(BenchmarkLayer):
@@ -63,4 +64,4 @@ class GCNLayer(BenchmarkLayer):
             h = sum_sources(x, edges, into=into, out_of=out_of)
         else:
             h = mean_sources(x, edges)
-        return self._finish(x, self.lin(h), batch, num_graphs)
+        return self._finish(x, apply_linear(self.lin, h), batch, num_graphs)

@@ -7,6 +7,7 @@ from lrga.kernels.message import Edges, sum_sources
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.linear import apply_linear
 from lrga.nn.norm import BatchNorm, normalize
 
 
@@ -61,5 +62,5 @@ class GINLayer(BenchmarkLayer):
     ) -> Tensor:
         """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
         h = (1 + self.eps) * x + sum_sources(x, as_edges(edge_index, x))
-        h = self.lin2(normalize(self.inner_norm, self.lin1(h), relu="after"))
-        return self._finish(x, h, batch, num_graphs)
+        h = normalize(self.inner_norm, apply_linear(self.lin1, h), relu="after")
+        return self._finish(x, apply_linear(self.lin2, h), batch, num_graphs)

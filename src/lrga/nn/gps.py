@@ -7,6 +7,7 @@ from torch_geometric.nn.attention import PerformerAttention
 from lrga.errors import ShapeError
 from lrga.kernels.checks import check_features
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.linear import apply_linear
 
 
 class GPSAttention(PerformerAttention):
@@ -47,7 +48,7 @@ class GPSAttention(PerformerAttention):
         nodes = x[mask]
         check_features("x", nodes)
         batch = torch.arange(x.size(0), device=x.device).unsqueeze(1).expand_as(mask)[mask]
-        attended = self.dropout(self.out(self.attention(nodes, batch, num_graphs=x.size(0))))
+        attended = self.dropout(apply_linear(self.out, self.attention(nodes, batch, num_graphs=x.size(0))))
         return x.new_zeros(x.shape).masked_scatter(mask.unsqueeze(-1), attended.to(x.dtype))
 
     def redraw_projection_matrix(self) -> None:

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lrga.kernels.checks import check_choice, check_count
+from lrga.kernels.linear import linear
 from lrga.kernels.message import Edges, endpoints, sum_edges_reference
 from lrga.kernels.segments import Segments
+from lrga.nn.linear import apply_chain
 
 TASKS = ("node", "graph", "edge")
 READOUTS = ("mean", "sum")
@@ -49,10 +51,11 @@ class MLP(nn.Module):
         reset(self.lins)
 
     def forward(self, h: Tensor, edges: Edges | None = None) -> Tensor:
-        for i, lin in enumerate(self.lins):
-            h = F.relu(h) if i else h
-            h = lin(h) if i or edges is None else _on_edges(lin, h, edges)
-        return h
+        if edges is None:
+            return apply_chain(self.lins, h)
+        first, *rest = self.lins
+        h = _on_edges(first, h, edges)
+        return apply_chain(rest, F.relu(h)) if rest else h
 
 
 class Head(nn.Module):
@@ -121,5 +124,5 @@ def _on_edges(lin: nn.Module, h: Tensor, edges: Edges) -> Tensor:
     source, target = endpoints(edges)
     assert isinstance(lin, nn.Linear)
     of_source, of_target = lin.weight.chunk(2, dim=1)
-    at_target = F.linear(h, of_target, lin.bias).index_select(0, target)
-    return F.linear(h, of_source).index_select(0, source) + at_target
+    at_target = linear(h, of_target, lin.bias).index_select(0, target)
+    return linear(h, of_source).index_select(0, source) + at_target

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from lrga.kernels.mix import mixed_linear
-from lrga.nn.norm import is_hooked
+from lrga.nn.linear import is_plain
 
 
 def mix(parts: list[Tensor], m5: nn.Linear) -> Tensor:
@@ -15,6 +15,6 @@ def mix(parts: list[Tensor], m5: nn.Linear) -> Tensor:
         >>> mix([torch.randn(3, 2), torch.randn(3, 5)], nn.Linear(7, 4)).shape
         torch.Size([3, 4])
     """
-    if is_hooked(m5) or type(m5) is not nn.Linear:
+    if not is_plain(m5):
         return m5(torch.cat(parts, dim=-1))
     return mixed_linear(parts, m5.weight, m5.bias)

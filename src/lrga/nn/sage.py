@@ -1,6 +1,5 @@
 """The GraphSAGE layer of the benchmark."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -8,6 +7,8 @@ from lrga.kernels.message import Edges, max_sources, mean_sources
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.linear import apply_linear
+from lrga.nn.mix import mix
 
 
 class SAGELayer(BenchmarkLayer):
@@ -67,9 +68,9 @@ class SAGELayer(BenchmarkLayer):
         if self.pool is None:
             pooled = mean_sources(own, edges)
         else:
-            messages = F.relu(self.pool(own))
+            messages = F.relu(apply_linear(self.pool, own))
             pooled = max_sources(messages, edges)
             own = messages if self.pool_self else own
-        h = F.normalize(self.lin(torch.cat([own, pooled], dim=-1)))
+        h = F.normalize(mix([own, pooled], self.lin))
         # The graph norm's factor is positive, so the ReLU may as well come after it.
         return self._normalize(h, batch, num_graphs, relu="before", residual=x if self.residual else None)
