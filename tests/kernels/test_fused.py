@@ -80,6 +80,20 @@ def test_values_and_gradients_are_those_of_the_definition(sizes, channels, rank,
     check_fused(sizes, channels, rank, heads, shuffled=shuffled)
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_gradient_whose_rows_lie_apart_is_read_where_it_lies(heads):
+    segments = graphs((3, 70, 0, 20))
+    tiles = Tiles.of(segments, torch.device(DEVICE))
+    x, weight, bias = (torch.randn(shape, device=DEVICE) for shape in ((93, 7), (heads * 20, 7), (heads * 20,)))
+    x.requires_grad_(), weight.requires_grad_(), bias.requires_grad_()
+    out = fused_attention(x, weight, bias, tiles, heads=heads, rank=5, eps=1e-6, dtype=torch.float32)
+    between = torch.full((93, heads * 10 + 13), torch.nan, device=DEVICE)
+    grad = between[:, 4:-9].copy_(torch.randn(out.shape))
+    apart = torch.autograd.grad(out, [x, weight, bias], grad, retain_graph=True)
+    dense = torch.autograd.grad(out, [x, weight, bias], grad.contiguous())
+    assert all(torch.equal(a, b) for a, b in zip(apart, dense, strict=True))
+
+
 def test_half_precision_is_accumulated_in_float32():
     check_fused((40, 3, 30), 9, 5, 1, dtype=torch.float16)
 

@@ -83,6 +83,21 @@ def test_few_real_rows_equal_the_definition(count):
     check(40, 5, count, relu="after", residual=True)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_gradient_whose_rows_lie_apart_is_read_where_it_lies(monkeypatch, many):
+    monkeypatch.setattr(norm_ops, "MANY", 0 if many else 1 << 40)
+    x, between = torch.randn(70, 9), torch.full((70, 24), torch.nan)
+    grad = between[:, 4:13].copy_(torch.randn(70, 9))
+    kept, count = torch.randn(3, 9).abs(), torch.tensor(60)
+    inputs = {"training": True, "relu": "before"}
+    for given in (grad, torch.randn(9).expand(70, 9), torch.randn(70, 1).expand(70, 9)):
+        ours = norm_ops.launch_gradients(x, given, kept, None, None, count, **inputs)
+        theirs = norm_ops.launch_gradients(
+            x, given.clone(memory_format=torch.contiguous_format), kept, None, None, count, **inputs
+        )
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_few_rows_equal_the_definition(rows):
     check(rows, 5, None, residual=True)

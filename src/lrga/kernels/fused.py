@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lrga.kernels import launch
 from lrga.kernels.launch import Blocks
+from lrga.kernels.linear import across, column_sum
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.tiles import Tiles
 
@@ -81,7 +82,7 @@ def fused_backward(
     tiles, blocks = Tiles(start, end, graph, ptr, counts, order), _blocks(x, rank, dtype)
     if not tiles.number:
         return torch.zeros_like(x), torch.zeros_like(weight), torch.zeros_like(bias)
-    grad, x, weight, bias = grad.contiguous(), x.contiguous(), weight.contiguous(), bias.contiguous()
+    grad, x, weight, bias = _dense_rows(grad), x.contiguous(), weight.contiguous(), bias.contiguous()
     attended = _attended(grad, heads, rank)
     parts = totals.new_empty(heads, tiles.number, rank * rank)
     launch.reduce_gradient(tiles, blocks, heads, parts, attended, x=x, weight=weight, bias=bias)
@@ -94,9 +95,9 @@ def fused_backward(
         x=x, weight=weight, bias=bias, out=out, dm4=dm4, bias_parts=bias_parts,
     )  # fmt: skip
     flat = projected.flatten(1)
-    dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
+    dx = torch.mm(flat, across(weight.to(dtype))).to(x.dtype)
     dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
-    return dx, dw, bias_parts.sum(1).view(-1).to(bias.dtype)
+    return dx, dw, column_sum(bias_parts).view(-1).to(bias.dtype)
 
 
 @fused_backward.register_fake

@@ -141,7 +141,7 @@ def gradient(
         graph=tiles.graph, counts=tiles.counts,
         D=0 if x is None else x.size(1), stride_x=0 if x is None else x.stride(0),
         stride_u=_row(u), stride_v=_row(v), stride_z=_row(z), head_u=_head(u), head_v=_head(v), head_z=_head(z),
-        stride_grad=_row(grad), head_grad=_head(grad),
+        stride_out=_row(out), stride_grad=_row(grad), head_grad=_head(grad),
         stride_du=_row(du), stride_dv=_row(dv), stride_dz=_row(dz),
         head_du=_head(du), head_dv=_head(dv), head_dz=_head(dz),
         eps=eps, num_graphs=tiles.counts.size(0), PROJECT=x is not None,

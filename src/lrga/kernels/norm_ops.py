@@ -160,8 +160,9 @@ def launch_gradients(
     part_bias, part_weight = parts.unbind()
     blocks = triton.cdiv(width, how.columns)
     share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
-    relus = {"BEFORE": relu == "before", "AFTER": relu == "after"}
-    inputs = (x.contiguous(), grad.contiguous(), kept, weight, bias, count, part_bias, part_weight)
+    grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
+    relus = {"BEFORE": relu == "before", "AFTER": relu == "after", "STRIDE": grad.stride(0)}
+    inputs = (x.contiguous(), grad, kept, weight, bias, count, part_bias, part_weight)
     with torch.cuda.device_of(x):
         kernels.part_gradients[(how.parts, blocks)](*inputs, rows, how.rows_of_part, BR=how.step, **relus, **share)
         if how.whole:

@@ -219,7 +219,8 @@ def gradient_tiles(
     x, weight, bias, u, v, z, out, grad, totals, t_totals, du, dv, dz, dm4, bias_parts, order, start, end, graph,
     counts, eps, num_graphs, D: tl.constexpr, K: tl.constexpr, KZ: tl.constexpr, stride_x: tl.constexpr,
     stride_u: tl.constexpr, stride_v: tl.constexpr, stride_z: tl.constexpr, head_u: tl.constexpr, head_v: tl.constexpr,
-    head_z: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr, stride_du: tl.constexpr,
+    head_z: tl.constexpr, stride_out: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr,
+    stride_du: tl.constexpr,
     stride_dv: tl.constexpr, stride_dz: tl.constexpr, head_du: tl.constexpr, head_dv: tl.constexpr,
     head_dz: tl.constexpr, PROJECT: tl.constexpr, ORDERED: tl.constexpr,
     HALF: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
@@ -227,7 +228,7 @@ def gradient_tiles(
 ):  # fmt: skip
     """Gradients of U, V and Z. With ``PROJECT`` those before the activation, and that of m4 as well (where Z = K);
     their sums over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``. Of m4 only the sign
-    matters: it is read off the result ``out``, laid out as ``grad``."""
+    matters: it is read off the result ``out``, whose rows are laid out as those of ``grad``."""
     m, h = tl.program_id(0), tl.program_id(1)
     first, last, g = tl.load(start + m), tl.load(end + m), tl.load(graph + m)
     k = tl.arange(0, BK)
@@ -270,7 +271,7 @@ def gradient_tiles(
         _store(dv + h * head_dv, rows, inside, stride_dv, K, g_v, BK)
         _store(dz + h * head_dz, rows, inside, stride_dz, KZ, g_z, BZ)
         if PROJECT:
-            m_tile = _load(out + h * head_grad + K, rows, inside, stride_grad, K, BZ)
+            m_tile = _load(out + h * head_grad + K, rows, inside, stride_out, K, BZ)
             g_m = _load(grad + h * head_grad + K, rows, inside, stride_grad, K, BZ).to(tl.float32)
             g_m = tl.where(m_tile > 0, g_m, 0.0)
             b_m += tl.sum(g_m, 0)

@@ -27,8 +27,14 @@ def _real(count, num_rows):
 @triton.jit
 def _load(x, row, column, end, WIDTH: tl.constexpr):
     """A tile in float32; zero outside."""
+    return _load_rows(x, row, column, end, WIDTH, WIDTH)
+
+
+@triton.jit
+def _load_rows(x, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
+    """A tile of rows ``STRIDE`` apart, in float32; zero outside."""
     inside = (row < end)[:, None] & (column < WIDTH)[None, :]
-    return tl.load(x + row[:, None] * WIDTH + column[None, :], mask=inside, other=0.0).to(tl.float32)
+    return tl.load(x + row[:, None] * STRIDE + column[None, :], mask=inside, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -190,15 +196,15 @@ def normalize_rows(
 
 @triton.jit
 def _gradient_tile(
-    x, grad, mean, inverse, weight, bias, row, column, end, WIDTH: tl.constexpr, BEFORE: tl.constexpr,
-    AFTER: tl.constexpr,
+    x, grad, mean, inverse, weight, bias, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr,
+    BEFORE: tl.constexpr, AFTER: tl.constexpr,
 ):  # fmt: skip
     """The normalised values and the gradient that reaches them, weight not yet included, in a tile."""
     value = _load(x, row, column, end, WIDTH)
     if BEFORE:
         value = _relu(value)
     value = (value - mean[None, :]) * inverse[None, :]
-    upstream = _load(grad, row, column, end, WIDTH)
+    upstream = _load_rows(grad, row, column, end, WIDTH, STRIDE)
     if AFTER:
         affine = value
         if weight is not None:
@@ -212,7 +218,7 @@ def _gradient_tile(
 @triton.jit
 def part_gradients(
     x, grad, kept, weight, bias, count, part_bias, part_weight, num_rows, rows_of_part, WIDTH: tl.constexpr,
-    BEFORE: tl.constexpr, AFTER: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr,
+    STRIDE: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """Sums of the gradient, and of the gradient times the normalised value, over the rows of one part."""
     part = tl.program_id(0).to(tl.int64)
@@ -226,7 +232,7 @@ def part_gradients(
     for at in range(first, end, BR):
         row = at + tl.arange(0, BR)
         value, upstream = _gradient_tile(
-            x, grad, mean, inverse, weight, bias, row, column, end, WIDTH, BEFORE, AFTER
+            x, grad, mean, inverse, weight, bias, row, column, end, WIDTH, STRIDE, BEFORE, AFTER
         )  # fmt: skip
         total += upstream
         times += upstream * value
@@ -255,8 +261,8 @@ def whole_gradients(
 @triton.jit
 def gradient_rows(
     x, grad, kept, weight, bias, count, part_bias, part_weight, sums, grad_x, num_rows, num_parts, WIDTH: tl.constexpr,
-    BEFORE: tl.constexpr, AFTER: tl.constexpr, TRAINING: tl.constexpr, WHOLE: tl.constexpr, BP: tl.constexpr,
-    BR: tl.constexpr, BD: tl.constexpr,
+    STRIDE: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr, TRAINING: tl.constexpr, WHOLE: tl.constexpr,
+    BP: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """A tile of the gradient of x; the first program keeps those of bias and weight."""
     row = tl.program_id(0).to(tl.int64) * BR + tl.arange(0, BR)
@@ -274,7 +280,9 @@ def gradient_rows(
             tl.store(sums + WIDTH + column, times, mask=inside)
     mean = tl.load(kept + column, mask=inside, other=0.0)
     inverse = tl.load(kept + WIDTH + column, mask=inside, other=0.0)
-    value, upstream = _gradient_tile(x, grad, mean, inverse, weight, bias, row, column, real, WIDTH, BEFORE, AFTER)
+    value, upstream = _gradient_tile(
+        x, grad, mean, inverse, weight, bias, row, column, real, WIDTH, STRIDE, BEFORE, AFTER
+    )  # fmt: skip
     if TRAINING:
         share = tl.where(real >= 2, 1.0 / tl.maximum(real, 1).to(tl.float32), 0.0)
         upstream -= (total[None, :] + value * times[None, :]) * share
