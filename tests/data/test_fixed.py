@@ -74,8 +74,9 @@ def test_segments_are_those_of_the_batch_vector(packed):
     read = Segments.from_batch(batch.batch.clone(), 16, 5)
     assert batch.segments.in_order
     assert torch.equal(batch.segments.counts, read.counts)
-    assert torch.equal(batch.segments.slot, read.slot)
-    assert torch.equal(batch.segments.graph_of_chunk[: read.graph_of_chunk.numel()], read.graph_of_chunk)
+    slot, graph_of_chunk = batch.segments.chunks
+    assert torch.equal(slot, read.slot)
+    assert torch.equal(graph_of_chunk[: read.graph_of_chunk.numel()], read.graph_of_chunk)
 
 
 def test_rows_that_count_are_real_and_in_the_mask(packed):

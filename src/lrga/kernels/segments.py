@@ -40,6 +40,8 @@ class Segments:
         graph_of_chunk: ``[M]``, or ``None`` for one graph.
         chunk: C.
         in_order: Whether the nodes are known to be in the order of their graphs.
+        ptr: Where each graph begins, ``[G + 1]``, in place of ``slot`` and ``graph_of_chunk``, which are then computed
+            when they are asked for (see :attr:`chunks`): the GPU kernels do without.
     """
 
     num_nodes: int
@@ -50,6 +52,7 @@ class Segments:
     graph_of_chunk: Tensor | None = None
     chunk: int = 1
     in_order: bool = False
+    ptr: Tensor | None = None
 
     @staticmethod
     def from_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None = None) -> "Segments":
@@ -90,20 +93,28 @@ class Segments:
             >>> segments.num_graphs, segments.counts.tolist()
             (2, [2, 3])
         """
-        num_nodes, num_graphs, counts = batch.size(0), ptr.size(0) - 1, ptr.diff()
+        num_nodes, num_graphs = batch.size(0), ptr.size(0) - 1
         chunk = _chunk_rows(num_nodes, num_graphs)
-        last_chunk = torch.div(counts + (chunk - 1), chunk, rounding_mode="floor").cumsum(0)
-        first_row = torch.nn.functional.pad(last_chunk[:-1] * chunk, (1, 0))
-        position = torch.arange(num_nodes, device=batch.device)
-        slot = position + (first_row - ptr[:-1]).index_select(0, batch)
-        index = torch.arange(num_nodes // chunk + num_graphs, device=batch.device)
-        graph_of_chunk = torch.searchsorted(last_chunk, index, right=True).clamp_(max=num_graphs - 1)
-        return Segments(num_nodes, num_graphs, counts, batch, slot, graph_of_chunk, chunk, True)
+        return Segments(num_nodes, num_graphs, ptr.diff(), batch, chunk=chunk, in_order=True, ptr=ptr)
+
+    @cached_property
+    def chunks(self) -> tuple[Tensor | None, Tensor | None]:
+        """``slot`` and ``graph_of_chunk``; both ``None`` for one graph."""
+        if self.ptr is None:
+            return self.slot, self.graph_of_chunk
+        assert self.counts is not None
+        assert self.batch is not None
+        last_chunk = torch.div(self.counts + (self.chunk - 1), self.chunk, rounding_mode="floor").cumsum(0)
+        first_row = torch.nn.functional.pad(last_chunk[:-1] * self.chunk, (1, 0))
+        position = torch.arange(self.num_nodes, device=self.batch.device)
+        slot = position + (first_row - self.ptr[:-1]).index_select(0, self.batch)
+        index = torch.arange(self.num_nodes // self.chunk + self.num_graphs, device=self.batch.device)
+        return slot, torch.searchsorted(last_chunk, index, right=True).clamp_(max=self.num_graphs - 1)
 
     @property
     def is_single(self) -> bool:
         """Whether all nodes form one graph, so that no chunks are needed."""
-        return self.slot is None
+        return self.slot is None and self.ptr is None
 
     @cached_property
     def tiles(self) -> "Tiles":
@@ -115,32 +126,36 @@ class Segments:
 
     def pack(self, rows: Tensor) -> Tensor:
         """``[N, H, K]`` to chunks ``[H, M, C, K]``; unused rows are zero."""
-        if self.slot is None or self.graph_of_chunk is None:
+        slot, graph_of_chunk = self.chunks
+        if slot is None or graph_of_chunk is None:
             return rows.transpose(0, 1).unsqueeze(1)
-        shape = (self.graph_of_chunk.size(0), self.chunk, *rows.shape[1:])
+        shape = (graph_of_chunk.size(0), self.chunk, *rows.shape[1:])
         if torch.compiler.is_compiling():  # splitting a symbolic dimension would ask whether it is divisible
-            where = (torch.div(self.slot, self.chunk, rounding_mode="floor"), self.slot % self.chunk)
+            where = (torch.div(slot, self.chunk, rounding_mode="floor"), slot % self.chunk)
             packed = rows.new_zeros(shape).index_put(where, rows)
         else:
-            packed = rows.new_zeros(shape[0] * shape[1], *shape[2:]).index_copy_(0, self.slot, rows).view(shape)
+            packed = rows.new_zeros(shape[0] * shape[1], *shape[2:]).index_copy_(0, slot, rows).view(shape)
         return packed.permute(2, 0, 1, 3)
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Chunks ``[H, M, C, K]`` to ``[N, H, K]``, the inverse of :meth:`pack`."""
-        if self.slot is None:
+        slot, _ = self.chunks
+        if slot is None:
             return packed.squeeze(1).transpose(0, 1)
-        return packed.permute(1, 2, 0, 3).flatten(0, 1).index_select(0, self.slot)
+        return packed.permute(1, 2, 0, 3).flatten(0, 1).index_select(0, slot)
 
     def total(self, per_chunk: Tensor) -> Tensor:
         """``[H, M, …]`` summed over the chunks of each graph, ``[H, G, …]``."""
-        if self.graph_of_chunk is None:
+        _, graph_of_chunk = self.chunks
+        if graph_of_chunk is None:
             return per_chunk
         zeros = per_chunk.new_zeros(per_chunk.size(0), self.num_graphs, *per_chunk.shape[2:])
-        return zeros.index_add_(1, self.graph_of_chunk, per_chunk)
+        return zeros.index_add_(1, graph_of_chunk, per_chunk)
 
     def to_chunks(self, per_graph: Tensor) -> Tensor:
         """``[H, G, …]`` repeated for each chunk, ``[H, M, …]``."""
-        return per_graph if self.graph_of_chunk is None else per_graph.index_select(1, self.graph_of_chunk)
+        _, graph_of_chunk = self.chunks
+        return per_graph if graph_of_chunk is None else per_graph.index_select(1, graph_of_chunk)
 
     def to_nodes(self, per_graph: Tensor) -> Tensor:
         """``[H, G]`` repeated for each node, ``[N, H]``."""
