@@ -22,10 +22,11 @@ def poisoned_memory(monkeypatch):
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cuda.matmul.allow_tf32 = False
     if DEVICE == "cpu":
-        for name in ("REDUCE", "REDUCE_GRADIENT", "GRADIENT"):
-            monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
-        monkeypatch.setattr(streaming, "BUFFER_BYTES", 1)
-        monkeypatch.setattr(streaming, "PROGRAMS", 3)
+        for name in ("REDUCE_MAPS", "REDUCE_GRADIENT", "GRADIENT", "APPLY"):
+            monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
+        monkeypatch.setattr(streaming, "REDUCE", {**streaming.REDUCE, "BM": 32, "BD": 16})
+        for name, small in (("BUFFER_BYTES", 1), ("FORWARD_BYTES", 1), ("FEWEST_ROWS", 128), ("PROGRAMS", 3)):
+            monkeypatch.setattr(streaming, name, small)
     yield
     torch.use_deterministic_algorithms(before)
     torch.backends.cuda.matmul.allow_tf32 = tf32
@@ -36,13 +37,15 @@ def difference(ours, exact):
     return float((ours.detach().double() - exact.detach()).norm() / exact.detach().norm().clamp(min=1e-3))
 
 
-def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, narrow_x=False):
+def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, x_dtype=torch.float32, turned=False):
     x, w = torch.randn(n, channels), torch.randn(heads * 4 * rank, channels) / channels**0.5
     b = torch.randn(heads * 4 * rank)
     if dtype != torch.float32:  # both sides from what this precision can hold, or activations near zero flip
         x, w, b = (t.to(dtype).float() for t in (x, w, b))
-    x = x.to(dtype) if narrow_x else x
-    inputs = [t.to(DEVICE).requires_grad_() for t in (x, w, b)]
+    inputs = [t.to(DEVICE) for t in (x.to(x_dtype), w, b)]
+    if turned:  # the same numbers, columns together
+        inputs = [t.t().contiguous().t() for t in inputs]
+    inputs = [t.requires_grad_() for t in inputs]
     exact = [t.detach().double().requires_grad_() for t in inputs]
     out = streaming_attention(*inputs, heads=heads, rank=rank, eps=1e-6, dtype=dtype)
     u, v, z, m4 = torch.relu(exact[0] @ exact[1].t() + exact[2]).view(-1, heads, 4, rank).unbind(2)
@@ -57,16 +60,56 @@ def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, narr
         assert difference(mine, right) < 5 * tolerance
 
 
-@pytest.mark.parametrize(
-    ("n", "channels", "rank", "heads"),
-    [(1030, 7, 5, 1), (70, 7, 5, 2), (1, 3, 2, 1), (0, 3, 2, 1), (129, 20, 17, 1), (64, 16, 1, 3)],
-)
+SHAPES = [  # nodes, channels, rank, heads; those in the first line have products that fit where the gradient of x goes
+    (300, 25, 5, 1), (70, 51, 5, 2), (129, 72, 17, 1),
+    (270, 7, 5, 1), (1, 3, 2, 1), (0, 3, 2, 1), (64, 16, 1, 3), (257, 20, 17, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "channels", "rank", "heads"), SHAPES)
 def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, heads):
     check(n, channels, rank, heads)
 
 
-def test_half_precision_is_accumulated_in_float32():
-    check(150, 20, 5, 1, dtype=torch.float16, tolerance=2e-2)
+@pytest.mark.parametrize(("n", "channels", "rank", "heads"), SHAPES)
+def test_the_projection_inside_the_kernel_gives_the_same(monkeypatch, n, channels, rank, heads):
+    monkeypatch.setattr(streaming, "FUSED_CHANNELS", channels)
+    check(n, channels, rank, heads)
+
+
+def test_products_in_a_buffer_give_the_same_as_those_in_the_gradient_of_x(monkeypatch):
+    monkeypatch.setattr(streaming, "IN_PLACE", False)
+    check(300, 51, 5, 2)
+    check(200, 25, 5, 1, dtype=torch.float16, tolerance=2e-2)
+
+
+@pytest.mark.parametrize("channels", [20, 33])
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_half_precision_is_accumulated_in_float32(monkeypatch, channels, x_dtype):
+    check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
+    monkeypatch.setattr(streaming, "FUSED", set())
+    check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
+
+
+def test_features_narrower_than_the_products_are_widened():
+    check(150, 33, 5, 1, tolerance=5e-3, x_dtype=torch.bfloat16)
+
+
+def test_inputs_may_be_views_of_any_stride():
+    check(200, 25, 5, 1, turned=True)
+    check(200, 9, 5, 1, turned=True)
+
+
+def test_results_do_not_vary_between_runs():
+    torch.manual_seed(1)
+    inputs = [t.to(DEVICE).requires_grad_() for t in (torch.randn(300, 25), torch.randn(20, 25), torch.randn(20))]
+    upstream = torch.randn(300, 10, device=DEVICE)
+
+    def run():
+        out = streaming_attention(*inputs, heads=1, rank=5, eps=1e-6, dtype=torch.float32)
+        return [out, *torch.autograd.grad(out, inputs, upstream)]
+
+    assert all(torch.equal(a, b) for a, b in zip(run(), run(), strict=True))
 
 
 def test_a_second_derivative_is_refused_by_name():
@@ -83,13 +126,25 @@ def test_the_operator_passes_the_checks_of_torch():
     torch.library.opcheck(
         torch.ops.lrga.streaming_forward.default, (x, weight, bias, 1, 2, 1e-6, torch.float32), test_utils=checks
     )
+    turned = x.detach().t().contiguous().t()
+    out, totals = torch.ops.lrga.streaming_forward(turned, weight, bias, 1, 2, 1e-6, torch.float32)
+    given = (torch.ones_like(out), turned, weight, bias, out, totals)
+    given = tuple(tensor.detach() for tensor in given)
+    torch.library.opcheck(
+        torch.ops.lrga.streaming_backward.default, (*given, 1, 2, 1e-6), test_utils=("test_schema", "test_faketensor")
+    )
 
 
 def test_chunks_do_not_grow_with_the_width(monkeypatch):
-    monkeypatch.setattr(streaming, "BUFFER_BYTES", 48 << 20)
-    for columns in (4, 120, 200, 800):
-        assert rows_of_chunk(columns, torch.float32) * columns * 4 <= 48 << 20
-    assert rows_of_chunk(1 << 20, torch.float32) == 1024  # at least a block for every program
+    monkeypatch.setattr(streaming, "FEWEST_ROWS", 1024)
+    for row_bytes in (16, 480, 800, 3200):
+        assert rows_of_chunk(10_000_000, row_bytes, 48 << 20) * row_bytes <= 48 << 20
+    assert rows_of_chunk(10_000_000, 1 << 22, 48 << 20) == 1024  # at least some blocks
+
+
+def test_chunks_are_of_about_one_size():
+    assert rows_of_chunk(1300, 1, 1024) == 768  # two of 768 and 532, not of 1024 and 276
+    assert rows_of_chunk(5, 1, 1024) == 128
 
 
 @pytest.mark.gpu
@@ -101,6 +156,27 @@ def test_a_wide_grid_on_a_gpu(channels, rank, heads, dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("fused", [True, False])
+def test_every_way_over_several_chunks_on_a_gpu(monkeypatch, fused, in_place, dtype):
+    monkeypatch.setattr(streaming, "IN_PLACE", in_place)
+    monkeypatch.setattr(streaming, "FUSED", set())
+    monkeypatch.setattr(streaming, "FUSED_CHANNELS", 256 if fused else 0)
+    for name in ("BUFFER_BYTES", "FORWARD_BYTES"):
+        monkeypatch.setattr(streaming, name, 4 << 20)
+    tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2}[dtype]
+    check(30_011, 256, 50, 1, dtype=dtype, tolerance=tolerance)
+    check(30_011, 201, 33, 2, dtype=dtype, tolerance=tolerance, x_dtype=dtype)
+
+
+@pytest.mark.gpu
+def test_two_half_precisions_meet_on_a_gpu():
+    check(30_000, 256, 50, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.bfloat16)
+    check(30_000, 64, 30, 1, dtype=torch.bfloat16, tolerance=8e-2, x_dtype=torch.float16)
+
+
+@pytest.mark.gpu
 def test_tf32_follows_the_switch_on_a_gpu():
     torch.backends.cuda.matmul.allow_tf32 = True
     check(40_000, 256, 50, 1, tolerance=5e-3)
@@ -108,7 +184,7 @@ def test_tf32_follows_the_switch_on_a_gpu():
 
 @pytest.mark.gpu
 def test_features_in_half_precision_on_a_gpu():
-    check(30_000, 256, 50, 1, dtype=torch.bfloat16, tolerance=8e-2, narrow_x=True)
+    check(30_000, 256, 50, 1, dtype=torch.bfloat16, tolerance=8e-2, x_dtype=torch.bfloat16)
 
 
 @pytest.mark.gpu

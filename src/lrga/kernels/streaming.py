@@ -1,13 +1,18 @@
-"""Low-rank attention of one large graph on a GPU, without its projections ever being stored.
+"""Low-rank attention of one large graph on a GPU, without its projections ever being kept.
 
-Forward, x is read once: blocks of rows are projected, V and Z are summed, U and m4 go to their places in the result; a
-second pass turns U into U S / η in place. Backward, the projections are computed again: once U alone for T = Uᵀ dA,
-then U, V and Z (of m4 the result tells the sign) for
-the gradients before the activation, which go chunk by chunk into a buffer that is multiplied with the
-weight and with x by the vendor's library. Beyond inputs, result and gradients there is only that buffer, tens of
-megabytes whatever N is. No atomics: results do not vary between runs.
+Forward, chunks of rows are projected by the vendor's library into a buffer that stays in the cache of the GPU; a kernel
+adds bias and activation, sums V and Z up and puts U and m4 in their places in the result; a second pass turns U into
+U S / η in place. (Where x must be converted as well, one kernel does it all and reads x once: ``FUSED``.)
 
-Letters: N nodes, D channels, H heads, K rank, B columns of a map, P programs.
+Backward, the projections are computed again. The gradient of x is a result, so its memory is free until its rows are
+written: where U, V and Z fit in there (and x in the type of the products, if that is another), one product over all
+rows puts them there; elsewhere they are projected chunk by chunk, U alone in a first sweep. A first kernel sums
+T = Uᵀ dA, then chunk by chunk a kernel turns U, V and Z (of m4 the result tells the sign) into the gradients before the
+activation, in a buffer; the library multiplies it with x and with the weight, whose product overwrites the rows just
+used. Beyond inputs, result and gradients there is only that buffer, tens of megabytes whatever N is. No atomics:
+results do not vary between runs.
+
+Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
 
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
@@ -24,13 +29,21 @@ from lrga.kernels.launch import COMPUTE, block
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.support import dot_precision
 
-BUFFER_BYTES = 48 << 20
-PROGRAMS = 4  # in Triton's interpreter; on a GPU one for each multiprocessor
-REDUCE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
-REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 4}
-GRADIENT: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
+BUFFER_BYTES = 48 << 20  # backward
+FORWARD_BYTES = 24 << 20  # about half of what the cache of a large GPU holds
+FEWEST_ROWS = 1024  # of a chunk
+IN_PLACE = True  # the products of the backward pass may lie in the memory of the gradient of x
+FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: forward fused
+FUSED_CHANNELS = 0  # channels up to which the forward pass is fused whatever the types
+PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
+PER_PROCESSOR = {"reduce_rows": 1, "reduce_maps": 2, "reduce_gradient_maps": 2}
+REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 8, "num_stages": 3}
+REDUCE_MAPS: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
 APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
+REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
+GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 1}
 MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
+MIXED_ADDITION = "dtype_out" in torch.ops.aten.addmm.overloads()
 
 
 def streaming_attention(
@@ -48,17 +61,45 @@ def streaming_forward(
     """The result, and S, Σu and Σv of every head, ``[H, B² + 2B]``."""
     n, columns = x.size(0), block(rank)
     out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
-    programs = _programs(x.device)
-    parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     if n == 0:
-        return out, parts.new_zeros(heads, parts.size(2))
-    wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
+        return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32)
+    reduce = _reduce_fused if (x.dtype, dtype) in FUSED or x.size(1) <= FUSED_CHANNELS else _reduce_by_chunks
+    totals = reduce(x.contiguous(), weight, bias.contiguous(), out, heads, rank, dtype).sum(1)
     shape = _shape(heads, rank, dtype)
-    product = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **REDUCE}
-    kernels.reduce_rows[programs, heads](x.contiguous(), wide, wide_bias, out, parts, n, **shape, **product)
-    totals = parts.sum(1)
     kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
     return out, totals
+
+
+def _reduce_fused(
+    x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, heads: int, rank: int, dtype: torch.dtype
+) -> Tensor:
+    """U and m4 into ``out``; partial sums of VᵀZ, U and V, ``[H, P, B² + 2B]``. One kernel, x read once."""
+    programs, columns = _programs(x.device, "reduce_rows"), block(rank)
+    parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
+    wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
+    product = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **REDUCE}
+    kernels.reduce_rows[programs, heads](
+        x, wide, wide_bias, out, parts, x.size(0), **_shape(heads, rank, dtype), **product
+    )
+    return parts
+
+
+def _reduce_by_chunks(
+    x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, heads: int, rank: int, dtype: torch.dtype
+) -> Tensor:
+    """The same, the products by the library."""
+    programs, columns = _programs(x.device, "reduce_maps"), block(rank)
+    parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
+    across = _map_rows(weight, 4, heads, rank, dtype).t()
+    room = _Room(x, dtype, across.size(1), FORWARD_BYTES)
+    shape = {"STRIDE": across.size(1), "C": _padded(rank), **_shape(heads, rank, dtype), "COMPUTE": COMPUTE[dtype]}
+    for first, last in room.chunks():
+        maps = room.maps[: last - first]
+        torch.mm(room.rows_of_x(first, last), across, out=maps)
+        kernels.reduce_maps[programs, heads](
+            maps, bias, out[first:last], parts, last - first, ADD=first > 0, **shape, **REDUCE_MAPS
+        )
+    return parts
 
 
 @streaming_forward.register_fake
@@ -77,32 +118,74 @@ def streaming_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of x, weight and bias."""
     n, dtype, columns = x.size(0), grad.dtype, block(rank)
-    dx = torch.empty_like(x)
+    dx = x.new_empty(x.shape)
     if n == 0:
         return dx, torch.zeros_like(weight), torch.zeros_like(bias)
-    grad, x = grad.contiguous(), x.contiguous()
-    wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    shape = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
-    programs = _programs(x.device)
-    parts = totals.new_empty(heads, 2 * programs, columns * columns)
-    kernels.reduce_gradient_rows[2 * programs, heads](x, wide, wide_bias, grad, parts, n, **shape, **REDUCE_GRADIENT)
-    t_totals = parts.sum(1)
-    bias_parts = totals.new_empty(heads, programs, 4 * columns)
-    across = weight.to(dtype).t().contiguous()  # the library multiplies fastest along contiguous rows of both sides
-    dw = torch.zeros_like(weight, dtype=torch.float32)
-    step = rows_of_chunk(heads * 4 * rank, dtype)
-    buffer = x.new_empty(min(step, n), heads * 4 * rank, dtype=dtype)
-    shape.update(GRADIENT, HALF=dtype == torch.float16)
-    for first, last in _chunks(n, step):
-        chunk, maps = x[first:last], buffer[: last - first]
-        kernels.gradient_rows[programs, heads](
-            chunk, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, maps, bias_parts,
-            last - first, n, eps, ADD=first > 0, **shape,
+    grad, x, bias = grad.contiguous(), x.contiguous(), bias.contiguous()
+    half, precision, width = dtype == torch.float16, _precision(dtype), heads * 4 * rank
+    across_three = _map_rows(weight, 3, heads, rank, dtype).t()
+    whole = _project_in_place(dx, x, across_three, dtype)
+    t_totals = _sum_t(x, weight, bias, grad, None if whole is None else whole[0], heads, rank).sum(1)
+    factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
+    kernels.gradient_factors[heads,](totals, t_totals, factors, n, eps, B=columns, HALF=half, PRECISION=precision)
+    # the library multiplies fastest along contiguous rows of both sides
+    back = weight.to(dtype).t().contiguous().t()
+    dw = torch.zeros_like(weight, dtype=torch.float32, memory_format=torch.contiguous_format)
+    room = _Room(x, dtype, 0 if whole else across_three.size(1), BUFFER_BYTES, beside=width, convert=whole is None)
+    tiles = -(-room.step // GRADIENT["BM"])
+    bias_parts = totals.new_zeros(heads, tiles, 4 * columns)
+    shape = {**_shape(heads, rank, dtype), "C": _padded(rank), **GRADIENT}
+    for first, last in room.chunks():
+        rows = last - first
+        if whole is None:
+            given, maps = room.rows_of_x(first, last), room.maps[:rows]
+            torch.mm(given, across_three, out=maps)
+        else:
+            maps, given = (tensor[first:last] for tensor in whole)
+        gradients = room.beside[:rows]
+        kernels.gradient_maps[2 * -(-rows // GRADIENT["BM"]), heads](
+            maps, bias, out[first:last], grad[first:last], factors, gradients, bias_parts, rows, tiles,
+            STRIDE=maps.stride(0), **shape,
         )  # fmt: skip
-        _mm(maps, across.t(), dx[first:last])
-        _add_mm(dw, maps.t(), chunk.to(dtype))
+        _add_mm(dw, gradients.t(), given)
+        _mm(gradients, back, dx[first:last])  # last: maps and given may lie in these rows
     db = bias_parts.sum(1).view(heads, 4, columns)[:, :, :rank].reshape(bias.shape)
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
+
+
+def _project_in_place(dx: Tensor, x: Tensor, across: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+    """The products of all rows, and x in their type, both in the memory of ``dx``; ``None`` where they do not fit."""
+    columns, channels = across.size(1), x.size(1)
+    if not IN_PLACE or columns > channels or (x.dtype != dtype and x.dtype.itemsize != 2 * dtype.itemsize):
+        return None
+    if x.dtype == dtype:
+        maps, given = dx[:, :columns], x
+    else:
+        halves = dx.view(dtype)
+        maps, given = halves[:, :columns], halves[:, channels:].copy_(x)
+    torch.mm(given, across, out=maps)
+    return maps, given
+
+
+def _sum_t(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, maps: Tensor | None, heads: int, rank: int) -> Tensor:
+    """Partial sums of T = Uᵀ dA, ``[H, P, B²]``, from the products ``maps`` or from those of U, made here."""
+    dtype, columns, padded = grad.dtype, block(rank), _padded(rank)
+    programs = _programs(x.device, "reduce_gradient_maps")
+    parts = x.new_empty(heads, programs, columns * columns, dtype=torch.float32)
+    shape = {"C": padded, **_shape(heads, rank, dtype), "COMPUTE": COMPUTE[dtype], **REDUCE_GRADIENT}
+    sum_rows = kernels.reduce_gradient_maps[programs, heads]
+    if maps is not None:
+        places = {"STRIDE": maps.stride(0), "HEAD": 3 * padded}
+        sum_rows(maps, bias, grad, parts, x.size(0), ADD=False, **places, **shape)
+        return parts
+    across = _map_rows(weight, 1, heads, rank, dtype).t()
+    room = _Room(x, dtype, heads * padded, FORWARD_BYTES)
+    for first, last in room.chunks():
+        maps = room.maps[: last - first]
+        torch.mm(room.rows_of_x(first, last), across, out=maps)
+        places = {"STRIDE": heads * padded, "HEAD": padded}
+        sum_rows(maps, bias, grad[first:last], parts, last - first, ADD=first > 0, **places, **shape)
+    return parts
 
 
 @streaming_backward.register_fake
@@ -117,7 +200,7 @@ def _(
     rank: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
+    return tuple(t.new_empty(t.shape) for t in (x, weight, bias))  # type: ignore[return-value]
 
 
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -138,7 +221,7 @@ refuse_derivative(streaming_backward)
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Weight ``[H, 4, B, D]`` and bias ``[H, 4, B]``, filled up with zeros; the weight rounded as its products are."""
     more = block(rank) - rank
-    w = F.pad(weight.view(heads, 4, rank, -1), (0, 0, 0, more)).to(dtype)
+    w = F.pad(weight.reshape(heads, 4, rank, -1), (0, 0, 0, more)).to(dtype)
     b = F.pad(bias.view(heads, 4, rank), (0, more)).float()
     if dtype == torch.float32 and dot_precision(dtype) == "tf32":
         rounded = ((w.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
@@ -146,16 +229,58 @@ def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch
     return w, b
 
 
+def _map_rows(weight: Tensor, maps: int, heads: int, rank: int, dtype: torch.dtype) -> Tensor:
+    """The first so many maps of every head, each filled up to C rows, ``[H * maps * C, D]``."""
+    rows = weight.reshape(heads, 4, rank, -1)[:, :maps]
+    return F.pad(rows, (0, 0, 0, _padded(rank) - rank)).to(dtype).reshape(-1, weight.size(1))
+
+
+class _Room:
+    """Memory for the chunks of a pass: products, x in their type where it is of another, and what stands beside."""
+
+    def __init__(
+        self, x: Tensor, dtype: torch.dtype, columns: int, limit: int, *, beside: int = 0, convert: bool = True
+    ) -> None:
+        self.x = x
+        channels = x.size(1) if convert and x.dtype != dtype else 0
+        self.step = rows_of_chunk(x.size(0), (columns + beside + channels) * dtype.itemsize, limit)
+        self.maps, self.beside, self.converted = (
+            x.new_empty(self.step, width, dtype=dtype) for width in (columns, beside, channels)
+        )
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        n = self.x.size(0)
+        return ((first, min(first + self.step, n)) for first in range(0, n, self.step))
+
+    def rows_of_x(self, first: int, last: int) -> Tensor:
+        chunk = self.x[first:last]
+        return self.converted[: last - first].copy_(chunk) if self.converted.size(1) else chunk
+
+
+def rows_of_chunk(n: int, row_bytes: int, limit: int) -> int:
+    """Rows of chunks of about equal size, of at most ``limit`` bytes; a multiple of 128."""
+    most = max(FEWEST_ROWS, limit // row_bytes // 128 * 128)
+    return -(-n // -(-n // most) // 128) * 128
+
+
+def _padded(rank: int) -> int:
+    """Columns of a product: rows then begin where 16 bytes can be read at once."""
+    return -(-rank // 8) * 8
+
+
+def _precision(dtype: torch.dtype) -> str:
+    return dot_precision(dtype) if dtype == torch.float32 else "tf32"
+
+
 def _shape(heads: int, rank: int, dtype: torch.dtype) -> dict[str, Any]:
-    precision = dot_precision(dtype) if dtype == torch.float32 else "tf32"
-    return {"H": heads, "K": rank, "B": block(rank), "PRECISION": precision}
+    return {"H": heads, "K": rank, "B": block(rank), "PRECISION": _precision(dtype)}
 
 
 def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:
     """``a b`` into ``out``, which may be float32 where a and b are narrower."""
     if out.dtype == a.dtype:
         torch.mm(a, b, out=out)
-    elif MIXED_PRODUCTS and a.is_cuda:
+    elif MIXED_PRODUCTS and a.is_cuda and out.dtype == torch.float32:
         torch.mm(a, b, out_dtype=out.dtype, out=out)
     else:
         out.copy_(torch.mm(a, b))
@@ -165,22 +290,15 @@ def _add_mm(total: Tensor, a: Tensor, b: Tensor) -> None:
     """``total += a b`` in float32."""
     if total.dtype == a.dtype:
         total.addmm_(a, b)
+    elif MIXED_ADDITION and a.is_cuda:
+        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     elif MIXED_PRODUCTS and a.is_cuda:
         total.add_(torch.mm(a, b, out_dtype=total.dtype))
     else:
         total.add_(torch.mm(a.float(), b.float()))
 
 
-def _programs(device: torch.device) -> int:
+def _programs(device: torch.device, kernel: str) -> int:
     if device.type != "cuda":
         return PROGRAMS
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
-def _chunks(n: int, step: int) -> Iterator[tuple[int, int]]:
-    return ((first, min(first + step, n)) for first in range(0, n, step))
-
-
-def rows_of_chunk(columns: int, dtype: torch.dtype) -> int:
-    """Rows whose projections fill the buffer; a multiple of 1024."""
-    return max(1024, BUFFER_BYTES // (columns * dtype.itemsize) // 1024 * 1024)
+    return torch.cuda.get_device_properties(device).multi_processor_count * PER_PROCESSOR[kernel]
