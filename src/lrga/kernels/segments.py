@@ -97,11 +97,14 @@ class Segments:
         chunk = _chunk_rows(num_nodes, num_graphs)
         return Segments(num_nodes, num_graphs, ptr.diff(), batch, chunk=chunk, in_order=True, ptr=ptr)
 
-    @cached_property
+    @property
     def chunks(self) -> tuple[Tensor | None, Tensor | None]:
         """``slot`` and ``graph_of_chunk``; both ``None`` for one graph."""
-        if self.ptr is None:
-            return self.slot, self.graph_of_chunk
+        return (self.slot, self.graph_of_chunk) if self.ptr is None else self._chunks_of_ptr
+
+    @cached_property  # which a compiler does not read, nor does it meet a ptr
+    def _chunks_of_ptr(self) -> tuple[Tensor, Tensor]:
+        assert self.ptr is not None
         assert self.counts is not None
         assert self.batch is not None
         last_chunk = torch.div(self.counts + (self.chunk - 1), self.chunk, rounding_mode="floor").cumsum(0)
