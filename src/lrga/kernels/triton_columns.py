@@ -63,8 +63,8 @@ PARTS = 128
 def plan(rows: int, width: int) -> Plan:
     """Few rows: narrow blocks, so that many programs share the columns. Many: parts of the rows."""
     if rows <= ONE_LAUNCH:
-        step = min(512, max(16, triton.next_power_of_2(rows)))
-        return Plan(1, step, min(8, triton.next_power_of_2(width)), 8 if step > 256 else 4)
+        step = min(2048, max(16, triton.next_power_of_2(rows)))  # many loads under way at once hide their latency
+        return Plan(1, step, min(8, triton.next_power_of_2(width)), max(4, step // 128))
     columns = min(64, triton.next_power_of_2(width))
     return Plan(PARTS, max(16, 2048 // columns), columns, 4)
 
