@@ -12,7 +12,7 @@ import torch
 from torch.utils import deterministic
 
 from lrga.errors import UnsupportedError
-from lrga.kernels import gated_gpu
+from lrga.kernels import edge_map, gated_gpu
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges, gated_edges_fused, gated_edges_reference
 from lrga.kernels.gated_gpu import Tiling
@@ -24,6 +24,12 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 NEAR = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.02}  # the kink of the ReLU
 pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
+
+
+@pytest.fixture(autouse=True)
+def own_products(monkeypatch):
+    """Our kernel for the products of edges also where TF32 is not allowed, as it is not here."""
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True))
 
 
 @contextmanager
@@ -175,12 +181,40 @@ def test_the_division_of_the_work_does_not_matter(monkeypatch, tiling):
     compare(graph(14, 150), 9)
 
 
-def test_statistics_keep_their_digits_where_the_mean_is_large_beside_the_spread():
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+@pytest.mark.parametrize("turned", [True, False])
+def test_neither_does_who_multiplies_nor_what_is_asked_for_ahead(monkeypatch, own, ahead, turned):
+    monkeypatch.setattr(gated_gpu, "tiling", Tiling(32, 1, 3, 64, ahead=ahead, turned=turned))
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=own, turned=turned, rows=16, programs=3))
+    compare(graph(8, 60, isolated=3), 18, scaled=turned)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_node_features_may_be_columns_of_one_matrix(monkeypatch, own):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=own))
+    layout = graph(9, 60)
+    tensors, norm = draw(layout, 6)
+    whole = torch.randn(9, 24, device=DEVICE, requires_grad=True)
+    upstream = [torch.randn(n, 6, device=DEVICE) for n in (9, 60)]
+    found = []
+    for nodes in (whole.split(6, 1)[1:], [part.contiguous() for part in whole.split(6, 1)[1:]]):
+        outputs = gated_edges_fused(*tensors[:3], *nodes, layout, norm=copy_of(norm))
+        found.append([*outputs, *torch.autograd.grad(outputs, [whole, tensors[0]], upstream)])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_statistics_keep_their_digits_where_the_mean_is_large_beside_the_spread(monkeypatch, own, scaled):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=own))
     layout = graph(12, 300)
     tensors, norm = draw(layout, 4, offset=1e4)
     fused, exact = copy_of(norm), copy_of(norm, torch.float64)
-    gated_edges_fused(*tensors, layout, norm=fused)
-    gated_edges_reference(*(t.detach().double() for t in tensors), layout, norm=exact)
+    scale = torch.full((300, 1), 0.7, device=DEVICE) if scaled else None
+    gated_edges_fused(*tensors, layout, norm=fused, scale=scale)
+    in_double = None if scale is None else scale.double()
+    gated_edges_reference(*(t.detach().double() for t in tensors), layout, norm=exact, scale=in_double)
     torch.testing.assert_close(fused.running_var.double(), exact.running_var, rtol=1e-3, atol=1e-4)
 
 
@@ -306,7 +340,7 @@ def test_a_result_that_is_not_used_needs_no_gradient():
 def test_operators_are_registered_as_torch_demands():
     layout = graph(4, 12)
     tensors, norm = draw(layout, 3)
-    graph_of = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_ptr)
+    graph_of = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
     normed = (norm.weight, norm.bias, norm.running_mean, norm.running_var, None, None)
     checks = ("test_schema", "test_faketensor", "test_autograd_registration")
     torch.library.opcheck(
@@ -325,6 +359,19 @@ def test_grid_of_shapes(dtype, channels):
         layout = graph(nodes, edges, isolated=nodes // 10)
         for scaled, need_edges in ((False, True), (True, False)):
             compare(layout, channels, dtype, scaled=scaled, need_edges=need_edges)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("channels", [16, 45, 70, 80, 96, 100])
+def test_products_of_edges_in_tf32(monkeypatch, channels):
+    monkeypatch.setitem(TOLERANCE, torch.float32, 3e-3)
+    monkeypatch.setitem(NEAR, torch.float32, 1e-2)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        compare(graph(400, 9_001, isolated=9), channels)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 @pytest.mark.gpu

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.support import HAS_TRITON
 
 pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
@@ -10,69 +11,47 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 D = 5
 
 
-def finished(parts, *, momentum=0.1, on_device=False):
-    """finish_statistics on the statistics of some sets of rows."""
-    from lrga.kernels.triton_gated import finish_statistics
+@pytest.mark.parametrize("ahead", [0, 1])
+@pytest.mark.parametrize("programs", [1, 2, 7, 12])
+def test_sums_over_the_edges_that_leave_a_node(ahead, programs):
+    from lrga.kernels.triton_gated import backward_by_source
 
-    counts = torch.tensor([float(len(p)) for p in parts], device=DEVICE)
-    means = torch.stack([p.mean(0) if len(p) else torch.zeros(D) for p in parts])
-    squares = torch.stack([(p - p.mean(0)).square().sum(0) if len(p) else torch.zeros(D) for p in parts])
-    partials = torch.stack([means, squares]).to(DEVICE)
-    old = torch.arange(D, dtype=torch.float32, device=DEVICE), torch.ones(D, device=DEVICE) * 4
-    statistics, running = torch.full((3, D), torch.nan, device=DEVICE), torch.full((2, D), torch.nan, device=DEVICE)
-    rate = torch.tensor(momentum, device=DEVICE) if on_device else counts
-    finish_statistics[(1,)](
-        counts, partials, *old, rate, statistics, running, len(parts), momentum, 1e-5,
-        D=D, TRAINING=True, HAS_MOMENTUM=on_device, BLOCK_P=4, BLOCK_D=16,
+    layout = EdgeLayout.from_edge_index(torch.randint(0, 6, (2, 60)), 7)[0].to(DEVICE)
+    grad, e_hat = (torch.randn(60, D, device=DEVICE) for _ in range(2))
+    grad_total = torch.randn(7, D, device=DEVICE)
+    of_gated, of_source = (torch.full((8, D), torch.nan, device=DEVICE) for _ in range(2))
+    backward_by_source[(1, programs)](
+        grad, e_hat, grad_total, layout.out_target, layout.out_order, layout.out_ptr, of_gated, of_source, 7,
+        -(-7 // programs), D=D, AHEAD=ahead, BLOCK_E=4, BLOCK_D=16,
     )  # fmt: skip
-    return statistics.cpu(), running.cpu(), [t.cpu() for t in old]
+    zeros = torch.zeros(7, D, device=DEVICE)
+    torch.testing.assert_close(of_source[:7], zeros.index_add(0, layout.source, grad))
+    wanted = zeros.index_add(0, layout.source, e_hat.sigmoid() * grad_total[layout.target])
+    torch.testing.assert_close(of_gated[:7], wanted)
+    assert of_gated[7].isnan().all()
+    assert of_source[7].isnan().all()
 
 
-@pytest.mark.parametrize("sizes", [[3], [1, 1], [0, 5, 0, 2], [4, 0, 0, 0, 7, 1, 9, 2, 3, 11], [1] * 13])
-@pytest.mark.parametrize("on_device", [True, False])
-def test_statistics_of_parts_join_to_those_of_all_rows(sizes, on_device):
-    parts = [torch.randn(n, D) * 3 + 100 for n in sizes]
-    rows = torch.cat(parts).double()
-    statistics, running, (mean, var) = finished(parts, on_device=on_device)
-    torch.testing.assert_close(statistics[0].double(), rows.mean(0), rtol=1e-6, atol=0)
-    wanted = (rows.var(0, correction=0) + 1e-5).rsqrt()
-    torch.testing.assert_close(statistics[1].double(), wanted, rtol=1e-4, atol=0)
-    assert torch.allclose(statistics[2], torch.tensor(1 / len(rows)))
-    torch.testing.assert_close(running[0].double(), 0.9 * mean + 0.1 * rows.mean(0), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(running[1].double(), 0.9 * var + 0.1 * rows.var(0), rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("outlier", [1.0, 1e4])
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_statistics_do_not_depend_on_which_row_they_are_counted_from(outlier, ahead):
+    from lrga.kernels.triton_gated import forward_by_target
 
-
-@pytest.mark.parametrize("sizes", [[0], [0, 1, 0], [1]])
-def test_fewer_than_two_rows_leave_the_running_statistics_in_their_place(sizes):
-    statistics, running, (mean, var) = finished([torch.randn(n, D) for n in sizes])
-    assert torch.equal(statistics[0], mean)
-    torch.testing.assert_close(statistics[1], (var + 1e-5).rsqrt())
-    assert not statistics[2].any()
-    assert torch.equal(running, torch.stack([mean, var]))
-
-
-def test_the_edge_output_is_zero_in_padding_and_writes_nothing_behind_the_end():
-    from lrga.kernels.triton_gated import edge_output
-
-    e_hat, edge_attr = torch.randn(7, D, device=DEVICE), torch.randn(7, D, device=DEVICE)
-    out = torch.full((9, D), torch.nan, device=DEVICE)
-    in_ptr = torch.tensor([0, 2, 4], device=DEVICE)
-    edge_output[(3,)](
-        e_hat, edge_attr, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 2, 7 * D,
-        D=D, NORM=False, SCALED=False, RESIDUAL=True, BLOCK=16,
+    layout = EdgeLayout.from_edge_index(torch.randint(0, 6, (2, 90)), 6)[0].to(DEVICE)
+    e_hat = torch.randn(90, D, device=DEVICE) + 50
+    e_hat[0] += outlier  # the row that the first program counts from
+    nodes = torch.randn(6, D, device=DEVICE)
+    mean, below = (torch.full((6, D), torch.nan, device=DEVICE) for _ in range(2))
+    counts, parts = torch.full((2,), torch.nan, device=DEVICE), torch.full((2, 2, D), torch.nan, device=DEVICE)
+    forward_by_target[(1, 2)](
+        e_hat, nodes, nodes, nodes, e_hat, layout.source, layout.in_ptr, e_hat, mean, below, counts, parts, 6, 3,
+        D, D, D, D=D, JOIN=False, STATISTICS=True, SCALED=False, AHEAD=ahead, TURNED=True, BLOCK_E=4, BLOCK_D=16,
     )  # fmt: skip
-    torch.testing.assert_close(out[:4], (edge_attr + e_hat.relu())[:4])
-    assert not out[4:7].any()
-    assert out[7:].isnan().all()
-
-
-def test_a_number_that_is_none_stays_none_in_the_edge_output():
-    from lrga.kernels.triton_gated import edge_output
-
-    e_hat = torch.tensor([[torch.nan, 1.0, -1.0, torch.inf, 0.0]], device=DEVICE)
-    out, in_ptr = torch.empty_like(e_hat), torch.tensor([0, 1], device=DEVICE)
-    edge_output[(1,)](
-        e_hat, e_hat, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 1, D,
-        D=D, NORM=False, SCALED=False, RESIDUAL=False, BLOCK=16,
-    )  # fmt: skip
-    torch.testing.assert_close(out, e_hat.relu(), equal_nan=True)
+    for place, (first, end) in enumerate(
+        zip(layout.in_ptr[[0, 3]].tolist(), layout.in_ptr[[3, 6]].tolist(), strict=True)
+    ):
+        rows = e_hat[first:end].double()
+        assert counts[place] == end - first
+        torch.testing.assert_close(parts[0, place].double(), rows.mean(0), rtol=1e-5, atol=0)
+        squares = (rows - rows.mean(0)).square().sum(0)
+        torch.testing.assert_close(parts[1, place].double(), squares, rtol=1e-4, atol=0)

@@ -4,10 +4,11 @@ import torch
 from lrga.errors import ShapeError
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.padding import padded
-from lrga.nn.gated_gcn import GatedGCNLayer
+from lrga.nn.gated_gcn import GatedGCNLayer, maps_at_once
 
 N, D = 7, 4
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 0, 4, 5, 5], [1, 0, 0, 1, 0, 2, 5, 4, 4]])
+CANCELLED = {"lin_a.bias", "lin_c.bias"}  # a normalisation takes what a bias adds; rounding is left
 BATCH = torch.tensor([0, 0, 0, 0, 1, 1, 1])
 
 
@@ -111,6 +112,50 @@ def test_padded_edges_are_seen_by_no_statistic(momentum, real, training):
     assert order.numel() == real
     for name, value in alone.edge_norm.state_dict().items():
         torch.testing.assert_close(filled.edge_norm.state_dict()[name], value)
+
+
+def test_the_maps_of_nodes_at_once_are_those_one_by_one():
+    layer = GatedGCNLayer(D, 3)
+    maps = (layer.lin_a, layer.lin_b, layer.lin_d, layer.lin_e)
+    x = torch.randn(N, D, requires_grad=True)
+    upstream = [torch.randn(N, 3) for _ in maps]
+    found = []
+    for results in (maps_at_once(x, maps), [lin(x) for lin in maps]):
+        assert [y.shape for y in results] == [(N, 3)] * 4
+        found.append(
+            [*results, *torch.autograd.grad(results, [x, *(p for m in maps for p in m.parameters())], upstream)]
+        )
+    for at_once, alone in zip(*found, strict=True):
+        torch.testing.assert_close(at_once, alone)
+
+
+@pytest.mark.gpu
+def test_a_layer_on_a_gpu_calls_a_map_that_someone_looks_at():
+    layer = GatedGCNLayer(D, D).cuda()
+    seen = []
+    layer.lin_d.register_forward_hook(lambda *_: seen.append(1))
+    layer(torch.randn(N, D, device="cuda"), EDGES.cuda(), torch.randn(9, D, device="cuda"))
+    assert seen
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("channels", [45, 80])
+def test_a_layer_on_a_gpu_learns_as_it_does_on_a_cpu(channels):
+    torch.manual_seed(0)
+    nodes = 1_500
+    layout, _ = EdgeLayout.from_edge_index(torch.randint(0, nodes, (2, 12_000)), nodes)
+    layer = GatedGCNLayer(channels, channels).double()
+    x, edge_attr = torch.randn(nodes, channels).double(), torch.randn(12_000, channels).double()
+    other = GatedGCNLayer(channels, channels).cuda()
+    other.load_state_dict(layer.state_dict())
+    found = []
+    for module, on in ((layer, layout), (other, layout.to("cuda"))):
+        like = next(module.parameters())
+        h, e = module(x.to(like), on, edge_attr.to(like))
+        (h.square().mean() + e.square().mean()).backward()
+        found.append([h, e, *(p.grad for name, p in module.named_parameters() if name not in CANCELLED)])
+    for wanted, value in zip(*found, strict=True):
+        assert float((value.cpu() - wanted).norm()) <= 2e-3 * float(wanted.norm())
 
 
 def test_another_normalisation_may_stand_in_for_that_of_the_edges():

@@ -209,6 +209,7 @@ def gated_edges_fused(
         edges.target,
         edges.in_ptr,
         edges.out_order,
+        edges.out_target if torch.is_grad_enabled() else edges.out_order,  # one gather for all layers, backward only
         edges.out_ptr,
         0.0 if isinstance(momentum, Tensor) else momentum,
         norm.eps if norm is not None else 0.0,
@@ -218,8 +219,7 @@ def gated_edges_fused(
     )
     if norm is not None and norm.training and edges.num_nodes:
         with torch.no_grad():
-            norm.running_mean.copy_(running[0])
-            norm.running_var.copy_(running[1])
+            torch._foreach_copy_([norm.running_mean, norm.running_var], list(running.unbind()))
     return mean, new if need_edges else None
 
 

@@ -1,8 +1,8 @@
 """The edges of a GatedGCN layer on a GPU (see :mod:`lrga.kernels.gated` for the formula), as PyTorch operators.
 
-The product C e is the vendor library's; everything else of the forward pass is one walk through the edges by target,
-which also takes the statistics of the normalisation, and one that writes the new edge features. Of E × D numbers only
-the gate's argument ê and the given edge features are kept for the backward pass, which computes the rest again.
+The forward pass is a product that gives the gate's argument ê (:mod:`lrga.kernels.edge_map`), one walk through the
+edges by target, which also takes the statistics of the normalisation, and one that writes the new edge features. Of
+E × D numbers only ê and the given edge features are kept for the backward pass, which computes the rest again.
 
 Letters: N nodes, E edges, D channels, P programs that share the nodes (or edges) in consecutive runs.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from lrga.kernels import edge_map
 from lrga.kernels.refusal import refuse_derivative
 
 NARROWEST = 16  # channels of a program
@@ -28,6 +28,11 @@ class Tiling:
     programs: int = 2048  # that share the nodes
     flat: int = 1024  # numbers of a program of the edge output
     channels: int = 0  # of a program; 0: as their number suggests
+    ahead: int = 2  # what is asked for a tile ahead: nothing, node numbers, rows of edges too
+    sum_numbers: int = 1024  # of a tile of the normalisation's sums
+    sum_warps: int = 4
+    turned: bool = True  # walks by target start with the last edges, which the kernel before left in the cache
+    sum_programs: int = 192  # all at once on the GPU, none left for a second round
 
 
 tiling = Tiling()  # of all calls; benchmarks/gated.py tries others
@@ -64,6 +69,7 @@ def gated_forward(
     target: Tensor,
     in_ptr: Tensor,
     out_order: Tensor,
+    out_target: Tensor,
     out_ptr: Tensor,
     momentum_value: float,
     eps: float,
@@ -73,19 +79,24 @@ def gated_forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Means [N, D], new edges [E, D] (or [0, D]), ê [E, D], denominators [N, D], and of the normalisation the
     statistics [3, D] and new running statistics [2, D]."""
-    from lrga.kernels import triton_gated
+    from lrga.kernels import triton_gated, triton_gated_norm
 
-    del target, out_order, out_ptr  # of the backward pass
-    with torch.autocast(edge_attr.device.type, enabled=False):
-        product = F.linear(edge_attr.to(weight.dtype), weight, bias)
-    gated, from_source, from_target = gated.contiguous(), from_source.contiguous(), from_target.contiguous()
+    del out_order, out_target, out_ptr  # of the backward pass
+    gated, from_source, from_target = _rows(gated), _rows(from_source), _rows(from_target)
     results = _forward_results(
-        edge_attr, product, gated, from_source, from_target, norm_weight, scale, residual, need_edges
+        edge_attr, weight, gated, from_source, from_target, norm_weight, scale, residual, need_edges
     )
     mean, out, e_hat, denominator, statistics, new_running = results
     (num_nodes, channels), num_edges = gated.shape, edge_attr.size(0)
     if num_nodes == 0:
         return results
+    join = not edge_map.takes(weight)
+    if join:
+        product = edge_map.product(edge_attr, weight, bias, out=e_hat)
+    else:
+        product = edge_map.gate_arguments(
+            edge_attr, weight, bias, from_source, from_target, source, target, in_ptr, out=e_hat
+        )
     block = channel_block(channels)
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     follows = norm_weight is not None and training
@@ -94,21 +105,22 @@ def gated_forward(
     _launch(
         triton_gated.forward_by_target, (chunks, programs),
         product, gated, from_source, from_target, _or(scale, product), source, in_ptr, e_hat, mean, denominator,
-        counts, partials, num_nodes, -(-num_nodes // programs), D=channels, STATISTICS=follows, SCALED=scaled,
-        BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
+        counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
+        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, SCALED=scaled, AHEAD=tiling.ahead,
+        TURNED=tiling.turned, BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
     )  # fmt: skip
     if norm_weight is not None and (follows or need_edges):
         assert running_mean is not None
         assert running_var is not None
         _launch(
-            triton_gated.finish_statistics, (-(-channels // NARROWEST),),
+            triton_gated_norm.finish_statistics, (-(-channels // NARROWEST),),
             counts, partials, running_mean, running_var, _or(momentum, counts), statistics, new_running, programs,
             momentum_value, eps, D=channels, TRAINING=training, HAS_MOMENTUM=momentum is not None, BLOCK_P=256,
             BLOCK_D=NARROWEST, num_warps=8,
         )  # fmt: skip
     if need_edges and num_edges:
         _launch(
-            triton_gated.edge_output, (-(-e_hat.numel() // tiling.flat),),
+            triton_gated_norm.edge_output, (-(-e_hat.numel() // tiling.flat),),
             e_hat, edge_attr.contiguous(), _or(scale, product), statistics, _or(norm_weight, statistics),
             _or(norm_bias, statistics), in_ptr, out, num_nodes, out.numel(), D=channels, NORM=norm_weight is not None,
             SCALED=scaled, RESIDUAL=residual, BLOCK=tiling.flat, num_warps=4,
@@ -118,7 +130,7 @@ def gated_forward(
 
 def _forward_results(
     edge_attr: Tensor,
-    product: Tensor,
+    weight: Tensor,
     gated: Tensor,
     from_source: Tensor,
     from_target: Tensor,
@@ -129,16 +141,15 @@ def _forward_results(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Memory for the results, with the types that PyTorch's own operations would give them."""
     num_nodes, channels = gated.shape
-    kind = torch.promote_types(torch.promote_types(product.dtype, from_source.dtype), from_target.dtype)
+    kind = torch.promote_types(torch.promote_types(weight.dtype, from_source.dtype), from_target.dtype)
     new_kind = torch.promote_types(kind, edge_attr.dtype) if residual else kind
     if scale is not None:
         new_kind = torch.promote_types(new_kind, scale.dtype)
-    e_hat = product if kind == product.dtype else torch.empty_like(product, dtype=kind)
     norm_channels = 0 if norm_weight is None else channels
     return (
         gated.new_empty(num_nodes, channels, dtype=torch.promote_types(kind, gated.dtype)),
         edge_attr.new_empty(edge_attr.size(0) if need_edges else 0, channels, dtype=new_kind),
-        e_hat,
+        edge_attr.new_empty(edge_attr.size(0), channels, dtype=kind),
         gated.new_empty(num_nodes, channels, dtype=torch.float32),
         gated.new_empty(3, norm_channels, dtype=torch.float32),
         gated.new_empty(2, norm_channels, dtype=torch.float32),
@@ -148,14 +159,13 @@ def _forward_results(
 @gated_forward.register_fake
 def _(edge_attr: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     _, gated, from_source, from_target, norm_weight = rest[:5]
-    product = edge_attr.new_empty(edge_attr.size(0), weight.size(0), dtype=weight.dtype)
-    return _forward_results(edge_attr, product, gated, from_source, from_target, norm_weight, rest[9], *rest[-2:])
+    return _forward_results(edge_attr, weight, gated, from_source, from_target, norm_weight, rest[9], *rest[-2:])
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     mean, _, e_hat, denominator, statistics, new_running = output
     edge_attr, weight, _, gated, from_source, from_target, norm_weight, norm_bias = inputs[:8]
-    graph = inputs[11:17]  # scale, source, target, in_ptr, out_order, out_ptr
+    graph = inputs[11:18]  # scale, source, target, in_ptr, out_order, out_target, out_ptr
     ctx.save_for_backward(
         edge_attr, weight, gated, from_source, from_target, norm_weight, norm_bias, *graph, e_hat, mean, denominator,
         statistics,
@@ -169,9 +179,14 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
     grad_mean, grad_out = grads[:2]
     needed = ctx.needs_input_grad[:8]
     if grad_mean is None and grad_out is None:
-        return (None,) * 22
-    found = gated_backward(grad_mean, grad_out if ctx.need_edges else None, *ctx.saved_tensors, ctx.residual, needed[0])
-    return *(grad if wanted else None for grad, wanted in zip(found, needed, strict=True)), *(None,) * 14
+        return (None,) * 23
+    saved = ctx.saved_tensors
+    *found, sums = gated_backward(grad_mean, grad_out if ctx.need_edges else None, *saved, ctx.residual, needed[0])
+    if needed[6] or needed[7]:
+        found += [sums[1].to(saved[5].dtype), sums[0].to(saved[6].dtype)]
+    else:
+        found += [None, None]
+    return *(grad if wanted else None for grad, wanted in zip(found, needed, strict=True)), *(None,) * 15
 
 
 gated_forward.register_autograd(_differentiate, setup_context=_keep)
@@ -193,6 +208,7 @@ def gated_backward(
     target: Tensor,
     in_ptr: Tensor,
     out_order: Tensor,
+    out_target: Tensor,
     out_ptr: Tensor,
     e_hat: Tensor,
     mean: Tensor,
@@ -200,70 +216,67 @@ def gated_backward(
     statistics: Tensor,
     residual: bool,
     need_attr: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of the eight tensors that the layer learns from; those of the normalisation are [0] without it."""
-    from lrga.kernels import triton_gated
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of the six tensors that the layer learns from, and of the normalisation's bias and weight [2, D], which
+    is [2, 0] without it."""
+    from lrga.kernels import triton_gated, triton_gated_norm
+    from lrga.kernels.triton_columns import launch_column_sum
+
+    del target  # of the forward pass
 
     (num_nodes, channels), num_edges = gated.shape, edge_attr.size(0)
-    results = _backward_results(
-        edge_attr, weight, gated, from_source, from_target, norm_weight, norm_bias, need_attr=need_attr
-    )
-    grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, grad_norm_weight, grad_norm_bias = results
+    results = _backward_results(edge_attr, weight, gated, from_source, from_target, norm_weight, need_attr=need_attr)
+    grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums = results
     if num_nodes == 0:
         for result in results:
             result.zero_()
         return results
-    block = channel_block(channels)
+    gated, block = _rows(gated), channel_block(channels)
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
-    tile, nodes_each = tiling.numbers // block, -(-num_nodes // programs)
-    blocks = {"BLOCK_E": tile, "BLOCK_D": block, "num_warps": tiling.warps}
+    nodes_each = -(-num_nodes // programs)
+    blocks = {"BLOCK_E": tiling.numbers // block, "BLOCK_D": block, "num_warps": tiling.warps}
     scaled, normed, has_edges = scale is not None, norm_weight is not None, grad_out is not None
     grad_mean = torch.zeros_like(mean) if grad_mean is None else grad_mean.contiguous()
     grad_e_hat, grad_total = torch.empty_like(e_hat), torch.empty_like(denominator)
-    sums = statistics
     if grad_out is not None:
         grad_out = grad_out.contiguous()
-        if normed:
-            edges_each = -(-num_edges // tiling.programs // tile) * tile
-            rows = max(-(-num_edges // max(edges_each, 1)), 1)
-            sums = denominator.new_empty(rows, 2, channels)
-            _launch(
-                triton_gated.norm_backward_sums, (chunks, rows),
-                grad_out, e_hat, _or(scale, e_hat), statistics, norm_weight, norm_bias, in_ptr, sums, num_nodes,
-                edges_each, D=channels, SCALED=scaled, **blocks,
-            )  # fmt: skip
-            sums = sums.sum(0)
-            grad_norm_bias.copy_(sums[0])
-            grad_norm_weight.copy_(sums[1])
-    elif normed:
-        grad_norm_bias.zero_()
-        grad_norm_weight.zero_()
-    through = residual and has_edges and need_attr
+    if grad_out is not None and normed:
+        tile = tiling.sum_numbers // block
+        edges_each = -(-num_edges // tiling.sum_programs // tile) * tile
+        rows = max(-(-num_edges // max(edges_each, 1)), 1)
+        parts = denominator.new_empty(1, rows, 2 * channels)
+        _launch(
+            triton_gated_norm.norm_backward_sums, (chunks, rows),
+            grad_out, e_hat, _or(scale, e_hat), statistics, norm_weight, norm_bias, in_ptr, parts, num_nodes,
+            edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block, num_warps=tiling.sum_warps,
+        )  # fmt: skip
+        sums = launch_column_sum(parts).view(2, channels)
+    else:
+        sums.zero_()
+    # The residual's share of the gradient is added by our own product; for the library's it must lie there before.
+    own_product = edge_map.takes(weight)
+    through = residual and grad_out is not None and need_attr
     _launch(
         triton_gated.backward_by_target, (chunks, programs),
-        grad_mean, _or(grad_out, e_hat), e_hat, gated.contiguous(), mean, denominator, _or(scale, e_hat), statistics,
+        grad_mean, _or(grad_out, e_hat), e_hat, gated, mean, denominator, _or(scale, e_hat), statistics,
         sums, _or(norm_weight, statistics), _or(norm_bias, statistics), source, in_ptr, grad_e_hat, grad_total,
-        grad_target, grad_attr, num_nodes, num_edges, nodes_each, D=channels, EDGES=has_edges, NORM=normed,
-        SCALED=scaled, RESIDUAL=through, **blocks,
+        grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated.stride(0), D=channels, EDGES=has_edges,
+        NORM=normed, SCALED=scaled, RESIDUAL=through and not own_product, AHEAD=tiling.ahead, TURNED=tiling.turned,
+        **blocks,
     )  # fmt: skip
     _launch(
         triton_gated.backward_by_source, (chunks, programs),
-        grad_e_hat, e_hat, grad_total, target, out_order, out_ptr, grad_gated, grad_source, num_nodes, nodes_each,
-        D=channels, **blocks,
+        grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_nodes, nodes_each,
+        D=channels, AHEAD=tiling.ahead, **blocks,
     )  # fmt: skip
+    grad_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
     with torch.autocast(e_hat.device.type, enabled=False):
-        grad = grad_e_hat.to(weight.dtype)
-        torch.mm(grad.t(), edge_attr.to(weight.dtype), out=grad_weight)
-        grad_bias.copy_(grad_source.sum(0, dtype=torch.float32))
-        if through and grad_attr.dtype == weight.dtype:
-            grad_attr.addmm_(grad, weight)  # to the residual's share, which lies there already
-        elif through:
-            grad_attr.add_(grad @ weight)
-        elif need_attr and grad_attr.dtype == weight.dtype:
-            torch.mm(grad, weight, out=grad_attr)
-        elif need_attr:
-            grad_attr.copy_(grad @ weight)
-    return results
+        torch.mm(grad_e_hat.to(weight.dtype).t(), edge_attr.to(weight.dtype), out=grad_weight)
+    if need_attr and own_product:
+        edge_map.gradient(grad_e_hat, weight, grad_out if through else None, in_ptr, out=grad_attr)
+    elif need_attr:
+        edge_map.vendor_gradient(grad_e_hat, weight, added=through, out=grad_attr)
+    return grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums
 
 
 def _backward_results(
@@ -273,10 +286,9 @@ def _backward_results(
     from_source: Tensor,
     from_target: Tensor,
     norm_weight: Tensor | None,
-    norm_bias: Tensor | None,
     *,
     need_attr: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     return (
         edge_attr.new_empty(edge_attr.shape if need_attr else (0,)),
         weight.new_empty(weight.shape),
@@ -284,14 +296,13 @@ def _backward_results(
         gated.new_empty(gated.shape),
         from_source.new_empty(from_source.shape),
         from_target.new_empty(from_target.shape),
-        weight.new_empty(0) if norm_weight is None else norm_weight.new_empty(norm_weight.shape),
-        weight.new_empty(0) if norm_bias is None else norm_bias.new_empty(norm_bias.shape),
+        weight.new_empty(2, 0 if norm_weight is None else weight.size(0), dtype=torch.float32),
     )
 
 
 @gated_backward.register_fake
 def _(*args: Any) -> tuple[Tensor, ...]:
-    return _backward_results(*args[2:9], need_attr=args[-1])
+    return _backward_results(*args[2:8], need_attr=args[-1])
 
 
 refuse_derivative(gated_backward)
@@ -306,3 +317,8 @@ def _launch(kernel: Any, grid: tuple[int, ...], first: Tensor, *rest: Any, **opt
 def _or(tensor: Tensor | None, other: Tensor) -> Tensor:
     """The tensor, or any other where a kernel is not going to read it."""
     return other if tensor is None else tensor.contiguous()
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    """The tensor, each of its rows contiguous; they may be parts of longer ones."""
+    return tensor if tensor.stride(1) == 1 or tensor.size(1) == 1 else tensor.contiguous()

@@ -1,0 +1,139 @@
+"""Products of all edges with a weight in a GatedGCN layer on a GPU: by our kernel, or by the vendor's library.
+
+Our kernel (:mod:`lrga.kernels.triton_edge_map`) does what comes before or after the product too, and keeps the whole
+weight on the chip: it takes narrow weights only.
+
+Letters: N nodes, E edges, I channels in, O channels out.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lrga.kernels.linear import across
+from lrga.kernels.support import dot_precision, interpreted
+
+WIDEST = 96  # padded channels
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the kernel divides the work, and whether it is used at all."""
+
+    own: bool = True
+    exact: bool = False  # float32 without TF32 too: as three products, for which the registers do not suffice
+    turned: bool = True  # backward from the last edge: what the kernel before wrote last is still in the cache
+    rows: int = 64  # edges of a tile
+    warps: int = 4
+    stages: int = 2
+    programs: int = 264  # two for each processor of the largest GPUs
+    registers: int | None = None  # at most, of a thread
+
+
+plan = Plan()  # of all calls
+
+
+def blocks_of(width: int) -> tuple[int, int]:
+    """Two powers of two, 16 at least, that hold the columns; the second is zero where one block does as well.
+
+    Example:
+        >>> [blocks_of(d) for d in (1, 45, 64, 80, 100)]
+        [(16, 0), (32, 16), (64, 0), (64, 16), (128, 0)]
+    """
+    whole = max(16, 1 << (width - 1).bit_length())
+    half = whole // 2
+    rest = max(16, 1 << max(width - half - 1, 0).bit_length())
+    return (half, rest) if half >= 16 and half + rest < whole else (whole, 0)
+
+
+def takes(weight: Tensor) -> bool:
+    """Whether our kernel multiplies with this weight."""
+    fast = plan.exact or weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
+    return plan.own and fast and all(width > 0 and sum(blocks_of(width)) <= WIDEST for width in weight.shape)
+
+
+def product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> Tensor:
+    """``C e + bias`` by the library, in ``out`` where it has the type of the weight."""
+    with torch.autocast(edge_attr.device.type, enabled=False):
+        x = edge_attr.to(weight.dtype)
+        if out.dtype == weight.dtype:
+            return torch.addmm(bias, x, weight.t(), out=out)
+        return F.linear(x, weight, bias)
+
+
+def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -> None:
+    """``grad C`` by the library, in ``out`` or, if ``added``, added to what lies there."""
+    with torch.autocast(grad.device.type, enabled=False):
+        grad, turned = grad.to(weight.dtype), across(weight)
+        if out.dtype != weight.dtype:
+            found = grad @ turned
+            out.add_(found) if added else out.copy_(found)
+        elif added:
+            out.addmm_(grad, turned)
+        else:
+            torch.mm(grad, turned, out=out)
+
+
+def gate_arguments(
+    edge_attr: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    source: Tensor,
+    target: Tensor,
+    in_ptr: Tensor,
+    *,
+    out: Tensor,
+) -> Tensor:
+    """``ê = C e + bias + d_source + t_target`` of every edge in ``out`` ``[E, O]``; of real edges at least."""
+    _launch(edge_attr, weight, bias, from_source, from_target, source, target, None, in_ptr, out)
+    return out
+
+
+def gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor, *, out: Tensor) -> None:
+    """``grad C + added`` in ``out`` ``[E, I]``, zero in padding."""
+    _launch(grad, weight.t().contiguous(), None, None, None, None, None, added, in_ptr, out)
+
+
+def _launch(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    from_source: Tensor | None,
+    from_target: Tensor | None,
+    source: Tensor | None,
+    target: Tensor | None,
+    added: Tensor | None,
+    in_ptr: Tensor,
+    out: Tensor,
+) -> None:
+    import triton.language as tl
+
+    from lrga.kernels.triton_edge_map import map_edges
+
+    num_edges = x.size(0)
+    if num_edges == 0:
+        return
+    kinds = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
+    (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
+    # Triton's interpreter does not multiply bfloat16; the same products in float32 are exact.
+    kind = tl.float32 if interpreted() and weight.dtype == torch.bfloat16 else kinds[weight.dtype]
+    options = {} if plan.registers is None else {"maxnreg": plan.registers}
+    ends = bias is not None
+    x, other = x.contiguous(), out  # what is not there is not read
+    with torch.cuda.device_of(x):
+        map_edges[(min(plan.programs, -(-num_edges // plan.rows)),)](
+            x, weight.contiguous(), other if bias is None else bias.contiguous(),
+            other if from_source is None else from_source, other if from_target is None else from_target,
+            in_ptr if source is None else source, in_ptr if target is None else target,
+            other if added is None else added.contiguous(), in_ptr, out, in_ptr.size(0) - 1, num_edges,
+            0 if from_source is None else from_source.stride(0), 0 if from_target is None else from_target.stride(0),
+            INNER=weight.size(1), OUTER=weight.size(0), ENDS=ends, ADDED=added is not None,
+            TURNED=plan.turned and not ends,
+            COMPUTE=kind,
+            PRECISION="tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype), BM=plan.rows,
+            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=plan.warps, num_stages=plan.stages, **options,
+        )  # fmt: skip

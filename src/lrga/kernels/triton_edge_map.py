@@ -1,0 +1,129 @@
+"""A linear map of all edges, with what comes before and after it in a GatedGCN layer in the same kernel.
+
+Forward it is ê = C e + d_source + t_target, which as a product of the vendor's library and a sum would pass through
+memory once more in each direction; backward the gradient of e, dê C + (what the residual brings).
+
+D is seldom a power of two, but sizes of products are: the columns are cut into two blocks of such sizes (80 = 64 + 16)
+where one would be mostly empty. A program keeps the weight and walks through tiles of edges.
+
+Letters: N nodes, E edges, I channels in, O channels out.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+import triton
+import triton.language as tl
+
+from lrga.kernels.triton_attention import _rounded
+
+
+@triton.jit
+def _block_of_weight(
+    weight, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, BI: tl.constexpr,
+    BO: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """``[BI, BO]`` of the transposed weight; read as it lies, so that the summed index stays the contiguous one."""
+    i, o = i0 + tl.arange(0, BI), o0 + tl.arange(0, BO)
+    ok = (o < OUTER)[:, None] & (i < INNER)[None, :]
+    block = tl.load(weight + o[:, None] * INNER + i[None, :], mask=ok, other=0.0)
+    return tl.trans(_rounded(block.to(COMPUTE), PRECISION))
+
+
+@triton.jit
+def _block_of_edges(
+    x, slot, inside, i0: tl.constexpr, INNER: tl.constexpr, BI: tl.constexpr, COMPUTE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    i = i0 + tl.arange(0, BI)
+    block = tl.load(x + slot[:, None] * INNER + i[None, :], mask=inside[:, None] & (i < INNER)[None, :], other=0.0)
+    return _rounded(block.to(COMPUTE), PRECISION)
+
+
+@triton.jit
+def _finish(
+    y, out, bias, from_source, from_target, added, slot, j, i, inside, present, source_stride, target_stride,
+    o0: tl.constexpr, OUTER: tl.constexpr, ENDS: tl.constexpr, ADDED: tl.constexpr, BO: tl.constexpr,
+):  # fmt: skip
+    o = o0 + tl.arange(0, BO)
+    o_ok = o < OUTER
+    ok = inside[:, None] & o_ok[None, :]
+    at = slot[:, None] * OUTER + o[None, :]
+    if ENDS:
+        y += tl.load(bias + o, mask=o_ok, other=0.0).to(tl.float32)[None, :]
+        y += tl.load(from_source + j[:, None].to(tl.int64) * source_stride + o[None, :], mask=ok, other=0.0).to(
+            tl.float32
+        )
+        y += tl.load(from_target + i[:, None].to(tl.int64) * target_stride + o[None, :], mask=ok, other=0.0).to(
+            tl.float32
+        )
+    if ADDED:
+        y += tl.load(added + at, mask=ok, other=0.0).to(tl.float32)
+    tl.store(out + at, y.to(out.dtype.element_ty), mask=present[:, None] & o_ok[None, :])
+
+
+@triton.jit
+def map_edges(
+    x,  # [E, I]
+    weight,  # [O, I]
+    bias,  # [O], where ENDS
+    from_source,  # d [N, O], where ENDS
+    from_target,  # t [N, O], where ENDS
+    source,  # [E]
+    target,  # [E]
+    added,  # [E, O], where ADDED
+    in_ptr,  # [N + 1]
+    out,  # out [E, O]: zero, or with ENDS the bias, in padding
+    num_nodes,
+    num_edges,
+    source_stride,  # numbers from one row to the next
+    target_stride,
+    INNER: tl.constexpr,
+    OUTER: tl.constexpr,
+    ENDS: tl.constexpr,
+    ADDED: tl.constexpr,
+    TURNED: tl.constexpr,  # from the last edge to the first
+    COMPUTE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BM: tl.constexpr,
+    I0: tl.constexpr,  # columns in: two blocks, the second may be none
+    I1: tl.constexpr,
+    O0: tl.constexpr,  # columns out
+    O1: tl.constexpr,
+):
+    w00 = _block_of_weight(weight, 0, 0, INNER, OUTER, I0, O0, COMPUTE, PRECISION)
+    if O1:
+        w01 = _block_of_weight(weight, 0, O0, INNER, OUTER, I0, O1, COMPUTE, PRECISION)
+    if I1:
+        w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, I1, O0, COMPUTE, PRECISION)
+        if O1:
+            w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, I1, O1, COMPUTE, PRECISION)
+    real = tl.load(in_ptr + num_nodes)
+    slot = tl.arange(0, BM)
+    final = (num_edges - 1) // BM * BM
+    for at in range(tl.program_id(0).to(tl.int64) * BM, num_edges, tl.num_programs(0) * BM):
+        first = final - at if TURNED else at
+        inside = slot < real - first
+        present = slot < num_edges - first
+        x0 = _block_of_edges(x + first * INNER, slot, inside, 0, INNER, I0, COMPUTE, PRECISION)
+        if I1:
+            x1 = _block_of_edges(x + first * INNER, slot, inside, I0, INNER, I1, COMPUTE, PRECISION)
+        j = slot
+        i = slot
+        if ENDS:
+            j = tl.load(source + first + slot, mask=inside, other=0).to(tl.int32)
+            i = tl.load(target + first + slot, mask=inside, other=0).to(tl.int32)
+        y = tl.dot(x0, w00, input_precision=PRECISION)
+        if I1:
+            y = tl.dot(x1, w10, y, input_precision=PRECISION)
+        _finish(
+            y, out + first * OUTER, bias, from_source, from_target, added + first * OUTER, slot, j, i, inside, present,
+            source_stride, target_stride, 0, OUTER, ENDS, ADDED, O0,
+        )  # fmt: skip
+        if O1:
+            z = tl.dot(x0, w01, input_precision=PRECISION)
+            if I1:
+                z = tl.dot(x1, w11, z, input_precision=PRECISION)
+            _finish(
+                z, out + first * OUTER, bias, from_source, from_target, added + first * OUTER, slot, j, i, inside,
+                present, source_stride, target_stride, O0, OUTER, ENDS, ADDED, O1,
+            )  # fmt: skip

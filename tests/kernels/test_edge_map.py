@@ -1,0 +1,98 @@
+"""The products of edges with a weight, our own and the library's, against the formula in float64."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lrga.kernels import edge_map
+from lrga.kernels.support import HAS_TRITON
+
+pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True, rows=64, programs=2))
+
+
+def batch(edges, real, inner, outer, dtype=torch.float32, nodes=6):
+    """Edges of which the last are padding, a weight, and the ends of the edges."""
+    x = torch.randn(edges, inner, device=DEVICE).to(dtype)
+    weight = (torch.randn(outer, inner, device=DEVICE) / inner**0.5).to(dtype)
+    ends = [torch.randint(0, nodes, (edges,), device=DEVICE) for _ in range(2)]
+    return x, weight, ends, torch.tensor([0] * nodes + [real], device=DEVICE)
+
+
+@pytest.mark.parametrize("width", range(1, 130))
+def test_two_blocks_hold_the_columns_and_waste_no_more_than_one(width):
+    first, second = edge_map.blocks_of(width)
+    assert first >= 16
+    assert first & (first - 1) == 0
+    assert second == 0 or (second >= 16 and second & (second - 1) == 0)
+    assert width <= first + second <= max(16, 1 << (width - 1).bit_length())
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (45, 45), (80, 80), (20, 70), (33, 5)])
+@pytest.mark.parametrize(("edges", "real"), [(1, 1), (64, 64), (150, 131), (70, 0)])
+@pytest.mark.parametrize("turned", [True, False])
+def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer, edges, real, turned):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, turned=turned))
+    x, weight, (source, target), in_ptr = batch(edges, real, inner, outer)
+    nodes = torch.randn(6, 3 * outer, device=DEVICE)
+    bias, d, t = torch.randn(outer, device=DEVICE), nodes[:, outer : 2 * outer], nodes[:, 2 * outer :]
+    out = torch.full((edges, outer), torch.nan, device=DEVICE)
+    edge_map.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=out)
+    exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
+    torch.testing.assert_close(out[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
+    grad, added = torch.randn(edges, outer, device=DEVICE), torch.randn(edges, inner, device=DEVICE)
+    for more in (added, None):
+        out = torch.full((edges, inner), torch.nan, device=DEVICE)
+        edge_map.gradient(grad, weight, more, in_ptr, out=out)
+        exact = grad.double() @ weight.double() + (0 if more is None else more)
+        torch.testing.assert_close(out[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
+        assert not out[real:].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_in_and_out(dtype):
+    x, weight, _, in_ptr = batch(90, 90, 20, 20, dtype)
+    out = torch.empty(90, 20, device=DEVICE, dtype=dtype)
+    edge_map.gradient(x, weight, x, in_ptr, out=out)
+    exact = x.double() @ weight.double() + x.double()
+    assert float((out.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_the_library_gives_the_same(kind):
+    x, weight, _, _ = batch(40, 40, 7, 5)
+    weight, bias = weight.to(kind), torch.randn(5, device=DEVICE).to(kind)
+    out = torch.full((40, 5), torch.nan, device=DEVICE)
+    found = edge_map.product(x, weight, bias, out=out)
+    assert (found is out) == (kind == torch.float32)
+    exact = x.double() @ weight.double().t() + bias.double()
+    torch.testing.assert_close(found.double(), exact, rtol=TOLERANCE[kind], atol=TOLERANCE[kind])
+    for added in (True, False):
+        out, before = (torch.randn(40, 7, device=DEVICE) for _ in range(2))
+        out.copy_(before)
+        edge_map.vendor_gradient(exact.to(kind), weight, added=added, out=out)
+        wanted = exact @ weight.double() + (before if added else 0)
+        torch.testing.assert_close(out.double(), wanted, rtol=4 * TOLERANCE[kind], atol=4 * TOLERANCE[kind])
+
+
+def test_wide_weights_and_exact_products_are_the_librarys(monkeypatch):
+    takes = lambda o, i, **kind: edge_map.takes(torch.empty(o, i, **kind))  # noqa: E731
+    assert takes(80, 80)
+    assert takes(96, 1)
+    assert not takes(97, 80)
+    assert not takes(80, 0)
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=False))
+    monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32x3")
+    assert not takes(80, 80)
+    assert takes(80, 80, dtype=torch.bfloat16)
+    monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32")
+    assert takes(80, 80)
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=False))
+    assert not takes(80, 80)
