@@ -27,8 +27,8 @@ from lrga.kernels.gated import Normalization, gated_edges_fused, gated_edges_ref
 from lrga.version import __version__
 
 GRAPHS, NODES = 64, 119
-# Tensors of E × D that are read or written: gate arguments (2), gates and sums (1), new edges (3); backward: sums of the
-# normalisation (2), by target (3), by source (2), gradients of the edges (3) and of the weight (2).
+# Tensors of E × D that are read or written: gate arguments (2), gates and sums (1), new edges (3); backward: sums of
+# the normalisation (2), by target (3), by source (2), gradients of the edges (3) and of the weight (2).
 FORWARD_PASSES, BACKWARD_PASSES = 6, 12
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 TOLERANCE = {"float32": 2e-5, "bfloat16": 5e-2, "float16": 1e-2}
