@@ -3,7 +3,8 @@
 Batches of a fixed capacity have rows of padding. Each function here equals its namesake in :mod:`lrga.tasks.losses` or
 :mod:`lrga.tasks.metrics` on the rows ``counted`` alone, in value and gradient; none reads a value, so that all can be
 captured in a CUDA graph. Scores of rows that do not count must be finite and get no gradient. Where no row counts the
-result is 0.
+result is 0. On a GPU the losses and metrics of PATTERN and CLUSTER are kernels of their own
+(:mod:`lrga.kernels.classes`).
 
 Letters: M rows (nodes, edges or graphs), C classes.
 """
@@ -14,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lrga.kernels import classes
 from lrga.tasks.losses import wide
 
 _IGNORED = -100  # as a label: of no class
@@ -33,6 +35,8 @@ def weighted_cross_entropy(scores: Tensor, labels: Tensor, counted: Tensor) -> T
         >>> round(float(weighted_cross_entropy(scores, labels, torch.tensor([True, True, True, False]))), 4)
         0.5516
     """
+    if classes.takes(scores, labels, counted):
+        return classes.class_loss(scores, labels, counted)[0]
     scores, labels = wide(scores), _hidden(labels, counted)
     count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
     rows = count.sum()
@@ -54,9 +58,11 @@ def mse(scores: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
 
 def weighted_accuracy(scores: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
     """As :func:`lrga.tasks.metrics.weighted_accuracy`, in percent, over the rows ``counted``."""
-    classes = torch.arange(scores.size(1), device=scores.device)
-    is_label = _hidden(labels, counted).unsqueeze(1) == classes  # [M, C]
-    is_prediction = (scores.argmax(dim=1, keepdim=True) == classes) & counted.unsqueeze(1)
+    if classes.takes(scores, labels, counted):
+        return classes.class_accuracy(scores, labels, counted)
+    every = torch.arange(scores.size(1), device=scores.device)
+    is_label = _hidden(labels, counted).unsqueeze(1) == every  # [M, C]
+    is_prediction = (scores.argmax(dim=1, keepdim=True) == every) & counted.unsqueeze(1)
     count, hits = is_label.sum(0), (is_label & is_prediction).sum(0)
     occurs = (count > 0) | is_prediction.any(0)
     return 100.0 * (hits.double() / count.clamp(min=1)).sum() / occurs.sum().clamp(min=1)
