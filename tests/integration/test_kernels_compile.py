@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_max, triton_softmax
+from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_max, triton_softmax, triton_tiles
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.norm import Running
 
@@ -82,6 +82,9 @@ for rows, width in ((1, 1), (7_600, 2), (600_000, 200)):
     _, factor = triton_classes.launch_loss(scores, labels, labels == 0)
     triton_classes.launch_loss_gradient(scores, labels, labels == 0, factor, torch.zeros(()))
     triton_classes.launch_accuracy(scores, labels, labels == 0)
+for graphs in (1, 65, 2048):
+    triton_tiles.launch_cut(torch.ones(graphs, dtype=torch.int64), 2 * graphs, 64)
+    triton_tiles.launch_roots(*torch.zeros(2, graphs + 1, dtype=torch.int64))
 print(*sorted(compiled))
 """
 
@@ -96,5 +99,5 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
         "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
         "_attend_gradient_rows", "_dot_rows", "part_statistics", "whole_statistics", "normalize_rows",
         "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part", "fit_rows",
-        "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient",
+        "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots",
     ])  # fmt: skip

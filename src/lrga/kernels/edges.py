@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lrga.errors import DeviceError, DTypeError, ShapeError
 from lrga.kernels.checks import check_count, may_read_values
+from lrga.kernels.support import runs_on_gpu
 
 INTEGERS = (torch.int64, torch.int32)
 # Some megabytes of features: near the core, yet few chunks, for each wakes the threads anew.
@@ -106,6 +107,10 @@ class EdgeLayout:
     @cached_property
     def degree_roots(self) -> tuple[Tensor, Tensor]:
         """1/√ of each node's edges in and out, at least one, ``[N]`` float32 each: once for all layers."""
+        if runs_on_gpu(self.in_ptr, self.out_ptr) and not torch.compiler.is_compiling():
+            from lrga.kernels.triton_tiles import launch_roots
+
+            return launch_roots(self.in_ptr, self.out_ptr)
         into, out_of = (d.clamp(min=1).float().rsqrt() for d in (self.in_degree, self.out_degree))
         return into, out_of
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lrga.kernels.segments import Segments
+from lrga.kernels.support import runs_on_gpu
 
 SMALL_GRAPH = 1024
 ROWS_OF_SMALL, ROWS_OF_LARGE = 64, 256
@@ -62,6 +63,10 @@ class Tiles:
             # A stable sort keeps sorted nodes in place; whether they are sorted only their values tell.
             order = None if segments.in_order else torch.sort(segments.batch, stable=True)[1]
         rows = ROWS_OF_SMALL if n < SMALL_GRAPH * max(graphs, 1) else ROWS_OF_LARGE
+        if _by_kernel(counts):
+            from lrga.kernels.triton_tiles import launch_cut
+
+            return Tiles(*launch_cut(counts, n // rows + graphs, rows), counts, order)
         ends = counts.cumsum(0)  # [G]
         tiles_until = torch.div(counts + (rows - 1), rows, rounding_mode="floor").cumsum(0)
         ptr = torch.nn.functional.pad(tiles_until, (1, 0))
@@ -72,3 +77,12 @@ class Tiles:
         return Tiles(
             torch.minimum(start, end_of_graph), torch.minimum(start + rows, end_of_graph), graph, ptr, counts, order
         )
+
+
+def _by_kernel(counts: Tensor) -> bool:
+    """Whether one kernel cuts the graphs; a compiler is shown tensor operations."""
+    if torch.compiler.is_compiling() or not runs_on_gpu(counts):
+        return False
+    from lrga.kernels.triton_tiles import MOST_GRAPHS
+
+    return 0 < counts.size(0) <= MOST_GRAPHS
