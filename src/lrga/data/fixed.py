@@ -19,7 +19,7 @@ from lrga.data.packed import PackedGraphs
 from lrga.data.segments import narrow, repeat
 from lrga.errors import DataError
 from lrga.kernels.edges import EdgeLayout, run_starts
-from lrga.kernels.gather import batch_layout
+from lrga.kernels.gather import batch_begins, batch_layout
 from lrga.kernels.segments import Segments
 
 
@@ -125,10 +125,7 @@ class FixedGraphs:
         Nothing is read from the device: whether they fit is for the caller to see.
         """
         size, nodes, edges = index.size(0), capacity.nodes, capacity.edges
-        chosen = self.table.index_select(0, index)  # [B, 4]
-        ends = chosen[:, 2:].cumsum(0)  # [B, 2]
-        begins = torch.nn.functional.pad(ends, (0, 0, 1, 0))  # [B + 1, 2]: nodes and edges before each graph
-        shift = torch.nn.functional.pad(chosen[:, :2] - begins[:size], (0, 0, 0, 1))  # [B + 1, 2]
+        begins, shift, ptr, real_graphs = batch_begins(self.table, index, nodes)
         graph, row, in_ptr, out_ptr, edge_row, source, target, out_order = batch_layout(
             begins,
             shift,
@@ -148,7 +145,6 @@ class FixedGraphs:
             out_ptr = torch.where(torch.arange(nodes + 1) > real_nodes, in_ptr, out_ptr)
 
         batch = graph[:nodes]
-        ptr = torch.nn.functional.pad(begins[:, 0], (0, 1), value=nodes)
         rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
         return FixedBatch(
             x=self._column("x", rows),
@@ -158,7 +154,7 @@ class FixedGraphs:
             mask=self._column("mask", rows),
             batch=batch,
             segments=Segments.from_ptr(ptr, batch),
-            real={"node": real_nodes, "edge": real_edges, "graph": (index < self.nothing).sum()},
+            real={"node": real_nodes, "edge": real_edges, "graph": real_graphs},
             num_graphs=size + 1,
             num_nodes=nodes,
             num_edges=edges,

@@ -2,7 +2,7 @@
 
 Given where each chosen graph begins, in the batch and in the set, every node and edge of the batch finds its graph by a
 search and its row in the set by a shift. Past the last real one come padding nodes and loops at them, spread evenly.
-Everything is integer arithmetic without a look at the values; on a GPU it is two kernels.
+Everything is integer arithmetic without a look at the values; on a GPU it is three kernels.
 
 Letters: B graphs, N nodes and E edges of the batch with its padding.
 """
@@ -10,9 +10,42 @@ Letters: B graphs, N nodes and E edges of the batch with its padding.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.kernels.support import runs_on_gpu
+
+MOST_CHOSEN = 4096  # graphs of a batch that one program adds up
+
+
+def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where the chosen graphs begin.
+
+    Args:
+        table: ``[G + 1, 4]`` int64: first node, first edge, nodes and edges of each graph of the set; the last is empty
+            and stands for none.
+        index: ``[B]`` int64, the chosen graphs.
+        nodes: N.
+
+    Returns:
+        ``begins`` and ``shift`` ``[B + 1, 2]`` as :func:`batch_layout` takes them; where each graph's nodes begin, the
+        padding as a last graph, ``[B + 2]``; and how many graphs are real, without dimensions.
+
+    Example:
+        >>> import torch
+        >>> table = torch.tensor([[0, 0, 3, 2], [3, 2, 4, 6], [7, 8, 0, 0]])
+        >>> begins, shift, ptr, real = batch_begins(table, torch.tensor([1, 0, 2]), 10)
+        >>> begins.tolist(), ptr.tolist(), int(real)
+        ([[0, 0], [4, 6], [7, 8], [7, 8]], [0, 4, 7, 7, 10], 2)
+    """
+    if runs_on_gpu(table, index) and index.size(0) <= MOST_CHOSEN and not torch.compiler.is_compiling():
+        from lrga.kernels import triton_gather
+
+        return triton_gather.batch_begins(table, index, nodes)
+    chosen = table.index_select(0, index)  # [B, 4]
+    begins = F.pad(chosen[:, 2:].cumsum(0), (0, 0, 1, 0))
+    shift = F.pad(chosen[:, :2] - begins[:-1], (0, 0, 0, 1))
+    return begins, shift, F.pad(begins[:, 0], (0, 1), value=nodes), (index < table.size(0) - 1).sum()
 
 
 def batch_layout(

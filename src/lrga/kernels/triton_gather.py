@@ -1,4 +1,5 @@
-"""Rows and edges of a batch of fixed capacity in two kernels: one program for some nodes, one for some edges.
+"""Rows and edges of a batch of fixed capacity in three kernels: one program for its graphs, then one for some nodes,
+one for some edges.
 
 The reference is :func:`lrga.kernels.gather.batch_layout_reference`. All arithmetic is in int64.
 """
@@ -26,6 +27,32 @@ def _graph_of(place, begins, column: tl.constexpr, graphs, STEPS: tl.constexpr):
         high = tl.where(open & (end > place), middle, high)
         low = tl.where(right, middle + 1, low)
     return low
+
+
+@triton.jit
+def _begins_kernel(table, index, begins, shift, ptr, real, graphs, nothing, nodes, BLOCK: tl.constexpr):
+    """The graphs before each chosen one, by one program."""
+    place = tl.arange(0, BLOCK)
+    inside = place < graphs
+    chosen = tl.load(index + place, mask=inside, other=0)
+    sizes = table + 4 * chosen
+    own_nodes = tl.load(sizes + 2, mask=inside, other=0)
+    own_edges = tl.load(sizes + 3, mask=inside, other=0)
+    to_nodes, to_edges = tl.cumsum(own_nodes, 0), tl.cumsum(own_edges, 0)
+    from_nodes, from_edges = to_nodes - own_nodes, to_edges - own_edges
+    tl.store(begins + 2 * place, from_nodes, mask=inside)
+    tl.store(begins + 2 * place + 1, from_edges, mask=inside)
+    tl.store(ptr + place, from_nodes, mask=inside)
+    tl.store(shift + 2 * place, tl.load(sizes, mask=inside, other=0) - from_nodes, mask=inside)
+    tl.store(shift + 2 * place + 1, tl.load(sizes + 1, mask=inside, other=0) - from_edges, mask=inside)
+    all_nodes, all_edges = tl.sum(own_nodes, 0), tl.sum(own_edges, 0)
+    tl.store(begins + 2 * graphs, all_nodes)
+    tl.store(begins + 2 * graphs + 1, all_edges)
+    tl.store(ptr + graphs, all_nodes)
+    tl.store(ptr + graphs + 1, all_nodes * 0 + nodes)
+    tl.store(shift + 2 * graphs, all_nodes * 0)
+    tl.store(shift + 2 * graphs + 1, all_nodes * 0)
+    tl.store(real, tl.sum((inside & (chosen < nothing)).to(tl.int64), 0))
 
 
 @triton.jit
@@ -96,6 +123,21 @@ def _edges_kernel(
     tl.store(source_out + number, tl.where(real, begin, beyond), mask=inside)
     tl.store(target_out + number, tl.where(real, end, beyond), mask=inside)
     tl.store(order_out + number, tl.where(real, at, number), mask=inside)
+
+
+def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As :func:`lrga.kernels.gather.batch_begins`."""
+    graphs = index.size(0)
+    begins, shift, ptr, real = (
+        torch.empty(shape, dtype=torch.int64, device=index.device)
+        for shape in ((graphs + 1, 2), (graphs + 1, 2), (graphs + 2,), ())
+    )
+    with torch.cuda.device_of(index):
+        _begins_kernel[(1,)](
+            table.contiguous(), index.contiguous(), begins, shift, ptr, real, graphs, table.size(0) - 1, nodes,
+            BLOCK=triton.next_power_of_2(max(graphs, 1)), num_warps=4,
+        )  # fmt: skip
+    return begins, shift, ptr, real
 
 
 def batch_layout(
