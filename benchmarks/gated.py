@@ -34,11 +34,12 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 TOLERANCE = {"float32": 2e-5, "bfloat16": 5e-2, "float16": 1e-2}
 # Other divisions of the work: of the kernels that walk through the edges, and of the products.
 CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({}, {}), ({"ahead": 0}, {}), ({"ahead": 1}, {}), ({"turned": False}, {"turned": False}),
+    ({}, {}), ({"ahead": 0}, {}), ({"ahead": 1}, {}), ({"turned": False}, {"turned": False}), ({"fast": False}, {}),
     ({"numbers": 128}, {}), ({"numbers": 512}, {}), ({"numbers": 512, "warps": 2}, {}),
     ({"programs": 1024}, {}), ({"programs": 4096}, {}), ({"flat": 2048}, {}), ({"channels": 32}, {}),
     ({"sum_programs": 384}, {}), ({"sum_numbers": 2048}, {}),
-    ({}, {"own": False}), ({}, {"stages": 1}), ({}, {"rows": 128, "warps": 8, "stages": 1, "programs": 132}),
+    ({}, {"own": False}), ({}, {"stages": 1, "gradient_programs": 396}),
+    ({}, {"rows": 128, "warps": 8, "stages": 1, "programs": 132, "gradient_programs": 132}),
 ]  # fmt: skip
 NAMES = ["means", "edges", "d edge_attr", "d weight", "d gated", "d source", "d target", "d norm w.", "d norm b."]
 

@@ -15,7 +15,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True, rows=64, programs=2))
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True, rows=64, programs=2, gradient_programs=2))
 
 
 def batch(edges, real, inner, outer, dtype=torch.float32, nodes=6):

@@ -186,7 +186,9 @@ def test_the_division_of_the_work_does_not_matter(monkeypatch, tiling):
 @pytest.mark.parametrize("turned", [True, False])
 def test_neither_does_who_multiplies_nor_what_is_asked_for_ahead(monkeypatch, own, ahead, turned):
     monkeypatch.setattr(gated_gpu, "tiling", Tiling(32, 1, 3, 64, ahead=ahead, turned=turned))
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=own, turned=turned, rows=16, programs=3))
+    monkeypatch.setattr(
+        edge_map, "plan", replace(edge_map.plan, own=own, turned=turned, rows=16, programs=3, gradient_programs=2)
+    )
     compare(graph(8, 60, isolated=3), 18, scaled=turned)
 
 

@@ -29,6 +29,7 @@ class Plan:
     warps: int = 4
     stages: int = 2
     programs: int = 264  # two for each processor of the largest GPUs
+    gradient_programs: int = 264  # of the gradient, which takes fewer registers
     registers: int | None = None  # at most, of a thread
 
 
@@ -95,7 +96,7 @@ def gate_arguments(
 
 def gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor, *, out: Tensor) -> None:
     """``grad C + added`` in ``out`` ``[E, I]``, zero in padding."""
-    _launch(grad, weight.t().contiguous(), None, None, None, None, None, added, in_ptr, out)
+    _launch(grad, weight.t(), None, None, None, None, None, added, in_ptr, out)
 
 
 def _launch(
@@ -123,16 +124,17 @@ def _launch(
     kind = tl.float32 if interpreted() and weight.dtype == torch.bfloat16 else kinds[weight.dtype]
     options = {} if plan.registers is None else {"maxnreg": plan.registers}
     ends = bias is not None
+    programs = plan.programs if ends else plan.gradient_programs
     x, other = x.contiguous(), out  # what is not there is not read
     with torch.cuda.device_of(x):
-        map_edges[(min(plan.programs, -(-num_edges // plan.rows)),)](
-            x, weight.contiguous(), other if bias is None else bias.contiguous(),
+        map_edges[(min(programs, -(-num_edges // plan.rows)),)](
+            x, weight, other if bias is None else bias.contiguous(),
             other if from_source is None else from_source, other if from_target is None else from_target,
             in_ptr if source is None else source, in_ptr if target is None else target,
             other if added is None else added.contiguous(), in_ptr, out, in_ptr.size(0) - 1, num_edges,
             0 if from_source is None else from_source.stride(0), 0 if from_target is None else from_target.stride(0),
-            INNER=weight.size(1), OUTER=weight.size(0), ENDS=ends, ADDED=added is not None,
-            TURNED=plan.turned and not ends,
+            INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
+            ENDS=ends, ADDED=added is not None, TURNED=plan.turned and not ends,
             COMPUTE=kind,
             PRECISION="tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype), BM=plan.rows,
             I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=plan.warps, num_stages=plan.stages, **options,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lrga.kernels import edge_map
 from lrga.kernels.refusal import refuse_derivative
+from lrga.kernels.support import interpreted
 
 NARROWEST = 16  # channels of a program
 
@@ -31,6 +32,7 @@ class Tiling:
     ahead: int = 2  # what is asked for a tile ahead: nothing, node numbers, rows of edges too
     sum_numbers: int = 1024  # of a tile of the normalisation's sums
     sum_warps: int = 4
+    fast: bool = True  # the gates in the GPU's own instructions
     turned: bool = True  # walks by target start with the last edges, which the kernel before left in the cache
     sum_programs: int = 192  # all at once on the GPU, none left for a second round
 
@@ -107,7 +109,8 @@ def gated_forward(
         product, gated, from_source, from_target, _or(scale, product), source, in_ptr, e_hat, mean, denominator,
         counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
         from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, SCALED=scaled, AHEAD=tiling.ahead,
-        TURNED=tiling.turned, BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
+        FAST=tiling.fast and not interpreted(), TURNED=tiling.turned, BLOCK_E=tiling.numbers // block, BLOCK_D=block,
+        num_warps=tiling.warps,
     )  # fmt: skip
     if norm_weight is not None and (follows or need_edges):
         assert running_mean is not None
@@ -234,7 +237,12 @@ def gated_backward(
     gated, block = _rows(gated), channel_block(channels)
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     nodes_each = -(-num_nodes // programs)
-    blocks = {"BLOCK_E": tiling.numbers // block, "BLOCK_D": block, "num_warps": tiling.warps}
+    blocks = {
+        "FAST": tiling.fast and not interpreted(),
+        "BLOCK_E": tiling.numbers // block,
+        "BLOCK_D": block,
+        "num_warps": tiling.warps,
+    }
     scaled, normed, has_edges = scale is not None, norm_weight is not None, grad_out is not None
     grad_mean = torch.zeros_like(mean) if grad_mean is None else grad_mean.contiguous()
     grad_e_hat, grad_total = torch.empty_like(e_hat), torch.empty_like(denominator)

@@ -19,13 +19,13 @@ from lrga.kernels.triton_attention import _rounded
 
 @triton.jit
 def _block_of_weight(
-    weight, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, BI: tl.constexpr,
-    BO: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+    weight, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, STRIDE_I: tl.constexpr,
+    STRIDE_O: tl.constexpr, BI: tl.constexpr, BO: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """``[BI, BO]`` of the transposed weight; read as it lies, so that the summed index stays the contiguous one."""
+    """``[BI, BO]`` of the transposed weight, laid down so that the summed index is the contiguous one."""
     i, o = i0 + tl.arange(0, BI), o0 + tl.arange(0, BO)
     ok = (o < OUTER)[:, None] & (i < INNER)[None, :]
-    block = tl.load(weight + o[:, None] * INNER + i[None, :], mask=ok, other=0.0)
+    block = tl.load(weight + o[:, None] * STRIDE_O + i[None, :] * STRIDE_I, mask=ok, other=0.0)
     return tl.trans(_rounded(block.to(COMPUTE), PRECISION))
 
 
@@ -79,6 +79,8 @@ def map_edges(
     target_stride,
     INNER: tl.constexpr,
     OUTER: tl.constexpr,
+    STRIDE_I: tl.constexpr,  # of the weight
+    STRIDE_O: tl.constexpr,
     ENDS: tl.constexpr,
     ADDED: tl.constexpr,
     TURNED: tl.constexpr,  # from the last edge to the first
@@ -90,18 +92,19 @@ def map_edges(
     O0: tl.constexpr,  # columns out
     O1: tl.constexpr,
 ):
-    w00 = _block_of_weight(weight, 0, 0, INNER, OUTER, I0, O0, COMPUTE, PRECISION)
+    w00 = _block_of_weight(weight, 0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I0, O0, COMPUTE, PRECISION)
     if O1:
-        w01 = _block_of_weight(weight, 0, O0, INNER, OUTER, I0, O1, COMPUTE, PRECISION)
+        w01 = _block_of_weight(weight, 0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I0, O1, COMPUTE, PRECISION)
     if I1:
-        w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, I1, O0, COMPUTE, PRECISION)
+        w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O0, COMPUTE, PRECISION)
         if O1:
-            w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, I1, O1, COMPUTE, PRECISION)
+            w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
     real = tl.load(in_ptr + num_nodes)
     slot = tl.arange(0, BM)
-    final = (num_edges - 1) // BM * BM
-    for at in range(tl.program_id(0).to(tl.int64) * BM, num_edges, tl.num_programs(0) * BM):
-        first = final - at if TURNED else at
+    tiles = tl.cdiv(num_edges, BM)
+    zero = tl.program_id(1).to(tl.int64)  # widens what it is added to; a loop over 64 bits takes forty registers more
+    for step in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        first = (zero + (tiles - 1 - step if TURNED else step)) * BM
         inside = slot < real - first
         present = slot < num_edges - first
         x0 = _block_of_edges(x + first * INNER, slot, inside, 0, INNER, I0, COMPUTE, PRECISION)
