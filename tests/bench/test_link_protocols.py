@@ -86,3 +86,12 @@ def test_a_campaign_leaves_one_record_per_run_and_resumes(tmp_path):
     assert "validation edges known in the test" in notes
     assert "rank 2 (paper 50)" in notes
     assert table.to_json()["rows"][0]["model"] == "GCN"
+
+
+def test_an_option_goes_to_the_rows_that_read_it_and_one_that_none_reads_is_refused():
+    cells = cells_of_table2(dataset="ogbl-ddi", rank=25, walk_epochs=3)
+    ranks = {cell.labels["model"]: (cell.config.model.rank, cell.config.link.walk_epochs) for cell in cells}
+    assert ranks["LRGA + GCN"] == (25, 2)
+    assert ranks["Node2Vec"] == (50, 3)
+    with pytest.raises(OptionError, match="rank"):
+        cells_of_table2(dataset="ogbl-ddi", model="mf", rank=25)

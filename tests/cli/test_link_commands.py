@@ -35,8 +35,9 @@ def call(*arguments):
 
 
 def train(*more):
-    options = ("--task", "link", "--epochs", 3, "--hidden", 8, "--rank", 2, "--device", "cpu")
-    return call("train", "./edges.csv", *options, *more)
+    options = ("--task", "link", "--epochs", 3, "--hidden", 8, "--device", "cpu")
+    rank = () if "node2vec" in more else ("--rank", 2)
+    return call("train", "./edges.csv", *options, *rank, *more)
 
 
 def test_train_then_predict_pairs_and_top_links(edges):
@@ -117,3 +118,13 @@ def test_a_comparison_of_own_links(edges):
     )
     rows = json.loads(call("compare", "./edges.csv", *options).stdout)["rows"]
     assert [row["lrga"] for row in rows] == [False, True]
+
+
+def test_a_memory_limit_is_kept_said_and_recorded_or_refused_before_anything_is_written(edges):
+    result = train("--memory-limit", "64GB", "--run-name", "roomy")
+    assert "memory: fits into 64.0 GB" in result.stderr
+    last = json.loads((edges.parent / "runs" / "roomy" / "environment.json").read_text())[-1]
+    assert (last["memory_limit"], last["activation_checkpointing"]) == (64 * 10**9, False)
+    with pytest.raises(OptionError, match="fits into 10 MB"):
+        train("--memory-limit", "10MB", "--run-name", "tight")
+    assert not (edges.parent / "runs" / "tight").exists()

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from lrga.data.edge_split import SplitRequest, split_edges
+from lrga.models.embeddings import EMBEDDINGS
 from lrga.training.options import make_config
 
 
@@ -24,5 +25,6 @@ def communities(n=60, groups=3, seed=0, features=None, **options):
 
 def config_of(**options):
     """A small run on a CPU."""
-    small = {"hidden": 16, "rank": 4, "max_epochs": 4, "batch_size": 200, "device": "cpu", "dropout": 0.2}
+    rank = {} if options.get("model") in EMBEDDINGS or options.get("lrga") is False else {"rank": 4}
+    small = rank | {"hidden": 16, "max_epochs": 4, "batch_size": 200, "device": "cpu", "dropout": 0.2}
     return make_config("graph.csv", data_options={"task": "link"}, **(small | options))

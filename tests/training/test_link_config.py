@@ -49,6 +49,23 @@ def test_options_that_would_do_nothing_are_refused():
 
 
 @pytest.mark.parametrize(
+    ("model", "idle"),
+    [("node2vec", {"rank": 8}), ("deepwalk", {"attention_heads": 2}), ("mf", {"skip": True}), ("mf", {"layers": 3}),
+     ("node2vec", {"validation_edges": True}), ("deepwalk", {"walk_p": 2.0}), ("mf", {"walk_epochs": 3}),
+     ("gcn", {"walk_length": 9}), ("graphsage", {"edge_weights": True}), ("mf", {"backend": "dense"}),
+     ("gcn", {"predictor": "dot", "predictor_layers": 2}), ("node2vec", {"predictor": "dot"})],
+)  # fmt: skip
+def test_options_that_this_model_would_not_read_are_refused(model, idle):
+    with pytest.raises(OptionError, match=list(idle)[-1]):
+        make_config("ogbl-ddi", model=model, **idle)
+
+
+def test_options_that_only_say_what_is_the_case_are_not_refused():
+    assert make_config("ogbl-ddi", model="mf", lrga=False, edge_weights=False, skip=False).model.model == "mf"
+    assert make_config("ogbl-ddi", model="node2vec", walk_p=2.0, hidden=64, predictor="concat").link.walk_p == 2.0
+
+
+@pytest.mark.parametrize(
     "wrong",
     [{"predictor": "x"}, {"negatives": "x"}, {"skip": 1}, {"walk_p": 0}, {"walk_context": 1}, {"walk_length": 5},
      {"predictor_layers": 0}, {"walk_epochs": -1}],

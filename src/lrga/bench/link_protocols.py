@@ -17,6 +17,7 @@ from lrga.models.embeddings import EMBEDDING_LABELS, EMBEDDINGS
 from lrga.models.link_conv import CONVOLUTIONS
 from lrga.models.zoo import MODELS, model_name
 from lrga.training.config import TrainingConfig
+from lrga.training.link_config import idle_options
 from lrga.training.options import make_config
 
 LINK_SEEDS = tuple(range(10))
@@ -105,7 +106,17 @@ def cells_of_table2(
     if not rows:
         got = f"model={model}, lrga={lrga}"
         raise OptionError("a row of table2 (an embedding has no LRGA)", got, "ask for fewer filters")
-    return [table2(name, kind, lrga=with_lrga, seeds=seeds, **options) for name in sets for kind, with_lrga in rows]
+    # An option goes to the rows that read it; one that none of them reads is refused by the first.
+    idle = {kind: idle_options(options, kind) for kind, _ in rows}
+    for_all = [key for key in options if all(key in unread for unread in idle.values())]
+    return [
+        table2(
+            name, kind, lrga=with_lrga, seeds=seeds,
+            **{key: value for key, value in options.items() if key in for_all or key not in idle[kind]},
+        )
+        for name in sets
+        for kind, with_lrga in rows
+    ]  # fmt: skip
 
 
 def _dataset(name: str) -> str:

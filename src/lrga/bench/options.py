@@ -9,6 +9,7 @@ from lrga.bench.cell import check_seeds
 from lrga.errors import OptionError
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig
 from lrga.training.link_config import LinkConfig
+from lrga.training.memory import parse_bytes
 from lrga.training.options import parse_budget
 
 _SECTIONS: dict[str, Any] = {
@@ -110,6 +111,8 @@ def parse_value(key: str, text: str) -> Any:
         return parse_budget(text)
     if type(None) in kinds and text.lower() == "none":
         return None
+    if key == "memory_limit":
+        return parse_bytes(text)
     if bool in kinds and text.lower() in _TRUTH:
         return _TRUTH[text.lower()]
     if Mapping in kinds:

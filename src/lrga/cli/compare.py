@@ -32,6 +32,7 @@ def compare(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
+    memory_limit: c.MemoryLimit = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
     quiet: c.Quiet = False,
@@ -56,7 +57,7 @@ def compare(
     options = c.training_options(
         settings=settings, elsewhere=("model", "budget", "lrga"), data_root=data_root, source=source,
         rank=rank, max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        device=device,
+        device=device, memory_limit=memory_limit,
     )  # fmt: skip
     study = comparison(
         name,

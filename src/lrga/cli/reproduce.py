@@ -51,6 +51,7 @@ def reproduce(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
+    memory_limit: c.MemoryLimit = None,
     parallel: Annotated[
         int, typer.Option(help="Processes that train side by side on the device.", rich_help_panel=c.RUN)
     ] = 1,
@@ -145,7 +146,7 @@ def reproduce(
     options = c.training_options(
         settings=settings, elsewhere=("model", "budget", "lrga", "rank"), data_root=data_root, source=source,
         max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        device=device,
+        device=device, memory_limit=memory_limit,
     )  # fmt: skip
     study = reproduction(
         experiment,

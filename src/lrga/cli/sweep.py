@@ -48,6 +48,7 @@ def sweep(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
+    memory_limit: c.MemoryLimit = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
     quiet: c.Quiet = False,
@@ -72,6 +73,7 @@ def sweep(
     options = c.training_options(
         settings=settings, data_root=data_root, source=source, model=model, budget=budget, lrga=lrga, max_epochs=epochs,
         batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm, device=device,
+        memory_limit=memory_limit,
     )  # fmt: skip
     study = sweep_of(
         name,

@@ -22,6 +22,7 @@ from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.mix import mix
 from lrga.nn.norm import BatchNorm
+from lrga.nn.recompute import Stack
 
 PREDICTORS = ("hadamard", "dot", "concat")
 
@@ -94,7 +95,7 @@ class LinkPredictor(nn.Module):
         return self.lins[-1](h).squeeze(-1)
 
 
-class LinkGNN(nn.Module):
+class LinkGNN(Stack):
     """Node features by stacked convolutions, with or without LRGA beside each.
 
     Args:
@@ -181,19 +182,24 @@ class LinkGNN(nn.Module):
         on_layout = isinstance(edge_index, EdgeLayout) and self.conv == "gcn"
         scale = gcn_scale(edge_index, edge_weight) if on_layout else None  # the same in every layer
         segments = Segments.from_batch(batch, x.size(0), num_graphs)
-        for i, conv in enumerate(self.convs, start=1):
-            local = convolve(conv, x, edge_index, edge_weight, scale)
-            if self.rank is None:
-                x = local if i == self.num_layers else F.dropout(F.relu(local), self.dropout, self.training)
-                continue
-            local = F.dropout(F.relu(local), self.dropout, self.training)
-            parts = [self.attentions[i - 1](x, segments), local, *([x] if self.skip else [])]
-            m5 = self.mixes[i - 1]
-            assert isinstance(m5, nn.Linear)
-            x = mix(parts, m5)
-            if i < self.num_layers:
-                x = self.norms[i - 1](F.relu(x))
+        for i in range(self.num_layers):
+            x = self.recomputed(self._layer, i, x, edge_index, edge_weight, scale, segments, norms=self.norms)
         return x
+
+    def _layer(
+        self, i: int, x: Tensor, edges: Any, weight: Tensor | None, scale: Tensor | None, segments: Segments
+    ) -> Tensor:
+        """Layer ``i`` from 0."""
+        last = i + 1 == self.num_layers
+        local = convolve(self.convs[i], x, edges, weight, scale)
+        if self.rank is None:
+            return local if last else F.dropout(F.relu(local), self.dropout, self.training)
+        local = F.dropout(F.relu(local), self.dropout, self.training)
+        parts = [self.attentions[i](x, segments), local, *([x] if self.skip else [])]
+        m5 = self.mixes[i]
+        assert isinstance(m5, nn.Linear)
+        h = mix(parts, m5)
+        return h if last else self.norms[i](F.relu(h))
 
 
 class LinkModel(nn.Module):

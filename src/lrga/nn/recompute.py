@@ -1,7 +1,7 @@
 """Activation checkpointing: layers keep their input only and are computed again in the backward pass."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -18,6 +18,43 @@ from lrga.nn.lrga_layer import LRGALayer
 LAYERS = (LRGALayer, BenchmarkLayer, LRGAConv)
 
 
+class Stack(nn.Module):
+    """A network whose layers are no modules of their own: it calls :meth:`recomputed` for each of them."""
+
+    recompute = False
+
+    def recomputed(self, layer: Callable[..., Any], *args: Any, norms: nn.Module) -> Any:
+        """``layer(*args)``, computed again in the backward pass once :func:`recompute_layers` has met this network.
+
+        Args:
+            layer: One layer as a function.
+            *args: What it takes.
+            norms: Holds all modules in it that keep running statistics.
+        """
+        return recomputed(layer, *args, norms=norms) if self.recompute else layer(*args)
+
+
+def recomputed(function: Callable[..., Any], *args: Any, norms: nn.Module, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)``, of which the backward pass keeps the arguments only and computes the rest again.
+
+    Args:
+        function: Draws random numbers from PyTorch's own generators, if any.
+        *args: Its arguments.
+        norms: Holds all modules in it that keep running statistics, which see the arguments once.
+        **kwargs: Further ones.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> recomputed(torch.exp, x, norms=nn.Identity()).sum().backward()
+        >>> x.grad
+        tensor([2.7183, 2.7183])
+    """
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    # Non-reentrant: it knows keyword arguments, layers whose input needs no gradient, and parameters used twice.
+    return checkpoint(function, *args, use_reentrant=False, context_fn=functools.partial(_contexts, norms), **kwargs)
+
+
 def recompute_layers(model: nn.Module) -> nn.Module:
     """Lets every layer of ``model`` be computed again in the backward pass, in place of storing what happened in it.
 
@@ -26,7 +63,8 @@ def recompute_layers(model: nn.Module) -> nn.Module:
     place and returns the model; a second call changes nothing.
 
     Args:
-        model: Any model with layers of the benchmark (:class:`lrga.GNN`) or :class:`lrga.LRGAConv` in it.
+        model: Any model with layers of the benchmark (:class:`lrga.GNN`) or :class:`lrga.LRGAConv` in it, or a network
+            for link prediction.
 
     Example:
         >>> import lrga
@@ -39,25 +77,23 @@ def recompute_layers(model: nn.Module) -> nn.Module:
         names = ", ".join(kind.__name__ for kind in LAYERS)
         raise OptionError(f"a model with layers to compute again ({names})", type(model).__name__, "use lrga.GNN")
     for layer in found:
-        if "forward" not in vars(layer):
-            layer.forward = functools.partial(_recomputed, layer)
+        if isinstance(layer, Stack):
+            layer.recompute = True
+        elif "forward" not in vars(layer):
+            layer.forward = functools.partial(_layer_recomputed, layer)
     return model
 
 
 def _outermost(module: nn.Module) -> Iterator[nn.Module]:
-    if isinstance(module, LAYERS):
+    if isinstance(module, (*LAYERS, Stack)):
         yield module
         return
     for child in module.children():
         yield from _outermost(child)
 
 
-def _recomputed(layer: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    run = functools.partial(type(layer).forward, layer)
-    if not torch.is_grad_enabled():
-        return run(*args, **kwargs)
-    # Non-reentrant: it knows keyword arguments, layers whose input needs no gradient, and parameters used twice.
-    return checkpoint(run, *args, use_reentrant=False, context_fn=functools.partial(_contexts, layer), **kwargs)
+def _layer_recomputed(layer: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    return recomputed(functools.partial(type(layer).forward, layer), *args, norms=layer, **kwargs)
 
 
 def _contexts(layer: nn.Module) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:

@@ -19,6 +19,11 @@ UNUSED = (
 )  # fmt: skip
 """Options of other runs that mean nothing here: refused where somebody gives them."""
 
+NETWORK_ONLY = ("rank", "attention_heads", "skip", "backend", "layers", "validation_edges", "edge_weights")
+WALK_BIAS = ("walk_p", "walk_q")
+WALKS = ("walk_length", "walk_context", "walks_per_node", "walk_epochs", "walk_batch_size", "walk_lr", *WALK_BIAS)
+"""What only some models read."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkConfig:
@@ -125,3 +130,33 @@ def refuse_unused(given: Mapping[str, Any]) -> None:
     """Refuses options that a link-prediction run would not read."""
     if idle := [key for key in given if key in UNUSED]:
         raise OptionError("options of link prediction", ", ".join(idle), "leave out what it does not use")
+
+
+def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
+    """Those of the options that this model would not read.
+
+    Args:
+        given: What somebody asked for, by name.
+        model: A convolution, ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
+
+    Example:
+        >>> idle_options({"rank": 30, "walk_p": 2.0, "hidden": 64}, "deepwalk")
+        ['rank', 'walk_p']
+    """
+    if model in EMBEDDINGS:
+        unused = NETWORK_ONLY + {"mf": WALKS, "deepwalk": WALK_BIAS, "node2vec": ()}[model]
+    else:
+        unused = WALKS if model == "gcn" else (*WALKS, "edge_weights")
+    unused += ("predictor_layers",) if given.get("predictor") == "dot" else ()
+    # a bool that is false says what is the case anyway
+    return [key for key in given if key in unused and given[key] is not False]
+
+
+def refuse_idle(given: Mapping[str, Any], model: str) -> None:
+    """Refuses :func:`idle_options`, and vectors of walks without a predictor to train on them."""
+    if idle := idle_options(given, model):
+        who = f"{model} (a table of vectors)" if model in EMBEDDINGS else model
+        raise OptionError(f"options that {who} reads", ", ".join(idle), "leave out what it does not use")
+    if given.get("predictor") == "dot" and model in ("node2vec", "deepwalk"):
+        got, remedy = f"{model} with the predictor dot, which has none", "take hadamard or concat"
+        raise OptionError("a predictor with weights, to be trained on the vectors of the walks", got, remedy)

@@ -19,8 +19,10 @@ from lrga.training.determinism import choose_device, deterministic, seed_torch
 from lrga.training.environment import environment
 from lrga.training.events import Listener, RunFacts
 from lrga.training.link_architecture import LinkArchitecture, resolve_link
+from lrga.training.link_memory import LinkMemoryPlan, keep_to_limit, plan_link_memory
 from lrga.training.link_state import LinkKeeper, restore_links
 from lrga.training.link_trainer import LinkTrainer
+from lrga.training.memory import return_freed_memory
 from lrga.training.result import FINISHED, TrainingResult
 from lrga.training.resume import check_same
 from lrga.training.run_folder import RunFolder
@@ -66,15 +68,25 @@ def train_links(
     if data is not None and not isinstance(data, LinkData):
         got = "splits of graphs" if isinstance(data, Mapping) else type(data).__name__
         raise DataError("one graph (LinkData) to predict links in", got, "pass what lrga.data.load('ogbl-ddi') gives")
+    if config.run.memory_limit is not None:
+        return_freed_memory()
     given: LinkData = load_link_source(config.data) if data is None else data
     given.check(config.data.name)
     task, architecture = link_task(config, given), resolve_link(config, given)
     count_of(architecture.build)  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
     numbers = [device.index] if device.type == "cuda" and device.index is not None else []
-    with home.lock(), torch.random.fork_rng(numbers), deterministic(config.run.deterministic):
-        _open(home, config, architecture, task, given.fingerprint())
-        return _run(home, config, architecture, task, given.to(device), listener, begin, time_limit)
+    with torch.random.fork_rng(numbers), deterministic(config.run.deterministic):
+        fingerprint, given = given.fingerprint(), given.to(device)
+        seed_torch(config.run.seed)
+        trainer = LinkTrainer(architecture.build().to(device), task, given, config, listener=listener)
+        # a run that memory does not suffice for is refused before a folder is made
+        plan = (
+            None if (limit := config.run.memory_limit) is None else plan_link_memory(trainer, architecture, limit=limit)
+        )
+        with home.lock():
+            _open(home, config, architecture, task, fingerprint)
+            return _run(home, config, trainer, plan, begin, time_limit)
 
 
 def _open(
@@ -100,22 +112,23 @@ def _open(
 def _run(
     home: RunFolder,
     config: TrainingConfig,
-    architecture: LinkArchitecture,
-    task: LinkTask,
-    data: LinkData,
-    listener: Listener,
+    trainer: LinkTrainer,
+    plan: LinkMemoryPlan | None,
     begin: float,
     time_limit: float | None,
 ) -> TrainingResult:
-    seed_torch(config.run.seed)
-    model = architecture.build().to(data.device)
+    data, model, listener = trainer.data, trainer.model, trainer.listener
     deadline = None if time_limit is None else begin + 60 * time_limit
     with StopRequest() as request:
-        keeper = LinkKeeper(home, listener, request, config.run.checkpoint_minutes, deadline)
-        trainer = LinkTrainer(model, task, data, config, listener=listener, keeper=keeper)
+        trainer.keeper = LinkKeeper(home, listener, request, config.run.checkpoint_minutes, deadline)
         _take_up(home, trainer)
         home.add_environment(environment(data.device))
-        goal: Any = task
+        if plan is not None:
+            keep_to_limit(trainer, plan)
+            listener.noted(f"memory: {plan}")
+            done = {"activation_checkpointing": plan.recompute, "pairs_scored_at_once": plan.block}
+            trainer.keeper.note(f"memory: {plan}", {"memory_limit": plan.limit, **done})
+        goal: Any = trainer.task
         notes = tuple(note for note in (*data.meta.get("notes", ()), data.meta.get("differs")) if note)
         facts = RunFacts(
             config=config,

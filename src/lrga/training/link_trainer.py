@@ -11,6 +11,7 @@ from lrga.data.link_data import LinkData
 from lrga.data.negatives import NoEdgePairs, uniform_pairs
 from lrga.errors import NonFiniteError
 from lrga.models.embeddings import MatrixFactorization, Node2Vec
+from lrga.nn.recompute import recomputed
 from lrga.tasks.link import LinkTask
 from lrga.tasks.running import Running
 from lrga.training.config import TrainingConfig
@@ -87,6 +88,10 @@ class LinkTrainer:
         self.loss = Running(self.device)
         self.last: EpochRecord | None = None
         self.best: Best | None = None
+        self.eval_block = (
+            self.options.eval_batch_size or self.options.batch_size
+        )  # pairs that evaluation scores at once
+        self.recompute = False  # whether the backward pass computes scores again (lrga.training.link_memory)
         self._order: tuple[int, Tensor] | None = None
         self._frozen: Tensor | None = None
 
@@ -159,7 +164,10 @@ class LinkTrainer:
         """One step of the optimiser."""
         with autocast(self.device, self.options.precision):
             h = self._encode()
-            loss = self.task.loss_of(self.model.score(h, positive).float(), self.model.score(h, negative).float())
+            true, false = (
+                score_again(self.model, h, pairs, recompute=self.recompute).float() for pairs in (positive, negative)
+            )
+            loss = self.task.loss_of(true, false)
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             self._give_up(f"epoch {self.epoch + 1}, batch {self.batch + 1} of {self.batches}")
         self.optimizer.zero_grad()
@@ -192,7 +200,7 @@ class LinkTrainer:
             messages=self.messages,
             test_messages=self.test_messages,
             train_edges=self.sample,
-            batch_size=self.options.eval_batch_size or self.options.batch_size,
+            batch_size=self.eval_block,
             precision=self.options.precision,
         )
         for split, (loss, _) in found.items():
@@ -235,3 +243,8 @@ class LinkTrainer:
         self.seconds += now - self._mark
         self.epoch_seconds += now - self._mark
         self._mark = now
+
+
+def score_again(model: LinkNetwork, h: Tensor, pairs: Tensor, *, recompute: bool) -> Tensor:
+    """Logits of ``pairs`` ``[2, P]``; with ``recompute`` the backward pass computes what lies between again."""
+    return recomputed(model.score, h, pairs, norms=model.predictor) if recompute else model.score(h, pairs)

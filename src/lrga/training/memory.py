@@ -8,12 +8,14 @@ Letters: N nodes, E edges of a batch.
 """
 
 import copy
+import ctypes
 import gc
 import re
 import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,6 +34,7 @@ from lrga.training.trainer import Trainer
 MARGIN = 1.15  # for what a fit to small batches does not see
 _TRIALS = ((1000, 4000), (3000, 4000), (1000, 16_000), (3000, 16_000))  # nodes and edges
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_M_MMAP_THRESHOLD = -3  # of malloc.h
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -141,6 +144,7 @@ def apply_limit(trainer: Trainer, limit: str | int | None) -> None:
     """Lets a trainer keep to a memory limit, and says what that takes."""
     if limit is None:
         return
+    return_freed_memory()
     plan = plan_memory(
         trainer.model,
         trainer.splits,
@@ -240,12 +244,36 @@ def _standing(splits: Mapping[str, PackedGraphs]) -> int:
     data = sum(_bytes_of(graphs) for graphs in splits.values())
     if splits["train"].device.type == "cuda":
         return data
+    return max(data, peak_of_process(torch.device("cpu"))[1])
+
+
+def return_freed_memory() -> None:
+    """Lets the C library (glibc) return the memory of freed tensors to the system at once, from now on.
+
+    It would otherwise keep tensors of up to 32 MB for later, in pieces that do not fit what comes next: a process then
+    holds up to twice what its tensors take.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+        if mallopt is not None:
+            mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+
+
+def peak_of_process(device: torch.device) -> tuple[int, int]:
+    """Bytes that this process holds now and held at most so far: of PyTorch's tensors on a GPU, of everything on a CPU;
+    zeros where the system does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device), 0
     try:
         import resource
     except ImportError:  # on Windows
-        return data
-    unit = 1 if sys.platform == "darwin" else 1024
-    return max(data, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+        return 0, 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:  # only Linux has it
+        return most, most
+    return pages * resource.getpagesize(), most
 
 
 def _bytes_of(graphs: PackedGraphs) -> int:

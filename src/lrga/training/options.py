@@ -10,7 +10,7 @@ from lrga.errors import OptionError
 from lrga.models.zoo import BUDGETS
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig
 from lrga.training.graphs import catalogue_name
-from lrga.training.link_config import LinkConfig, link_protocol, refuse_unused
+from lrga.training.link_config import LinkConfig, link_protocol, refuse_idle, refuse_unused
 from lrga.training.schedules import benchmark_schedule
 
 OWN_BATCH_SIZE = 32  # of data whose size nobody knows beforehand
@@ -49,8 +49,9 @@ def _link_config(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
     refuse_unused(given)
     dataset = link_name(name)
     base = TrainingConfig(data=DataConfig(name=dataset or _absolute(name), options=chosen), link=LinkConfig())
-    asked = base.changed(**given)
-    protocol = link_protocol(dataset, asked.model.model, lrga=given.get("lrga"))
+    model = base.changed(model=given.get("model", base.model.model)).model.model
+    refuse_idle(given, model)
+    protocol = link_protocol(dataset, model, lrga=given.get("lrga"))
     return base.changed(**(protocol | dict(given)))
 
 

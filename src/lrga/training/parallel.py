@@ -59,8 +59,6 @@ def check_links(config: TrainingConfig) -> None:
     if launched():
         remedy = "train in one process, or divide the graph as examples/partitioned.py does"
         raise UnsupportedError("a data set of many graphs for torchrun", f"links of {config.data.name}", remedy)
-    if config.run.memory_limit is not None:
-        raise UnsupportedError("a memory limit for sets of many graphs", "link prediction", "leave it out")
 
 
 class Shares:

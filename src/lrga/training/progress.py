@@ -119,7 +119,9 @@ class LiveProgress(Listener):
         self._live.start()
 
     def noted(self, text: str) -> None:
-        if self._live is not None:
+        if self._live is None:  # before the bars are there
+            print(self._label + text, file=sys.stderr, flush=True)
+        else:
             self._live.console.print(self._label + text, markup=False, highlight=False)
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
