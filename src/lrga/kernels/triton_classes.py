@@ -15,7 +15,7 @@ from torch import Tensor
 
 IGNORED = -100  # a label of no class, as everywhere in PyTorch
 FIELDS = 4  # sums kept for each class: rows, negative log-likelihoods, hits, predictions
-NUMBERS = 2048  # of a tile
+NUMBERS = 512  # of a tile
 LARGEST_PARTS = 256
 
 

@@ -135,7 +135,7 @@ def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tens
     with torch.cuda.device_of(index):
         _begins_kernel[(1,)](
             table.contiguous(), index.contiguous(), begins, shift, ptr, real, graphs, table.size(0) - 1, nodes,
-            BLOCK=triton.next_power_of_2(max(graphs, 1)), num_warps=4,
+            BLOCK=triton.next_power_of_2(max(graphs, 1)), num_warps=4 if graphs <= 512 else 16,
         )  # fmt: skip
     return begins, shift, ptr, real
 

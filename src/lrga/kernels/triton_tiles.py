@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 MOST_GRAPHS = 2048  # that every program reads and sums up by itself
-NUMBERS = 4096  # of a comparison of tiles with graphs
+NUMBERS = 1024  # of a comparison of tiles with graphs
 
 
 @triton.jit
