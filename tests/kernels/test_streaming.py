@@ -24,7 +24,8 @@ def poisoned_memory(monkeypatch):
     if DEVICE == "cpu":
         for name in ("REDUCE_MAPS", "REDUCE_GRADIENT", "GRADIENT", "APPLY"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
-        monkeypatch.setattr(streaming, "REDUCE", {**streaming.REDUCE, "BM": 32, "BD": 16})
+        for name in ("REDUCE", "PROJECT"):
+            monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
         for name, small in (("BUFFER_BYTES", 1), ("FORWARD_BYTES", 1), ("FEWEST_ROWS", 128), ("PROGRAMS", 3)):
             monkeypatch.setattr(streaming, name, small)
     yield
@@ -91,6 +92,13 @@ def test_half_precision_is_accumulated_in_float32(monkeypatch, channels, x_dtype
     check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory(monkeypatch, together):
+    monkeypatch.setattr(streaming, "CONVERT_AND_PROJECT", together)
+    check(300, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
+    check(40, 24, 8, 1, dtype=torch.float16, tolerance=2e-2)
+
+
 def test_features_narrower_than_the_products_are_widened():
     check(150, 33, 5, 1, tolerance=5e-3, x_dtype=torch.bfloat16)
 
@@ -147,6 +155,12 @@ def test_chunks_are_of_about_one_size():
     assert rows_of_chunk(5, 1, 1024) == 128
 
 
+def test_chunks_are_whole_waves_where_one_fits():
+    assert rows_of_chunk(10_000, 1, 1024, wave=384) == 768
+    assert rows_of_chunk(1300, 1, 1024, wave=2048) == 768  # none fits: equal chunks
+    assert rows_of_chunk(1000, 1, 1024, wave=384) == 1024  # one chunk is enough
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("channels", "rank", "heads"), [(256, 50, 1), (64, 30, 2), (33, 7, 1), (100, 64, 1)])
@@ -161,6 +175,7 @@ def test_a_wide_grid_on_a_gpu(channels, rank, heads, dtype):
 @pytest.mark.parametrize("fused", [True, False])
 def test_every_way_over_several_chunks_on_a_gpu(monkeypatch, fused, in_place, dtype):
     monkeypatch.setattr(streaming, "IN_PLACE", in_place)
+    monkeypatch.setattr(streaming, "CONVERT_AND_PROJECT", fused)
     monkeypatch.setattr(streaming, "FUSED", set())
     monkeypatch.setattr(streaming, "FUSED_CHANNELS", 256 if fused else 0)
     for name in ("BUFFER_BYTES", "FORWARD_BYTES"):

@@ -6,11 +6,11 @@ U S / η in place. (Where x must be converted as well, one kernel does it all an
 
 Backward, the projections are computed again. The gradient of x is a result, so its memory is free until its rows are
 written: where U, V and Z fit in there (and x in the type of the products, if that is another), one product over all
-rows puts them there; elsewhere they are projected chunk by chunk, U alone in a first sweep. A first kernel sums
-T = Uᵀ dA, then chunk by chunk a kernel turns U, V and Z (of m4 the result tells the sign) into the gradients before the
-activation, in a buffer; the library multiplies it with x and with the weight, whose product overwrites the rows just
-used. Beyond inputs, result and gradients there is only that buffer, tens of megabytes whatever N is. No atomics:
-results do not vary between runs.
+rows puts them there; elsewhere they are projected chunk by chunk, U alone in a first sweep. T = Uᵀ dA is summed, then
+chunk by chunk a kernel turns U, V and Z (of m4 the result tells the sign) into the gradients before the activation, in
+a buffer; the library multiplies it with x and with the weight, whose product overwrites the rows just used. Beyond
+inputs, result and gradients there is only that buffer, tens of megabytes whatever N is. No atomics: results do not vary
+between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
@@ -30,17 +30,20 @@ from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.support import dot_precision
 
 BUFFER_BYTES = 48 << 20  # backward
-FORWARD_BYTES = 24 << 20  # about half of what the cache of a large GPU holds
+FORWARD_BYTES = 32 << 20  # less than what the cache of a large GPU holds
 FEWEST_ROWS = 1024  # of a chunk
+WHOLE_WAVES = True  # chunks of as many rows as the multiprocessors divide evenly
 IN_PLACE = True  # the products of the backward pass may lie in the memory of the gradient of x
 FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: forward fused
 FUSED_CHANNELS = 0  # channels up to which the forward pass is fused whatever the types
+CONVERT_AND_PROJECT = True  # backward, where x is of another type than the products, by one kernel
 PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
-PER_PROCESSOR = {"reduce_rows": 1, "reduce_maps": 2, "reduce_gradient_maps": 2}
+PER_PROCESSOR = {"reduce_rows": 1, "reduce_maps": 2, "reduce_gradient_maps": 2, "project_rows": 2}
 REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 8, "num_stages": 3}
 REDUCE_MAPS: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
 APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
+PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
 GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 1}
 MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
 MIXED_ADDITION = "dtype_out" in torch.ops.aten.addmm.overloads()
@@ -123,23 +126,24 @@ def streaming_backward(
         return dx, torch.zeros_like(weight), torch.zeros_like(bias)
     grad, x, bias = grad.contiguous(), x.contiguous(), bias.contiguous()
     half, precision, width = dtype == torch.float16, _precision(dtype), heads * 4 * rank
-    across_three = _map_rows(weight, 3, heads, rank, dtype).t()
-    whole = _project_in_place(dx, x, across_three, dtype)
-    t_totals = _sum_t(x, weight, bias, grad, None if whole is None else whole[0], heads, rank).sum(1)
+    whole, t_parts = _project(dx, x, weight, bias, grad, heads, rank)
     factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
-    kernels.gradient_factors[heads,](totals, t_totals, factors, n, eps, B=columns, HALF=half, PRECISION=precision)
+    kernels.gradient_factors[heads,](totals, t_parts.sum(1), factors, n, eps, B=columns, HALF=half, PRECISION=precision)
     # the library multiplies fastest along contiguous rows of both sides
     back = weight.to(dtype).t().contiguous().t()
     dw = torch.zeros_like(weight, dtype=torch.float32, memory_format=torch.contiguous_format)
-    room = _Room(x, dtype, 0 if whole else across_three.size(1), BUFFER_BYTES, beside=width, convert=whole is None)
+    columns_of_maps = 0 if whole else heads * 3 * _padded(rank)
+    room = _Room(x, dtype, columns_of_maps, BUFFER_BYTES, beside=width, convert=whole is None)
+    across = None if whole else _map_rows(weight, 3, heads, rank, dtype).t()
     tiles = -(-room.step // GRADIENT["BM"])
     bias_parts = totals.new_zeros(heads, tiles, 4 * columns)
     shape = {**_shape(heads, rank, dtype), "C": _padded(rank), **GRADIENT}
     for first, last in room.chunks():
         rows = last - first
         if whole is None:
+            assert across is not None
             given, maps = room.rows_of_x(first, last), room.maps[:rows]
-            torch.mm(given, across_three, out=maps)
+            torch.mm(given, across, out=maps)
         else:
             maps, given = (tensor[first:last] for tensor in whole)
         gradients = room.beside[:rows]
@@ -153,39 +157,67 @@ def streaming_backward(
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
 
 
-def _project_in_place(dx: Tensor, x: Tensor, across: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-    """The products of all rows, and x in their type, both in the memory of ``dx``; ``None`` where they do not fit."""
-    columns, channels = across.size(1), x.size(1)
+def _project(
+    dx: Tensor, x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, heads: int, rank: int
+) -> tuple[tuple[Tensor, Tensor] | None, Tensor]:
+    """The products U, V and Z of all rows and x in their type, in the memory of ``dx`` (``None`` where they do not
+    fit), and partial sums of T = Uᵀ dA, ``[H, P, B²]``."""
+    dtype, channels, columns = grad.dtype, x.size(1), heads * 3 * _padded(rank)
+    places = {"STRIDE": channels, "HEAD": 3 * _padded(rank)}
     if not IN_PLACE or columns > channels or (x.dtype != dtype and x.dtype.itemsize != 2 * dtype.itemsize):
-        return None
+        return None, _sum_t_by_chunks(x, weight, bias, grad, heads, rank)
     if x.dtype == dtype:
         maps, given = dx[:, :columns], x
     else:
         halves = dx.view(dtype)
-        maps, given = halves[:, :columns], halves[:, channels:].copy_(x)
-    torch.mm(given, across, out=maps)
-    return maps, given
+        maps, given, places["STRIDE"] = halves[:, :columns], halves[:, channels:], 2 * channels
+        if CONVERT_AND_PROJECT:
+            return (maps, given), _convert_and_project(x, weight, bias, grad, maps, given, heads, rank)
+        given.copy_(x)
+    torch.mm(given, _map_rows(weight, 3, heads, rank, dtype).t(), out=maps)
+    parts = _t_parts(x, heads, rank, "reduce_gradient_maps")
+    _sum_t(maps, bias, grad, parts, heads, rank, add=False, **places)
+    return (maps, given), parts
 
 
-def _sum_t(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, maps: Tensor | None, heads: int, rank: int) -> Tensor:
-    """Partial sums of T = Uᵀ dA, ``[H, P, B²]``, from the products ``maps`` or from those of U, made here."""
-    dtype, columns, padded = grad.dtype, block(rank), _padded(rank)
-    programs = _programs(x.device, "reduce_gradient_maps")
-    parts = x.new_empty(heads, programs, columns * columns, dtype=torch.float32)
-    shape = {"C": padded, **_shape(heads, rank, dtype), "COMPUTE": COMPUTE[dtype], **REDUCE_GRADIENT}
-    sum_rows = kernels.reduce_gradient_maps[programs, heads]
-    if maps is not None:
-        places = {"STRIDE": maps.stride(0), "HEAD": 3 * padded}
-        sum_rows(maps, bias, grad, parts, x.size(0), ADD=False, **places, **shape)
-        return parts
+def _convert_and_project(
+    x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, maps: Tensor, given: Tensor, heads: int, rank: int
+) -> Tensor:
+    """The same by one kernel, where x is of another type than the products."""
+    parts = _t_parts(x, heads, rank, "project_rows")
+    wide, wide_bias = _wide_maps(weight, bias, heads, rank, grad.dtype)
+    kernels.project_rows[parts.size(1), heads](
+        x, wide, wide_bias, grad, maps, given, parts, x.size(0), STRIDE=maps.stride(0), D=x.size(1), C=_padded(rank),
+        COMPUTE=COMPUTE[grad.dtype], **_shape(heads, rank, grad.dtype), **PROJECT,
+    )  # fmt: skip
+    return parts
+
+
+def _sum_t_by_chunks(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, heads: int, rank: int) -> Tensor:
+    """Partial sums of T = Uᵀ dA, ``[H, P, B²]``, the products of U made here."""
+    dtype, padded = grad.dtype, _padded(rank)
+    parts = _t_parts(x, heads, rank, "reduce_gradient_maps")
     across = _map_rows(weight, 1, heads, rank, dtype).t()
     room = _Room(x, dtype, heads * padded, FORWARD_BYTES)
     for first, last in room.chunks():
         maps = room.maps[: last - first]
         torch.mm(room.rows_of_x(first, last), across, out=maps)
         places = {"STRIDE": heads * padded, "HEAD": padded}
-        sum_rows(maps, bias, grad[first:last], parts, last - first, ADD=first > 0, **places, **shape)
+        _sum_t(maps, bias, grad[first:last], parts, heads, rank, add=first > 0, **places)
     return parts
+
+
+def _sum_t(
+    maps: Tensor, bias: Tensor, grad: Tensor, parts: Tensor, heads: int, rank: int, *, add: bool, **places: int
+) -> None:
+    shape = {"C": _padded(rank), **_shape(heads, rank, grad.dtype), "COMPUTE": COMPUTE[grad.dtype], **REDUCE_GRADIENT}
+    kernels.reduce_gradient_maps[parts.size(1), heads](
+        maps, bias, grad, parts, grad.size(0), ADD=add, **places, **shape
+    )
+
+
+def _t_parts(x: Tensor, heads: int, rank: int, kernel: str) -> Tensor:
+    return x.new_empty(heads, _programs(x.device, kernel), block(rank) ** 2, dtype=torch.float32)
 
 
 @streaming_backward.register_fake
@@ -243,7 +275,8 @@ class _Room:
     ) -> None:
         self.x = x
         channels = x.size(1) if convert and x.dtype != dtype else 0
-        self.step = rows_of_chunk(x.size(0), (columns + beside + channels) * dtype.itemsize, limit)
+        wave = 128 * _processors(x.device) if WHOLE_WAVES else 0
+        self.step = rows_of_chunk(x.size(0), (columns + beside + channels) * dtype.itemsize, limit, wave)
         self.maps, self.beside, self.converted = (
             x.new_empty(self.step, width, dtype=dtype) for width in (columns, beside, channels)
         )
@@ -257,9 +290,14 @@ class _Room:
         return self.converted[: last - first].copy_(chunk) if self.converted.size(1) else chunk
 
 
-def rows_of_chunk(n: int, row_bytes: int, limit: int) -> int:
-    """Rows of chunks of about equal size, of at most ``limit`` bytes; a multiple of 128."""
+def rows_of_chunk(n: int, row_bytes: int, limit: int, wave: int = 0) -> int:
+    """Rows of chunks of at most ``limit`` bytes, a multiple of 128: whole waves where one fits, else equal chunks.
+
+    A wave is what all multiprocessors do at once; the last of a product, half empty, takes as long as a full one.
+    """
     most = max(FEWEST_ROWS, limit // row_bytes // 128 * 128)
+    if 0 < wave <= most < n:
+        return most // wave * wave
     return -(-n // -(-n // most) // 128) * 128
 
 
@@ -299,6 +337,10 @@ def _add_mm(total: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def _programs(device: torch.device, kernel: str) -> int:
-    if device.type != "cuda":
-        return PROGRAMS
-    return torch.cuda.get_device_properties(device).multi_processor_count * PER_PROCESSOR[kernel]
+    processors = _processors(device)
+    return processors * PER_PROCESSOR[kernel] if processors else PROGRAMS
+
+
+def _processors(device: torch.device) -> int:
+    """Multiprocessors of a GPU; none in Triton's interpreter."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0

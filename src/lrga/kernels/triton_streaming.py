@@ -96,7 +96,7 @@ def _map_of(maps, bias, rows, inside, STRIDE: tl.constexpr, K: tl.constexpr, C: 
     return tl.where(inside[:, None] & (k < K)[None, :], value, 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def reduce_maps(
     maps, bias, out, parts, num_rows,
     STRIDE: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr, ADD: tl.constexpr,
@@ -149,7 +149,7 @@ def apply_rows(
     _store(out + h * 2 * K, rows, inside, H * 2 * K, K, _dot(u, s, PRECISION), B)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def reduce_gradient_maps(
     maps, bias, grad, parts, num_rows,
     STRIDE: tl.constexpr, HEAD: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
@@ -169,6 +169,39 @@ def reduce_gradient_maps(
     if ADD:
         t += tl.load(at)
     tl.store(at, t)
+
+
+@triton.jit
+def project_rows(
+    x, weight, bias, grad, maps, narrow, parts, num_rows,
+    STRIDE: tl.constexpr, D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """x in the type of the products into ``narrow`` ``[R, D]``, the products U, V and Z into ``maps`` ``[R, H, 3, C]``
+    (rows of both ``STRIDE`` apart), and T = Uᵀ dA into ``parts`` ``[H, P, B²]``; x is read once for every head."""
+    h = tl.program_id(1)
+    t = tl.zeros((B, B), tl.float32)
+    weight += h * 4 * B * D
+    maps += h * 3 * C
+    for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
+        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
+        inside = rows < num_rows
+        u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
+        for d0 in range(0, D, BD):
+            block = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+            if h == 0:
+                _store(narrow + d0, rows, inside, STRIDE, D - d0, block, BD)
+            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
+            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
+            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
+        _store(maps + C, rows, inside, STRIDE, C, v, B)
+        _store(maps + 2 * C, rows, inside, STRIDE, C, z, B)
+        _store(maps, rows, inside, STRIDE, C, u, B)
+        u = _activated(u, bias + h * 4 * B, inside, B)
+        da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B)
+        t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
+    k = tl.arange(0, B)
+    tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
 
 
 @triton.jit
@@ -195,7 +228,7 @@ def _add_up(at, value):
     tl.store(at, tl.load(at) + tl.sum(value, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows", "num_parts"])
 def gradient_maps(
     maps, bias, out, grad, factors, gradients, bias_parts, num_rows, num_parts,
     STRIDE: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
