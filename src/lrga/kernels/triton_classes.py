@@ -17,6 +17,7 @@ IGNORED = -100  # a label of no class, as everywhere in PyTorch
 FIELDS = 4  # sums kept for each class: rows, negative log-likelihoods, hits, predictions
 NUMBERS = 512  # of a tile
 LARGEST_PARTS = 256
+LARGEST_SUM = 8192  # numbers that the last program holds of each field
 
 
 @triton.jit
@@ -143,7 +144,7 @@ def launch_loss_gradient(scores: Tensor, labels: Tensor, counted: Tensor, factor
     if not out.numel():
         return out
     columns = triton.next_power_of_2(classes)
-    step = max(1, NUMBERS // columns)
+    step = max(16, NUMBERS // columns)
     with torch.cuda.device_of(scores):
         loss_gradient[(triton.cdiv(rows, step),)](
             scores.contiguous(), labels.contiguous(), counted.contiguous(), factor, grad, out, rows, CLASSES=classes,
@@ -155,8 +156,8 @@ def launch_loss_gradient(scores: Tensor, labels: Tensor, counted: Tensor, factor
 def _sum_parts(scores: Tensor, labels: Tensor, counted: Tensor, *, loss: bool) -> tuple[Tensor, dict[str, int]]:
     rows, classes = scores.shape
     columns = triton.next_power_of_2(classes)
-    step = max(1, NUMBERS // columns)
-    number = max(1, min(LARGEST_PARTS, triton.cdiv(rows, step)))
+    step = max(16, NUMBERS // columns)
+    number = max(1, min(LARGEST_PARTS, LARGEST_SUM // columns, triton.cdiv(rows, step)))
     rows_of_part = triton.cdiv(triton.cdiv(rows, number), step) * step
     number = max(1, triton.cdiv(rows, max(rows_of_part, 1)))
     parts = torch.empty(number, FIELDS, columns, device=scores.device)
