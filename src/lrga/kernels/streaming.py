@@ -46,7 +46,6 @@ REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
 GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 1}
 MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
-MIXED_ADDITION = "dtype_out" in torch.ops.aten.addmm.overloads()
 
 
 def streaming_attention(
@@ -77,7 +76,7 @@ def _reduce_fused(
     x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, heads: int, rank: int, dtype: torch.dtype
 ) -> Tensor:
     """U and m4 into ``out``; partial sums of VᵀZ, U and V, ``[H, P, B² + 2B]``. One kernel, x read once."""
-    programs, columns = _programs(x.device, "reduce_rows"), block(rank)
+    programs, columns = _programs(x.device, "reduce_rows", heads), block(rank)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     product = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **REDUCE}
@@ -91,7 +90,7 @@ def _reduce_by_chunks(
     x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, heads: int, rank: int, dtype: torch.dtype
 ) -> Tensor:
     """The same, the products by the library."""
-    programs, columns = _programs(x.device, "reduce_maps"), block(rank)
+    programs, columns = _programs(x.device, "reduce_maps", heads), block(rank)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     across = _map_rows(weight, 4, heads, rank, dtype).t()
     room = _Room(x, dtype, across.size(1), FORWARD_BYTES)
@@ -126,9 +125,9 @@ def streaming_backward(
         return dx, torch.zeros_like(weight), torch.zeros_like(bias)
     grad, x, bias = grad.contiguous(), x.contiguous(), bias.contiguous()
     half, precision, width = dtype == torch.float16, _precision(dtype), heads * 4 * rank
-    whole, t_parts = _project(dx, x, weight, bias, grad, heads, rank)
+    whole, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
     factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
-    kernels.gradient_factors[heads,](totals, t_parts.sum(1), factors, n, eps, B=columns, HALF=half, PRECISION=precision)
+    kernels.gradient_factors[heads,](totals, t_totals, factors, n, eps, B=columns, HALF=half, PRECISION=precision)
     # the library multiplies fastest along contiguous rows of both sides
     back = weight.to(dtype).t().contiguous().t()
     dw = torch.zeros_like(weight, dtype=torch.float32, memory_format=torch.contiguous_format)
@@ -161,29 +160,28 @@ def _project(
     dx: Tensor, x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, heads: int, rank: int
 ) -> tuple[tuple[Tensor, Tensor] | None, Tensor]:
     """The products U, V and Z of all rows and x in their type, in the memory of ``dx`` (``None`` where they do not
-    fit), and partial sums of T = Uᵀ dA, ``[H, P, B²]``."""
+    fit), and T = Uᵀ dA of every head, ``[H, B²]``."""
     dtype, channels, columns = grad.dtype, x.size(1), heads * 3 * _padded(rank)
-    places = {"STRIDE": channels, "HEAD": 3 * _padded(rank)}
     if not IN_PLACE or columns > channels or (x.dtype != dtype and x.dtype.itemsize != 2 * dtype.itemsize):
-        return None, _sum_t_by_chunks(x, weight, bias, grad, heads, rank)
+        return None, _sum_t_by_chunks(x, weight, bias, grad, heads, rank).sum(1)
     if x.dtype == dtype:
         maps, given = dx[:, :columns], x
     else:
         halves = dx.view(dtype)
-        maps, given, places["STRIDE"] = halves[:, :columns], halves[:, channels:], 2 * channels
+        maps, given = halves[:, :columns], halves[:, channels:]
         if CONVERT_AND_PROJECT:
-            return (maps, given), _convert_and_project(x, weight, bias, grad, maps, given, heads, rank)
+            return (maps, given), _convert_and_project(x, weight, bias, grad, maps, given, heads, rank).sum(1)
         given.copy_(x)
     torch.mm(given, _map_rows(weight, 3, heads, rank, dtype).t(), out=maps)
     parts = _t_parts(x, heads, rank, "reduce_gradient_maps")
-    _sum_t(maps, bias, grad, parts, heads, rank, add=False, **places)
-    return (maps, given), parts
+    _sum_t(maps, 3 * _padded(rank), bias, grad, parts, heads, rank, add=False)
+    return (maps, given), parts.sum(1)
 
 
 def _convert_and_project(
     x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, maps: Tensor, given: Tensor, heads: int, rank: int
 ) -> Tensor:
-    """The same by one kernel, where x is of another type than the products."""
+    """The same by one kernel, where x is of another type than the products; partial sums of T, ``[H, P, B²]``."""
     parts = _t_parts(x, heads, rank, "project_rows")
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, grad.dtype)
     kernels.project_rows[parts.size(1), heads](
@@ -202,22 +200,22 @@ def _sum_t_by_chunks(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, head
     for first, last in room.chunks():
         maps = room.maps[: last - first]
         torch.mm(room.rows_of_x(first, last), across, out=maps)
-        places = {"STRIDE": heads * padded, "HEAD": padded}
-        _sum_t(maps, bias, grad[first:last], parts, heads, rank, add=first > 0, **places)
+        _sum_t(maps, padded, bias, grad[first:last], parts, heads, rank, add=first > 0)
     return parts
 
 
 def _sum_t(
-    maps: Tensor, bias: Tensor, grad: Tensor, parts: Tensor, heads: int, rank: int, *, add: bool, **places: int
+    maps: Tensor, head: int, bias: Tensor, grad: Tensor, parts: Tensor, heads: int, rank: int, *, add: bool
 ) -> None:
-    shape = {"C": _padded(rank), **_shape(heads, rank, grad.dtype), "COMPUTE": COMPUTE[grad.dtype], **REDUCE_GRADIENT}
+    """T of some rows into ``parts``; the U of every head begins so many columns of ``maps`` after the one before."""
+    places = {"STRIDE": maps.stride(0), "HEAD": head, "C": _padded(rank), **_shape(heads, rank, grad.dtype)}
     kernels.reduce_gradient_maps[parts.size(1), heads](
-        maps, bias, grad, parts, grad.size(0), ADD=add, **places, **shape
+        maps, bias, grad, parts, grad.size(0), ADD=add, COMPUTE=COMPUTE[grad.dtype], **places, **REDUCE_GRADIENT
     )
 
 
 def _t_parts(x: Tensor, heads: int, rank: int, kernel: str) -> Tensor:
-    return x.new_empty(heads, _programs(x.device, kernel), block(rank) ** 2, dtype=torch.float32)
+    return x.new_empty(heads, _programs(x.device, kernel, heads), block(rank) ** 2, dtype=torch.float32)
 
 
 @streaming_backward.register_fake
@@ -328,17 +326,16 @@ def _add_mm(total: Tensor, a: Tensor, b: Tensor) -> None:
     """``total += a b`` in float32."""
     if total.dtype == a.dtype:
         total.addmm_(a, b)
-    elif MIXED_ADDITION and a.is_cuda:
-        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     elif MIXED_PRODUCTS and a.is_cuda:
         total.add_(torch.mm(a, b, out_dtype=total.dtype))
     else:
         total.add_(torch.mm(a.float(), b.float()))
 
 
-def _programs(device: torch.device, kernel: str) -> int:
+def _programs(device: torch.device, kernel: str, heads: int) -> int:
+    """Programs for each head that keep partial sums: all heads together fill the GPU."""
     processors = _processors(device)
-    return processors * PER_PROCESSOR[kernel] if processors else PROGRAMS
+    return -(-processors * PER_PROCESSOR[kernel] // heads) if processors else PROGRAMS
 
 
 def _processors(device: torch.device) -> int:
