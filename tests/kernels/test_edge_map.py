@@ -56,6 +56,20 @@ def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer
         assert not out[real:].any()
 
 
+@pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (45, 45), (80, 80), (20, 70), (70, 20), (33, 5)])
+@pytest.mark.parametrize(("edges", "real"), [(1, 1), (64, 64), (150, 131), (70, 0), (0, 0)])
+def test_gradients_of_the_weight(monkeypatch, inner, outer, edges, real):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, weight_programs=3))
+    x, weight, _, in_ptr = batch(edges, real, inner, outer)
+    grad = torch.randn(edges, outer, device=DEVICE)
+    grad[real:] = 0
+    exact = grad.double().t() @ x.double()
+    for own in (True, False):
+        monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_weight=own))
+        found = edge_map.weight_gradient(grad, x, weight, in_ptr)
+        torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_in_and_out(dtype):
     x, weight, _, in_ptr = batch(90, 90, 20, 20, dtype)
@@ -63,6 +77,9 @@ def test_half_precision_in_and_out(dtype):
     edge_map.gradient(x, weight, x, in_ptr, out=out)
     exact = x.double() @ weight.double() + x.double()
     assert float((out.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
+    found, exact = edge_map.weight_gradient(x, x, weight, in_ptr), x.double().t() @ x.double()
+    assert found.dtype == dtype
+    assert float((found.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])

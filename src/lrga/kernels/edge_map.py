@@ -7,6 +7,7 @@ Letters: N nodes, E edges, I channels in, O channels out.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,10 @@ class Plan:
     programs: int = 264  # two for each processor of the largest GPUs
     gradient_programs: int = 264  # of the gradient, which takes fewer registers
     registers: int | None = None  # at most, of a thread
+    own_weight: bool = True  # the gradient of the weight by a kernel of ours too
+    weight_rows: int = 32
+    weight_stages: int = 3
+    weight_programs: int = 264
 
 
 plan = Plan()  # of all calls
@@ -99,6 +104,38 @@ def gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor,
     _launch(grad, weight.t(), None, None, None, None, None, added, in_ptr, out)
 
 
+def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, in_ptr: Tensor) -> Tensor:
+    """``gradᵀ e`` over the real edges, like the weight; ``grad`` is zero in padding."""
+    if not plan.own_weight or not takes(weight) or grad.size(0) == 0:
+        with torch.autocast(grad.device.type, enabled=False):
+            return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype))
+    from lrga.kernels.triton_columns import launch_column_sum
+    from lrga.kernels.triton_edge_map import multiply_edges
+
+    num_edges, (outer, inner) = grad.size(0), weight.shape
+    programs = min(plan.weight_programs, -(-num_edges // plan.weight_rows))
+    parts = grad.new_empty(1, programs, outer * inner, dtype=torch.float32)
+    grad, edge_attr = grad.contiguous(), edge_attr.contiguous()
+    (outer0, outer1), (inner0, inner1) = blocks_of(outer), blocks_of(inner)
+    with torch.cuda.device_of(grad):
+        multiply_edges[(programs,)](
+            grad, edge_attr, in_ptr, parts, in_ptr.size(0) - 1, num_edges, INNER=outer, OUTER=inner,
+            BM=plan.weight_rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=4,
+            num_stages=plan.weight_stages, **_arithmetic(weight),
+        )  # fmt: skip
+    return launch_column_sum(parts).view(outer, inner).to(weight.dtype)
+
+
+def _arithmetic(weight: Tensor) -> dict[str, Any]:
+    """In which type the kernels multiply, and how exactly."""
+    import triton.language as tl
+
+    kinds = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
+    # Triton's interpreter does not multiply bfloat16; the same products in float32 are exact.
+    kind = tl.float32 if interpreted() and weight.dtype == torch.bfloat16 else kinds[weight.dtype]
+    return {"COMPUTE": kind, "PRECISION": "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)}
+
+
 def _launch(
     x: Tensor,
     weight: Tensor,
@@ -111,17 +148,12 @@ def _launch(
     in_ptr: Tensor,
     out: Tensor,
 ) -> None:
-    import triton.language as tl
-
     from lrga.kernels.triton_edge_map import map_edges
 
     num_edges = x.size(0)
     if num_edges == 0:
         return
-    kinds = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    # Triton's interpreter does not multiply bfloat16; the same products in float32 are exact.
-    kind = tl.float32 if interpreted() and weight.dtype == torch.bfloat16 else kinds[weight.dtype]
     options = {} if plan.registers is None else {"maxnreg": plan.registers}
     ends = bias is not None
     programs = plan.programs if ends else plan.gradient_programs
@@ -135,7 +167,7 @@ def _launch(
             0 if from_source is None else from_source.stride(0), 0 if from_target is None else from_target.stride(0),
             INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
             ENDS=ends, ADDED=added is not None, TURNED=plan.turned and not ends,
-            COMPUTE=kind,
-            PRECISION="tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype), BM=plan.rows,
-            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=plan.warps, num_stages=plan.stages, **options,
+            BM=plan.rows,
+            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=plan.warps, num_stages=plan.stages,
+            **_arithmetic(weight), **options,
         )  # fmt: skip

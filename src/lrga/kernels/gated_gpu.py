@@ -278,8 +278,7 @@ def gated_backward(
         D=channels, AHEAD=tiling.ahead, **blocks,
     )  # fmt: skip
     grad_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
-    with torch.autocast(e_hat.device.type, enabled=False):
-        torch.mm(grad_e_hat.to(weight.dtype).t(), edge_attr.to(weight.dtype), out=grad_weight)
+    grad_weight = edge_map.weight_gradient(grad_e_hat, edge_attr, weight, in_ptr)
     if need_attr and own_product:
         edge_map.gradient(grad_e_hat, weight, grad_out if through else None, in_ptr, out=grad_attr)
     elif need_attr:

@@ -130,3 +130,65 @@ def map_edges(
                 z, out + first * OUTER, bias, from_source, from_target, added + first * OUTER, slot, j, i, inside,
                 present, source_stride, target_stride, O0, OUTER, ENDS, ADDED, O1,
             )  # fmt: skip
+
+
+@triton.jit
+def _store_block(
+    part, block, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, BI: tl.constexpr,
+    BO: tl.constexpr,
+):  # fmt: skip
+    i, o = i0 + tl.arange(0, BI), o0 + tl.arange(0, BO)
+    tl.store(part + i[:, None] * OUTER + o[None, :], block, mask=(i < INNER)[:, None] & (o < OUTER)[None, :])
+
+
+@triton.jit
+def multiply_edges(
+    x,  # [E, I]
+    other,  # [E, O]
+    in_ptr,  # [N + 1]
+    parts,  # out [P, I, O]: xᵀ other, of the real edges of a program
+    num_nodes,
+    num_edges,
+    INNER: tl.constexpr,
+    OUTER: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BM: tl.constexpr,
+    I0: tl.constexpr,
+    I1: tl.constexpr,
+    O0: tl.constexpr,
+    O1: tl.constexpr,
+):
+    """The gradient of a weight, in parts: every program has its own tiles of edges."""
+    g00 = tl.zeros([I0, O0], tl.float32)
+    if O1:
+        g01 = tl.zeros([I0, O1], tl.float32)
+    if I1:
+        g10 = tl.zeros([O0, I1], tl.float32)  # turned round: a product's first size should be the larger
+        if O1:
+            g11 = tl.zeros([I1, O1], tl.float32)
+    real = tl.load(in_ptr + num_nodes)
+    slot = tl.arange(0, BM)
+    zero = tl.program_id(1).to(tl.int64)
+    for step in range(tl.program_id(0), tl.cdiv(num_edges, BM), tl.num_programs(0)):
+        first = (zero + step) * BM
+        inside = slot < real - first
+        x0 = _block_of_edges(x + first * INNER, slot, inside, 0, INNER, I0, COMPUTE, PRECISION)
+        y0 = _block_of_edges(other + first * OUTER, slot, inside, 0, OUTER, O0, COMPUTE, PRECISION)
+        g00 = tl.dot(tl.trans(x0), y0, g00, input_precision=PRECISION)
+        if O1:
+            y1 = _block_of_edges(other + first * OUTER, slot, inside, O0, OUTER, O1, COMPUTE, PRECISION)
+            g01 = tl.dot(tl.trans(x0), y1, g01, input_precision=PRECISION)
+        if I1:
+            x1 = _block_of_edges(x + first * INNER, slot, inside, I0, INNER, I1, COMPUTE, PRECISION)
+            g10 = tl.dot(tl.trans(y0), x1, g10, input_precision=PRECISION)
+            if O1:
+                g11 = tl.dot(tl.trans(x1), y1, g11, input_precision=PRECISION)
+    part = parts + tl.program_id(0) * INNER * OUTER
+    _store_block(part, g00, 0, 0, INNER, OUTER, I0, O0)
+    if O1:
+        _store_block(part, g01, 0, O0, INNER, OUTER, I0, O1)
+    if I1:
+        _store_block(part, tl.trans(g10), I0, 0, INNER, OUTER, I1, O0)
+        if O1:
+            _store_block(part, g11, I0, O0, INNER, OUTER, I1, O1)
