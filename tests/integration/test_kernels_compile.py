@@ -18,8 +18,10 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_max, triton_softmax, triton_tiles
+from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_embedding, triton_max, triton_softmax
+from lrga.kernels import triton_tiles
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.gated import Normalization, gated_edges_fused
 from lrga.kernels.norm import Running
 
 
@@ -85,6 +87,16 @@ for rows, width in ((1, 1), (7_600, 2), (600_000, 200)):
 for graphs in (1, 65, 2048):
     triton_tiles.launch_cut(torch.ones(graphs, dtype=torch.int64), 2 * graphs, 64)
     triton_tiles.launch_roots(*torch.zeros(2, graphs + 1, dtype=torch.int64))
+triton_embedding.launch_category_sums(torch.zeros(7_600, 100), torch.zeros(7_600, dtype=torch.int64), 3)
+torch.backends.cuda.matmul.allow_tf32 = True  # where the products of edges are ours
+for width, dtype, scaled in ((80, torch.float32, False), (33, torch.bfloat16, True), (200, torch.float32, False)):
+    layout, _ = EdgeLayout.from_edge_index(torch.randint(0, 50, (2, 900)), 50)
+    shapes = ((900, width), (width, width), (width,), (50, width), (50, width), (50, width))
+    tensors = [torch.zeros(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+    norm = Normalization(*(torch.ones(width) for _ in range(4)), True, 0.1, 1e-5)
+    scale = torch.ones(900, 1, dtype=dtype) if scaled else None
+    mean, new = gated_edges_fused(*tensors, layout, norm=norm, scale=scale)
+    torch.autograd.grad((mean, new), tensors, (torch.zeros_like(mean), torch.zeros_like(new)))
 print(*sorted(compiled))
 """
 
@@ -99,5 +111,7 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
         "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
         "_attend_gradient_rows", "_dot_rows", "part_statistics", "whole_statistics", "normalize_rows",
         "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part", "fit_rows",
-        "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots",
+        "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots", "sum_categories",
+        "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
+        "norm_backward_sums", "map_edges", "multiply_edges",
     ])  # fmt: skip

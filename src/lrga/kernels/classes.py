@@ -61,6 +61,7 @@ def _(scores: Tensor, labels: Tensor, counted: Tensor, factor: Tensor, grad: Ten
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*inputs, output[1])
 
 

@@ -166,10 +166,11 @@ def _(
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
     x, weight, bias, *table, ctx.heads, ctx.rank, ctx.eps, _ = inputs
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # no zeros for the gradient of what has none
     ctx.save_for_backward(x, weight, bias, *output, *table)
 
 
-def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
+def _backward(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-untyped-def]
     x, weight, bias, out, totals, *table = ctx.saved_tensors
     gradients = fused_backward(grad, x, weight, bias, out, totals, *table, ctx.heads, ctx.rank, ctx.eps)
     return *gradients, *[None] * 10
@@ -178,10 +179,11 @@ def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
 def _setup_tiled(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
     u, v, z, *table, ctx.eps = inputs
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(u, v, z, output[1], *table)
 
 
-def _backward_tiled(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
+def _backward_tiled(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-untyped-def]
     u, v, z, totals, *table = ctx.saved_tensors
     return *tiled_backward(grad, u, v, z, totals, *table, ctx.eps), *[None] * 7
 

@@ -5,7 +5,9 @@ from torch import Tensor, nn
 
 from lrga.errors import DataError, DTypeError, ShapeError
 from lrga.kernels.checks import check_count, may_read_values
+from lrga.kernels.embedding import embed
 from lrga.nn.linear import apply_linear
+from lrga.nn.norm import is_hooked
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -57,7 +59,10 @@ class CategoryEncoder(nn.Module):
                     f"category {low if low < 0 else high}",
                     "build the model with as many categories as the data has",
                 )
-        return self.embedding(x.long())
+        table = self.embedding
+        if type(table) is not nn.Embedding or "forward" in vars(table) or is_hooked(table) or _has_options(table):
+            return table(x.long())
+        return embed(x.long(), table.weight)
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: category 1."""
@@ -108,6 +113,11 @@ class LinearEncoder(nn.Module):
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: ones."""
         return torch.ones(rows, self.in_channels, dtype=self.lin.weight.dtype, device=self.lin.weight.device)
+
+
+def _has_options(table: nn.Embedding) -> bool:
+    """Whether somebody gave the embedding more to do than to look rows up."""
+    return table.padding_idx is not None or table.max_norm is not None or table.scale_grad_by_freq or table.sparse
 
 
 ENCODERS: dict[str, type[CategoryEncoder] | type[LinearEncoder]] = {
