@@ -22,5 +22,16 @@ def launch():
 @pytest.fixture(scope="session")
 def ranks(launch, tmp_path_factory):
     """What each of four ranks found; groups of 1, 2 and 3 of them are among the checks."""
-    names = ("collectives", "norm", "attention", "models", "some fifty", "variants", "traffic", "no_halo")
+    names = (
+        "collectives",
+        "norm",
+        "attention",
+        "models",
+        "some fifty",
+        "variants",
+        "traffic",
+        "no_halo",
+        "links",
+        "link traffic",
+    )
     return launch.run("ranks.py", 4, tmp_path_factory.mktemp("ranks"), *names)

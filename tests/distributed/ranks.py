@@ -21,12 +21,15 @@ from lrga.distributed import (
     RankBatchNorm,
     all_reduce_sum,
     count_traffic,
+    link_step,
     partition_graph,
     partition_model,
     reduce_gradients,
+    score_links,
     training_step,
 )
 from lrga.distributed.collectives import gather_ragged
+from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 from lrga.nn.norm import BatchNorm
 
 CONVOLUTIONS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
@@ -130,6 +133,98 @@ def check_variants(groups):
     if two is not None:
         results["gcn no residual"] = compare("gcn", 3, two, residual=False)
     return results
+
+
+def compare_links(
+    conv, rank, group, *, steps=1, nodes=23, edges=70, method="blocks", learned=True, weighted=False, clip=None,
+    predictor="hadamard", dtype=torch.float64, pairs=31,
+):  # fmt: skip
+    """Greatest differences of loss, gradients and weights of link prediction, divided and whole."""
+    edge_index, x, _ = make_graph(nodes, edges)
+    weight = None
+    if weighted:  # repeated loops have no one weight in PyG
+        edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+        edge_index = torch.cat([edge_index, torch.tensor([[2, 9], [2, 9]])], dim=1)
+        weight = torch.rand(edge_index.size(1), dtype=dtype, generator=torch.Generator().manual_seed(2))
+    torch.manual_seed(7)
+    gnn = LinkGNN(WIDTH if learned else FEATURES, WIDTH, 2, conv=conv, rank=rank)
+    scorer = LinkPredictor(WIDTH, WIDTH, 2, kind=predictor)
+    whole = LinkModel(gnn, scorer, num_nodes=nodes if learned else None).to(dtype)
+    part = partition_graph(edge_index, nodes, method=method, group=group)
+    ours = partition_model(whole, part)
+    ours.load_state_dict(whole.state_dict())
+    adam, reference = (torch.optim.Adam(m.parameters(), lr=1e-2) for m in (ours, whole))
+    given, own_x = (None, None) if learned else (x.to(dtype), part.take_nodes(x.to(dtype)))
+    own_weight = None if weight is None else part.take_edges(weight)
+    number, ranks = dist.get_rank(group), dist.get_world_size(group)
+    generator = torch.Generator().manual_seed(5)
+    result = {"loss": 0.0, "gradient": 0.0}
+    for step in range(steps):
+        true, false = (torch.randint(nodes, (2, count), generator=generator) for count in (pairs, pairs + 9))
+        # uneven shares: the last rank has no edge to score, the first no other pair
+        mine = (true[:, number :: max(ranks - 1, 1)], false[:, max(number - 1, 0) :: max(ranks - 1, 1)])
+        if ranks > 1:
+            mine = (mine[0] if number < ranks - 1 else true[:, :0], mine[1] if number else false[:, :0])
+        loss = link_step(ours, part, own_x, *mine, adam, edge_weight=own_weight, clip_gradient=clip)
+        reference.zero_grad()
+        h = whole.encode(given, edge_index, weight)
+        expected = F.softplus(-whole.score(h, true)).mean() + F.softplus(whole.score(h, false)).mean()
+        expected.backward()
+        if clip is not None:
+            for parameters in whole.parameter_groups():
+                torch.nn.utils.clip_grad_norm_(parameters, clip)
+        reference.step()
+        result["loss"] = max(result["loss"], float((loss - expected.detach()).abs()))
+        if step == 0:
+            theirs = dict(whole.named_parameters())
+            for name, parameter in ours.named_parameters():
+                other = theirs[name].grad
+                other = part.take_nodes(other) if name.startswith("embedding") else other
+                if parameter.numel():
+                    result["gradient"] = max(result["gradient"], float((parameter.grad - other).abs().max()))
+    with torch.no_grad():
+        mine = ours.eval().encode(own_x, part.edges, own_weight)
+        everything = whole.eval().encode(given, edge_index, weight)
+        result["output"] = float((part.gather_nodes(mine) - everything).abs().max())
+        some = torch.randint(nodes, (2, 6), generator=torch.Generator().manual_seed(number))
+        scores = score_links(ours, part, mine, some)
+        result["scores"] = float((scores - whole.score(everything, some)).abs().max())
+    return result
+
+
+def check_links(groups):
+    results = {
+        f"{conv} {'lrga' if rank else 'plain'} {world}": compare_links(conv, rank, group)
+        for world, group in groups.items()
+        for conv in (CONVOLUTIONS if world == 3 else ("gcn", "graphsage"))
+        for rank in (None, 3)
+    }
+    for world, group in groups.items():
+        for conv in ("gcn", "graphsage"):
+            results[f"{conv} features {world}"] = compare_links(conv, 3, group, learned=False, predictor="concat")
+        results[f"weights {world}"] = compare_links("gcn", 3, group, weighted=True, clip=0.05)
+        results[f"two nodes {world}"] = compare_links("gcn", 3, group, nodes=2, edges=3, predictor="dot")
+    if 3 in groups:
+        results["fifty steps"] = compare_links("gcn", 3, groups[3], steps=50, clip=0.05)
+        results["metis"] = compare_links("graphsage", 3, groups[3], method="metis", nodes=40, edges=150)
+        results["no edges"] = compare_links("graphsage", None, groups[3], edges=0)
+    return results
+
+
+def check_link_traffic(group):
+    """Bytes by purpose of a step on graphs of two sizes, with as many pairs."""
+    found = {}
+    for nodes, edges in ((24, 80), (240, 800)):
+        edge_index, _, _ = make_graph(nodes, edges)
+        part = partition_graph(edge_index, nodes, group=group)
+        whole = LinkModel(LinkGNN(WIDTH, WIDTH, 2, rank=3), LinkPredictor(WIDTH, WIDTH, 2), num_nodes=nodes).double()
+        model = partition_model(whole, part)
+        generator = torch.Generator().manual_seed(dist.get_rank(group))
+        pairs = torch.randint(nodes, (2, 10), generator=generator)
+        with count_traffic() as traffic:
+            link_step(model, part, None, pairs, pairs, torch.optim.Adam(model.parameters()))
+        found[str(nodes)] = {"payload": traffic.payload, "wire": traffic.wire}
+    return found
 
 
 def check_collectives(group):
@@ -279,6 +374,8 @@ CHECKS = {
         if 3 in groups
     },
     "variants": check_variants,
+    "links": check_links,
+    "link traffic": lambda groups: check_link_traffic(groups[4]),
     "traffic": lambda groups: check_traffic(groups[4] if 4 in groups else groups[3]),
     "no_halo": lambda groups: check_no_halo(groups[2]) if 2 in groups else None,
 }

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch_geometric.nn import GCN
+from torch_geometric.nn import GIN, PNA
 
 import lrga
 from lrga.distributed import partition_graph, partition_model
@@ -44,5 +44,7 @@ def test_the_original_stays_and_weights_cross_both_ways():
 
 def test_a_layer_that_cannot_be_divided_is_named():
     part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
-    with pytest.raises(UnsupportedError, match=r"convs\.0: GCNConv"):
-        partition_model(GCN(4, 8, num_layers=2), part)
+    with pytest.raises(UnsupportedError, match=r"convs\.0: GINConv"):
+        partition_model(GIN(4, 8, num_layers=2, aggr="max"), part)
+    with pytest.raises(UnsupportedError, match=r"convs\.0: PNAConv"):
+        partition_model(PNA(4, 8, 2, aggregators=["mean"], scalers=["identity"], deg=torch.tensor([0, 1])), part)

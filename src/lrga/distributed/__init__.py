@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lrga.distributed.collectives import Traffic, all_reduce_sum, count_traffic
     from lrga.distributed.graph import GraphPart, partition_graph
     from lrga.distributed.launch import is_leader, joined, launched
+    from lrga.distributed.links import fetch_nodes, link_step, score_links
     from lrga.distributed.model import partition_model
     from lrga.distributed.norm import RankBatchNorm, convert_norms
     from lrga.distributed.partition import Partition
@@ -29,13 +30,16 @@ _HOME = {
     "all_reduce_sum": "collectives",
     "convert_norms": "norm",
     "count_traffic": "collectives",
+    "fetch_nodes": "links",
     "global_mean": "step",
     "is_leader": "launch",
     "joined": "launch",
     "launched": "launch",
+    "link_step": "links",
     "partition_graph": "graph",
     "partition_model": "model",
     "reduce_gradients": "step",
+    "score_links": "links",
     "training_step": "step",
 }
 
@@ -48,13 +52,16 @@ __all__ = [
     "all_reduce_sum",
     "convert_norms",
     "count_traffic",
+    "fetch_nodes",
     "global_mean",
     "is_leader",
     "joined",
     "launched",
+    "link_step",
     "partition_graph",
     "partition_model",
     "reduce_gradients",
+    "score_links",
     "training_step",
 ]
 

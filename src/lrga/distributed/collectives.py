@@ -145,7 +145,13 @@ def all_reduce_sum(x: Tensor, *, purpose: str = "sum", group: Group = None) -> T
 
 
 def halo_exchange(
-    x: Tensor, send_index: Tensor, send: Sequence[int], receive: Sequence[int], *, group: Group = None
+    x: Tensor,
+    send_index: Tensor,
+    send: Sequence[int],
+    receive: Sequence[int],
+    *,
+    group: Group = None,
+    purpose: str = "halo",
 ) -> Tensor:
     """``x`` ``[n, D]`` of this rank's nodes followed by the rows of its halo, ``[n + h, D]``.
 
@@ -155,8 +161,9 @@ def halo_exchange(
         send: How many go to each rank.
         receive: How many come from each rank; h in all.
         group: Process group.
+        purpose: Under which its bytes are counted.
     """
-    return _Halo.apply(x, send_index, tuple(send), tuple(receive), group, _counter.get())
+    return _Halo.apply(x, send_index, tuple(send), tuple(receive), group, _counter.get(), purpose)
 
 
 def _exchange(
@@ -204,15 +211,16 @@ class _Halo(Function):
         receive: tuple[int, ...],
         group: Group,
         traffic: Traffic | None,
+        purpose: str,
     ) -> Tensor:
         ctx.save_for_backward(send_index)
-        ctx.options = (send, receive, group, traffic)
-        return torch.cat([x, _exchange(x.index_select(0, send_index), send, receive, "halo", group, traffic)])
+        ctx.options = (send, receive, group, traffic, purpose)
+        return torch.cat([x, _exchange(x.index_select(0, send_index), send, receive, purpose, group, traffic)])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
         (send_index,) = ctx.saved_tensors
-        return _HaloBack.apply(grads[0], send_index, *ctx.options), None, None, None, None, None
+        return _HaloBack.apply(grads[0], send_index, *ctx.options), None, None, None, None, None, None
 
 
 class _HaloBack(Function):
@@ -227,14 +235,15 @@ class _HaloBack(Function):
         receive: tuple[int, ...],
         group: Group,
         traffic: Traffic | None,
+        purpose: str,
     ) -> Tensor:
         ctx.save_for_backward(send_index)
-        ctx.options = (send, receive, group, traffic)
+        ctx.options = (send, receive, group, traffic, purpose)
         own = grad.size(0) - sum(receive)
-        returned = _exchange(grad[own:], receive, send, "halo", group, traffic)
+        returned = _exchange(grad[own:], receive, send, purpose, group, traffic)
         return grad[:own].index_add(0, send_index, returned)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
         (send_index,) = ctx.saved_tensors
-        return _Halo.apply(grads[0], send_index, *ctx.options), None, None, None, None, None
+        return _Halo.apply(grads[0], send_index, *ctx.options), None, None, None, None, None, None

@@ -53,6 +53,7 @@ class GraphPart:
         receive: How many come from each rank.
         num_edges: E.
         exchanges: Whether any rank has a halo.
+        has_loops: Whether any local edge runs from a node to itself.
     """
 
     partition: Partition
@@ -69,6 +70,7 @@ class GraphPart:
     receive: tuple[int, ...]
     num_edges: int
     exchanges: bool
+    has_loops: bool
 
     @property
     def num_nodes(self) -> int:
@@ -211,6 +213,7 @@ def partition_graph(
         receive=tuple(receive.tolist()),
         num_edges=int(total),
         exchanges=bool(any_halo),
+        has_loops=bool((layout.source == layout.target).any()),
     )
     return part.to(device)
 

@@ -11,10 +11,13 @@ from lrga.distributed.attention import DividedAttention
 from lrga.distributed.collectives import Group, world_size
 from lrga.distributed.graph import GraphPart
 from lrga.distributed.layers import DIVIDED
+from lrga.distributed.links import OwnRows
 from lrga.distributed.norm import convert_norms
+from lrga.distributed.pyg_layers import DIVIDED_PYG
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.node_embedding import NodeEmbedding
 
 
 def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
@@ -22,10 +25,13 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
 
     Parameters have the same names, shapes and, being sent from rank 0, the same values on all ranks; a state dict goes
     either way. The copy is called with the features of own nodes and ``part.edges``; its loss is summed over the ranks
-    and its gradients too (:func:`~lrga.distributed.step.training_step`). Every rank must make every call.
+    and its gradients too (:func:`~lrga.distributed.step.training_step`,
+    :func:`~lrga.distributed.links.link_step`). Every rank must make every call. Of a learned vector for each node
+    (:class:`~lrga.nn.node_embedding.NodeEmbedding`) a rank keeps the rows of its own nodes.
 
     Args:
-        model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`.
+        model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`;
+            :class:`~lrga.models.link.LinkModel` and :class:`~lrga.models.link.LinkGNN`.
         part: What :func:`~lrga.distributed.graph.partition_graph` returned.
 
     Example:
@@ -42,14 +48,20 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
             DividedAttention.of(module, part.num_nodes, part.group)
         elif type(module) in DIVIDED:
             module.__class__ = DIVIDED[type(module)]
+        elif type(module) in DIVIDED_PYG and DIVIDED_PYG[type(module)][1](module):
+            module.__class__ = DIVIDED_PYG[type(module)][0]
         elif isinstance(module, BenchmarkLayer | MessagePassing):
+            odd = " with these options" if type(module) in DIVIDED_PYG else ""
             raise UnsupportedError(
-                f"layers among {', '.join(known.__name__ for known in DIVIDED)}",
-                f"{name or 'the model'}: {type(module).__name__}",
+                f"layers among {', '.join(known.__name__ for known in (*DIVIDED, *DIVIDED_PYG))}",
+                f"{name or 'the model'}: {type(module).__name__}{odd}",
                 "build the model of these layers, for example with lrga.GNN",
             )
     copied = convert_norms(copied, part.group).to(part.device)
     broadcast_state(copied, part.group)
+    for module in copied.modules():
+        if isinstance(module, NodeEmbedding):
+            OwnRows.of(module, part)
     return copied
 
 

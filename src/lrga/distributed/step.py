@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from lrga.distributed.collectives import Group, reduce_, world_size
 from lrga.distributed.graph import GraphPart
+from lrga.nn.node_embedding import NodeEmbedding
 
 RowLoss = Callable[[Tensor, Tensor], Tensor]
 
@@ -43,10 +44,14 @@ def total_over_ranks(share: Tensor, group: Group = None) -> Tensor:
 
 @torch.no_grad()
 def reduce_gradients(model: nn.Module, group: Group = None) -> None:
-    """Adds up the gradients of all ranks, in one buffer for each type; what none of them used keeps None."""
+    """Adds up the gradients of all ranks, in one buffer for each type; what none of them used keeps None.
+
+    Rows of own nodes (of a :class:`~lrga.nn.node_embedding.NodeEmbedding`) have theirs complete already.
+    """
     if world_size(group) == 1:
         return
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    own = {id(p) for module in model.modules() if isinstance(module, NodeEmbedding) for p in module.parameters()}
+    parameters = [p for p in model.parameters() if p.requires_grad and id(p) not in own]
     for dtype in sorted({p.dtype for p in parameters}, key=str):
         chosen = [p for p in parameters if p.dtype == dtype]
         used = torch.tensor([p.grad is not None for p in chosen], dtype=dtype, device=chosen[0].device)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lrga.distributed.graph import DividedLayout
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.kernels.edges import EdgeLayout
@@ -21,6 +22,7 @@ from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.mix import mix
+from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
 from lrga.nn.recompute import Stack
 
@@ -179,8 +181,10 @@ class LinkGNN(Stack):
         """
         if edge_weight is not None and self.conv != "gcn":
             raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
-        on_layout = isinstance(edge_index, EdgeLayout) and self.conv == "gcn"
-        scale = gcn_scale(edge_index, edge_weight) if on_layout else None  # the same in every layer
+        on_layout = isinstance(edge_index, EdgeLayout) and not isinstance(edge_index, DividedLayout)
+        scale = (
+            gcn_scale(edge_index, edge_weight) if on_layout and self.conv == "gcn" else None
+        )  # the same in every layer
         segments = Segments.from_batch(batch, x.size(0), num_graphs)
         for i in range(self.num_layers):
             x = self.recomputed(self._layer, i, x, edge_index, edge_weight, scale, segments, norms=self.norms)
@@ -215,7 +219,7 @@ class LinkModel(nn.Module):
     def __init__(self, gnn: LinkGNN, predictor: LinkPredictor, *, num_nodes: int | None = None) -> None:
         super().__init__()
         self.gnn, self.predictor = gnn, predictor
-        self.embedding = None if num_nodes is None else nn.Embedding(num_nodes, gnn.in_channels)
+        self.embedding = None if num_nodes is None else NodeEmbedding(num_nodes, gnn.in_channels)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
 
+from lrga.distributed.graph import DividedLayout
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.message import Edges, mean_sources, sum_edges, sum_sources
@@ -61,7 +62,7 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
         weight: ``[E]``, for GCN alone.
         scale: What :func:`gcn_scale` gave, for GCN on a layout.
     """
-    if not isinstance(edges, EdgeLayout):
+    if not isinstance(edges, EdgeLayout) or isinstance(edges, DividedLayout):  # the latter to a converted layer
         return conv(x, edges) if weight is None else conv(x, edges, weight)
     if isinstance(conv, GCNConv):
         assert scale is not None

@@ -1,0 +1,123 @@
+"""PyG's convolutions that the link-prediction networks are made of, over a divided graph.
+
+As in :mod:`lrga.distributed.layers` a layer is converted in place by giving it one of these classes. They take
+``part.edges`` in place of ``edge_index``; edge weights lie with the local edges (``part.take_edges``).
+
+Letters: n own nodes, h halo, e local edges, H heads, C channels of a head, D channels.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
+
+from lrga.distributed.graph import GraphPart
+from lrga.distributed.layers import part_of
+from lrga.kernels.message import endpoints, sum_edges, sum_sources
+
+
+class DividedGCNConv(GCNConv):
+    """:class:`torch_geometric.nn.GCNConv` with self-loops over a divided graph."""
+
+    def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
+        part, own = part_of(edge_index), x.size(0)
+        weight, loop = _without_loops(part, edge_weight, x)
+        if weight is None:
+            degree = part.in_degree.to(x.dtype) + loop
+        else:
+            degree = sum_edges(weight.unsqueeze(1), part.layout, own + part.num_halo)[:own].squeeze(1) + loop
+        # as PyG: a node whose weights add up to nothing sends and receives nothing
+        scale = torch.where(degree > 0, degree.clamp(min=1e-38).rsqrt(), torch.zeros_like(degree)).unsqueeze(1)
+        narrow = self.in_channels < self.out_channels  # the narrower side travels
+        h = (x if narrow else self.lin(x)) * scale
+        h = (sum_sources(part.with_halo(h), part.layout, weight)[:own] + loop.unsqueeze(1) * h) * scale
+        h = self.lin(h) if narrow else h
+        return h if self.bias is None else h + self.bias
+
+
+class DividedSAGEConv(SAGEConv):
+    """:class:`torch_geometric.nn.SAGEConv` with the mean over a divided graph."""
+
+    def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
+        del size
+        part = part_of(edge_index)
+        mean = sum_sources(part.with_halo(x), part.layout)[: x.size(0)]
+        h = self.lin_l(mean / part.in_degree.clamp(min=1).to(x.dtype).unsqueeze(1))
+        h = h + self.lin_r(x) if self.root_weight else h
+        return F.normalize(h, p=2.0, dim=-1) if self.normalize else h
+
+
+class DividedGATConv(GATConv):
+    """:class:`torch_geometric.nn.GATConv` with self-loops over a divided graph."""
+
+    def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None, **unused: Any) -> Tensor:
+        del edge_attr, unused
+        part, own = part_of(edge_index), x.size(0)
+        source, target = endpoints(part.layout)
+        z = part.with_halo(self.lin(x)).view(-1, self.heads, self.out_channels)  # [n + h, H, C]
+        by_source, by_target = (z * self.att_src).sum(-1), (z[:own] * self.att_dst).sum(-1)
+        scores = F.leaky_relu(by_source[source] + by_target[target], self.negative_slope)  # [e, H]
+        loop = F.leaky_relu(by_source[:own] + by_target, self.negative_slope)  # [n, H]
+        greatest = loop.detach().scatter_reduce(0, target.unsqueeze(1).expand_as(scores), scores.detach(), "amax")
+        keep, _ = _without_loops(part, None, x)
+        weight, loop = (scores - greatest[target]).exp(), (loop - greatest).exp()
+        weight = weight if keep is None else weight * keep.unsqueeze(1)
+        total = sum_edges(weight, part.layout, z.size(0))[:own] + loop
+        h = sum_sources(z, part.layout, weight)[:own] + loop.unsqueeze(-1) * z[:own]
+        h = h / total.unsqueeze(-1)
+        h = h.flatten(1) if self.concat else h.mean(1)
+        return h if self.bias is None else h + self.bias
+
+
+class DividedGINConv(GINConv):
+    """:class:`torch_geometric.nn.GINConv` over a divided graph."""
+
+    def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
+        del size
+        part = part_of(edge_index)
+        total = sum_sources(part.with_halo(x), part.layout)[: x.size(0)]
+        return self.nn(total + (1 + self.eps) * x)
+
+
+class DividedResGatedConv(ResGatedGraphConv):
+    """:class:`torch_geometric.nn.ResGatedGraphConv` over a divided graph."""
+
+    def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
+        del edge_attr
+        part, own = part_of(edge_index), x.size(0)
+        source, target = endpoints(part.layout)
+        near = part.with_halo(x)  # one exchange of x, where queries and values would be two
+        gate = self.act(self.lin_key(x)[target] + self.lin_query(near)[source])
+        h = sum_edges(gate * self.lin_value(near)[source], part.layout, near.size(0))[:own]
+        h = h + self.lin_skip(x) if self.root_weight else h
+        return h if self.bias is None else h + self.bias
+
+
+def _without_loops(part: GraphPart, weight: Tensor | None, x: Tensor) -> tuple[Tensor | None, Tensor]:
+    """Weights of local edges, zero for those from a node to itself (``None`` where all are one), and the weight of
+    each own node's loop, ``[n]``: one, or what the graph has for it."""
+    loop = x.new_ones(x.size(0))
+    weight = None if weight is None else weight.to(x.dtype)
+    if not part.has_loops:
+        return weight, loop
+    source, target = endpoints(part.layout)
+    loops = source == target
+    if weight is None:
+        return (~loops).to(x.dtype), loop
+    return weight.masked_fill(loops, 0.0), loop.index_put((target[loops],), weight[loops])
+
+
+DIVIDED_PYG: dict[type[nn.Module], tuple[type[nn.Module], Callable[[Any], bool]]] = {
+    GCNConv: (DividedGCNConv, lambda c: c.normalize and c.add_self_loops and not c.improved and not c.cached),
+    SAGEConv: (DividedSAGEConv, lambda c: c.aggr == "mean" and not c.project),
+    GATConv: (
+        DividedGATConv,
+        lambda c: c.lin is not None and c.add_self_loops and c.edge_dim is None and not c.dropout and not c.residual,
+    ),
+    GINConv: (DividedGINConv, lambda c: c.aggr in ("add", "sum")),
+    ResGatedGraphConv: (DividedResGatedConv, lambda c: c.edge_dim is None and c.aggr in ("add", "sum")),
+}
+"""PyG's module → its divided class, and whether one with such options can be divided."""
