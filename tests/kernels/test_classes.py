@@ -96,8 +96,8 @@ def test_a_cpu_and_shapes_that_do_not_agree_are_left_to_the_definition():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("classes", [1, 2, 6, 10, 33, 256])
-@pytest.mark.parametrize("rows", [0, 1, 7_731, 600_001])
+@pytest.mark.parametrize("classes", [1, 2, 6, 33, 256])
+@pytest.mark.parametrize("rows", [1, 7_731, 200_001])
 def test_they_equal_their_definition_on_a_gpu(rows, classes, dtype):
     scores = torch.zeros(rows, classes, device="cuda", dtype=dtype)
     labels = torch.zeros(rows, dtype=torch.int64, device="cuda")

@@ -85,8 +85,8 @@ def test_no_rows_are_filled_up_with_zeros():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("width", [1, 2, 25, 50, 80, 100, 120, 300, 320, 1001])
-@pytest.mark.parametrize("rows", [0, 1, 63, 7_731, 16_385, 390_001])
+@pytest.mark.parametrize("width", [1, 25, 100, 320, 1001])
+@pytest.mark.parametrize("rows", [0, 1, 7_731, 390_001])
 def test_columns_are_summed_on_a_gpu(rows, width, dtype):
     x = torch.randn(1, rows, width, device="cuda").to(dtype)
     first = check(x)
