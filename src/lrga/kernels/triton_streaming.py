@@ -239,19 +239,21 @@ def gradient_maps(
     sign matters: it is read off the result ``out``. Of every two programs one does U and m4, the other V and Z."""
     tile, h = tl.program_id(0) // 2, tl.program_id(1)
     k = tl.arange(0, B)
-    rows = tile.to(tl.int64) * BM + tl.arange(0, BM)
-    inside = rows < num_rows
-    maps += h * 3 * C
+    first = tile.to(tl.int64) * BM  # rows are counted from here, in 32 bits: fewer registers
+    rows = tl.arange(0, BM)
+    inside = rows < num_rows - tile * BM
+    maps += first * STRIDE + h * 3 * C
     bias += h * 4 * K
-    grad += h * 2 * K
-    gradients += h * 4 * K
+    grad += first * (H * 2 * K) + h * 2 * K
+    out += first * (H * 2 * K) + h * 2 * K
+    gradients += first * (H * 4 * K) + h * 4 * K
     factors += h * (2 * B * B + 2 * B)
     square = k[:, None] * B + k[None, :]
     at = bias_parts + (h * num_parts + tile) * 4 * B + k
     if tl.program_id(0) % 2 == 0:
         da = _load(grad, rows, inside, H * 2 * K, K, B).to(tl.float32)
         u = _map_of(maps, bias, rows, inside, STRIDE, K, C, B)
-        m4 = _load(out + h * 2 * K + K, rows, inside, H * 2 * K, K, B)
+        m4 = _load(out + K, rows, inside, H * 2 * K, K, B)
         dm = _load(grad + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         s, shift = tl.load(factors + square), tl.load(factors + 2 * B * B + k)
         g_m = tl.where(m4 > 0, dm, 0.0)
