@@ -21,8 +21,8 @@ MOST_PARTS = 512
 
 @triton.jit
 def sum_categories(
-    x, index, parts, num_rows, rows_of_part, stride, CATEGORIES: tl.constexpr, WIDTH: tl.constexpr, BR: tl.constexpr,
-    BD: tl.constexpr,
+    x, index, parts, num_rows, rows_of_part, CATEGORIES: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr,
+    BR: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The sums over a part of the rows, ``parts [P, C, D]``, in a block of columns."""
     part = tl.program_id(0).to(tl.int64)
@@ -35,7 +35,7 @@ def sum_categories(
             row = at + tl.arange(0, BR).to(tl.int64)
             own = tl.load(index + row, mask=row < end, other=-1) == category
             inside = own[:, None] & (column < WIDTH)[None, :]
-            total += tl.load(x + row[:, None] * stride + column[None, :], mask=inside, other=0.0).to(tl.float32)
+            total += tl.load(x + row[:, None] * STRIDE + column[None, :], mask=inside, other=0.0).to(tl.float32)
         where = parts + (part * CATEGORIES + category) * WIDTH + column
         tl.store(where, tl.sum(total, 0), mask=column < WIDTH)
 
@@ -52,7 +52,7 @@ def launch_category_sums(x: Tensor, index: Tensor, categories: int) -> Tensor:
     columns = min(64, triton.next_power_of_2(width))
     with torch.cuda.device_of(x):
         sum_categories[(number, triton.cdiv(width, columns))](
-            x, index.contiguous(), parts, rows, rows_of_part, x.stride(0), CATEGORIES=categories, WIDTH=width,
+            x, index.contiguous(), parts, rows, rows_of_part, CATEGORIES=categories, STRIDE=x.stride(0), WIDTH=width,
             BR=ROWS, BD=columns, num_warps=4,
         )  # fmt: skip
     return launch_column_sum(parts).view(categories, width).to(x.dtype)
