@@ -56,8 +56,8 @@ def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer
         assert not out[real:].any()
 
 
-@pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (45, 45), (80, 80), (20, 70), (70, 20), (33, 5)])
-@pytest.mark.parametrize(("edges", "real"), [(1, 1), (64, 64), (150, 131), (70, 0), (0, 0)])
+@pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (36, 36), (20, 70), (70, 20)])
+@pytest.mark.parametrize(("edges", "real"), [(1, 1), (150, 131), (70, 0), (0, 0)])
 def test_gradients_of_the_weight(monkeypatch, inner, outer, edges, real):
     monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, weight_programs=3))
     x, weight, _, in_ptr = batch(edges, real, inner, outer)
