@@ -21,6 +21,7 @@ from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.linear import apply_linear
 from lrga.nn.mix import mix
 from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
@@ -93,8 +94,8 @@ class LinkPredictor(nn.Module):
             return (source * target).sum(-1)
         h = source * target if self.kind == "hadamard" else torch.cat([source, target], dim=-1)
         for lin in self.lins[:-1]:
-            h = F.dropout(F.relu(lin(h)), self.dropout, self.training)
-        return self.lins[-1](h).squeeze(-1)
+            h = F.dropout(F.relu(apply_linear(lin, h)), self.dropout, self.training)
+        return apply_linear(self.lins[-1], h).squeeze(-1)
 
 
 class LinkGNN(Stack):
