@@ -1,0 +1,112 @@
+"""Seconds and peak memory of making a large synthetic graph, beside plain random pairs made distinct.
+
+    python benchmarks/generator.py [--nodes 10000000] [--per-node 20] [--json] [--out record.json]
+
+Each graph is made by a process of its own, so that the peak of its memory, Python and PyTorch included, is its own.
+The baseline is the simplest graph of that size: pairs of nodes drawn uniformly, made distinct by `torch.unique`, both
+ways; no power law, no communities. Correctness first: on a small graph every edge must be there both ways, once, and
+none from a node to itself.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
+from torch import Tensor
+
+from lrga.data.synthetic import synthetic_edges
+from lrga.version import __version__
+
+OURS, BASELINE = "synthetic_edges", "random pairs, torch.unique"
+WANTED = {"seconds": 120.0, "peak_bytes": 8e9}  # at ten million nodes with 20 edges each
+
+
+def random_pairs(nodes: int, per_node: int) -> Tensor:
+    """The baseline, ``[2, E]``."""
+    wanted = nodes * per_node // 2
+    one, other = (torch.randint(nodes, (int(wanted * 1.01) + 16,)) for _ in range(2))
+    low, high = torch.minimum(one, other), torch.maximum(one, other)
+    keys = (low * nodes + high)[low != high].unique()[:wanted]
+    low, high = keys // nodes, keys % nodes
+    return torch.stack([torch.cat([low, high]), torch.cat([high, low])])
+
+
+MAKERS = {OURS: synthetic_edges, BASELINE: random_pairs}
+
+
+def check(nodes: int = 20_000, per_node: int = 20) -> None:
+    """Refuses to measure a generator that makes something else than it says."""
+    for name, make in MAKERS.items():
+        source, target = make(nodes, per_node)
+        keys, back = (source * nodes + target).sort().values, (target * nodes + source).sort().values
+        ok = keys.unique().numel() == keys.numel() and torch.equal(keys, back) and not bool((source == target).any())
+        if not ok or (name == OURS and keys.numel() != nodes * per_node):
+            raise SystemExit(f"{name} made a graph with loops, repeats or one-way edges: nothing is timed on it")
+
+
+def measure(method: str, nodes: int, per_node: int, threads: int) -> dict[str, Any]:
+    """Of a process of its own."""
+    command = [sys.executable, __file__, "--child", method, "--nodes", str(nodes), "--per-node", str(per_node)]
+    done = subprocess.run([*command, "--threads", str(threads)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{method} failed: {done.stderr[-500:]}")
+    return {"method": method, **json.loads(done.stdout)}
+
+
+def child(method: str, nodes: int, per_node: int) -> None:
+    begin = time.perf_counter()
+    edges = MAKERS[method](nodes, per_node).size(1)
+    seconds = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    print(json.dumps({"edges": edges, "seconds": round(seconds, 2), "peak_bytes": peak}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=10_000_000)
+    parser.add_argument("--per-node", type=int, default=20, help="directed edges a node")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--out", type=Path, help="write the record as JSON")
+    parser.add_argument("--child", choices=list(MAKERS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.child is not None:
+        child(options.child, options.nodes, options.per_node)
+        return
+    check()
+    rows = []
+    for method in MAKERS:
+        print(f"{method}: {options.nodes:,} nodes", file=sys.stderr, flush=True)
+        rows.append(measure(method, options.nodes, options.per_node, options.threads))
+    ours, plain = rows
+    record = {
+        "benchmark": "generator", "lrga": __version__, "torch": torch.__version__, "python": platform.python_version(),
+        "machine": platform.machine(), "threads": options.threads, "nodes": options.nodes,
+        "edges_per_node": options.per_node, "rows": rows, "ratio": round(ours["seconds"] / plain["seconds"], 2),
+        "wanted": WANTED, "met": all(ours[key] < most for key, most in WANTED.items()),
+    }  # fmt: skip
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if options.json:
+        print(json.dumps(record, indent=2))
+        return
+    for row in rows:
+        gigabytes = row["peak_bytes"] / 1e9
+        print(f"{row['method']:28}{row['edges']:>13,} edges{row['seconds']:>9.1f} s{gigabytes:>8.2f} GB at most")
+    print(f"seconds of {OURS}: {record['ratio']:.2f} of the baseline's")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The benchmark of the generator measures nothing wrong, and the page says what its record says."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    spec = importlib.util.spec_from_file_location("benchmark_of_generator", ROOT / "benchmarks" / "generator.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_graph_is_made_by_a_process_of_its_own(benchmark):
+    row = benchmark.measure(benchmark.OURS, 3000, 20, 1)
+    assert row["edges"] == 60_000
+    assert row["seconds"] >= 0
+    assert row["peak_bytes"] > 50e6
+
+
+def test_a_wrong_graph_is_not_timed(benchmark, monkeypatch):
+    benchmark.check(nodes=500)
+    loops = torch.arange(500 * 20) % 500
+    monkeypatch.setitem(benchmark.MAKERS, benchmark.OURS, lambda nodes, per_node: torch.stack([loops, loops]))
+    with pytest.raises(SystemExit, match="loops"):
+        benchmark.check(nodes=500)
+
+
+def test_the_page_says_what_the_record_says():
+    record = json.loads((ROOT / "results" / "speed" / "generator-cpu.json").read_text())
+    assert (record["nodes"], record["edges_per_node"]) == (10_000_000, 20)
+    ours, plain = record["rows"]
+    assert ours["edges"] == 200_000_000
+    assert record["met"]
+    assert ours["seconds"] < 120
+    assert ours["peak_bytes"] < 8e9
+    page = " ".join((ROOT / "docs" / "scale.md").read_text().split())
+    found = re.search(
+        r"took (\d+) s on two cores and ([\d.]+) GB at most.*?`torch.unique` (\d+) s and ([\d.]+) GB", page
+    )
+    said = [float(number) for number in found.groups()]
+    expected = [ours["seconds"], ours["peak_bytes"] / 1e9, plain["seconds"], plain["peak_bytes"] / 1e9]
+    assert said == [round(expected[0]), round(expected[1], 1), round(expected[2]), round(expected[3], 1)]
