@@ -17,9 +17,10 @@ SCRIPT = """
 import sys
 from lrga.training import train
 from lrga.training.options import make_config
+walks = {"walk_epochs": 3, "walk_length": 6, "walk_context": 3, "walk_batch_size": 8}
 config = make_config(
     sys.argv[1], data_options={"task": "link"}, model=sys.argv[3], hidden=8, max_epochs=12, batch_size=20, seed=3,
-    device="cpu", dropout=0.2, checkpoint_minutes=0.0, walk_epochs=3, walk_length=6, walk_context=3, walk_batch_size=8,
+    device="cpu", dropout=0.2, checkpoint_minutes=0.0, **(walks if sys.argv[3] == "node2vec" else {}),
 )
 print("ready", flush=True)
 train(config, sys.argv[2])

@@ -41,7 +41,13 @@ def test_embedding_rows_have_their_own_protocol():
 
 
 def test_options_that_would_do_nothing_are_refused():
-    for key, value in (("patience", 5), ("budget", "500K"), ("reading", "A"), ("random_features", True)):
+    for key, value in (
+        ("patience", 5),
+        ("budget", "500K"),
+        ("reading", "A"),
+        ("random_features", True),
+        ("engine", "captured"),
+    ):
         with pytest.raises(OptionError, match=key):
             make_config("ogbl-ddi", **{key: value})
     with pytest.raises(OptionError, match="link"):

@@ -143,3 +143,19 @@ def test_an_impossible_limit_leaves_nothing_behind(tmp_path):
     with pytest.raises(OptionError, match="fits into 1 MB"):
         run(tmp_path / "run", communities(), memory_limit=10**6)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("recompute", [False, True])
+def test_on_a_gpu_a_step_stays_below_what_was_foretold(recompute):
+    data = communities(2000, 40, features=64).to("cuda")
+    config = config_of(hidden=128, layers=4, rank=32, batch_size=8000, device="cuda")
+    architecture = resolve_link(config, data)
+    trainer = LinkTrainer(architecture.build().to("cuda"), link_task(config, data), data, config)
+    expected = _Need(trainer, architecture).step(recompute=recompute)
+    if recompute:
+        keep_to_limit(trainer, LinkMemoryPlan(1, 0, 2, 1, 0, 0, 8000, 8000, 2000, 1))
+    for _ in range(2):
+        torch.cuda.reset_peak_memory_stats()
+        trainer.step(*trainer.pairs())
+    assert torch.cuda.max_memory_allocated() < expected < 2 * torch.cuda.max_memory_allocated()

@@ -130,6 +130,8 @@ def refuse_unused(given: Mapping[str, Any]) -> None:
     """Refuses options that a link-prediction run would not read."""
     if idle := [key for key in given if key in UNUSED]:
         raise OptionError("options of link prediction", ", ".join(idle), "leave out what it does not use")
+    if given.get("engine") == "captured":
+        raise OptionError("the plain loop for links", "engine 'captured'", "leave it out: it is for sets of graphs")
 
 
 def idle_options(given: Mapping[str, Any], model: str) -> list[str]:

@@ -57,7 +57,7 @@ def on_all_ranks(function: Callable[P, R]) -> Callable[P, R]:
 def check_links(config: TrainingConfig) -> None:
     """Refuses what a run of link prediction cannot do: one process trains on its one graph."""
     if launched():
-        remedy = "train in one process, or divide the graph as examples/partitioned.py does"
+        remedy = "train in one process, or divide the graph with lrga.distributed.link_step (docs/scale.md)"
         raise UnsupportedError("a data set of many graphs for torchrun", f"links of {config.data.name}", remedy)
 
 
