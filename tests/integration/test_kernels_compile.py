@@ -78,7 +78,6 @@ for rows, width, count, relu, momentum in (
     differentiate(norm_ops.batch_norm(x, state, training=False, **options), x)
 for rows, width in ((1, 1), (7_600, 100), (60_000, 25)):
     triton_columns.launch_column_sum(torch.zeros(2, rows, width))
-    triton_columns.launch_fit(torch.zeros(rows, width), rows + 3, width + 1)
 for rows, width in ((1, 1), (7_600, 2), (600_000, 200)):
     scores, labels = torch.zeros(rows, width), torch.zeros(rows, dtype=torch.int64)
     _, factor = triton_classes.launch_loss(scores, labels, labels == 0)
@@ -110,7 +109,7 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
     assert done.stdout.split() == sorted([
         "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
         "_attend_gradient_rows", "_dot_rows", "part_statistics", "whole_statistics", "normalize_rows",
-        "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part", "fit_rows",
+        "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part",
         "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots", "sum_categories",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
         "norm_backward_sums", "map_edges", "multiply_edges",

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.autograd import gradgradcheck
 
 from lrga.kernels import linear as home
-from lrga.kernels.linear import across, column_sum, fit, linear, linear_chain, takes, wide
+from lrga.kernels.linear import across, column_sum, linear, takes
 from lrga.kernels.support import has_triton
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}
@@ -24,7 +24,7 @@ def seeded():
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
-    """The GPU's own way, on a CPU: kernels in the interpreter, any number of rows, filling up as for TF32."""
+    """The GPU's own way, on a CPU: kernels in the interpreter, any number of rows, products as in TF32."""
     pytest.importorskip("triton")
     monkeypatch.setattr(
         home, "runs_on_gpu", lambda *tensors: all(t is None or t.dtype != torch.float64 for t in tensors)
@@ -48,6 +48,12 @@ def parameters(widths, *, bias=True, dtype=torch.float32, device="cpu"):
     return maps
 
 
+def chain(x, maps):
+    for i, (weight, bias) in enumerate(maps):
+        x = linear(x.relu() if i else x, weight, bias)
+    return x
+
+
 def plain(x, maps):
     for i, (weight, bias) in enumerate(maps):
         x = F.linear(x.relu() if i else x, weight, bias)
@@ -61,7 +67,7 @@ def check(x, maps, tolerance):
     theirs = [t.detach().double().requires_grad_() for t in mine]
     rest = iter(theirs[1:])
     doubles = [(next(rest), None if bias is None else next(rest)) for _, bias in maps]
-    out, expected = linear_chain(x, maps), plain(theirs[0], doubles)
+    out, expected = chain(x, maps), plain(theirs[0], doubles)
     assert out.dtype == x.dtype
     assert out.shape == expected.shape
     upstream = torch.randn(out.shape, device=out.device).to(x.dtype)
@@ -90,7 +96,7 @@ def test_values_and_gradients_are_those_of_torch(widths, bias, dtype):
 @pytest.mark.usefixtures("as_on_a_gpu", "poisoned")
 def test_zero_rows():
     maps = parameters((7, 5, 2))
-    out = linear_chain(torch.empty(0, 7), maps)
+    out = chain(torch.empty(0, 7), maps)
     assert out.shape == (0, 2)
     out.sum().backward()
     for pair in maps:
@@ -121,7 +127,7 @@ def test_it_can_be_differentiated_twice(widths):
         (first,) = torch.autograd.grad(out.pow(3).sum(), x, create_graph=True)
         return torch.autograd.grad(first.square().sum(), [x, *(t for pair in maps for t in pair)])
 
-    for a, b in zip(second(linear_chain), second(plain), strict=True):
+    for a, b in zip(second(chain), second(plain), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4 * float(b.detach().abs().max()))
 
 
@@ -139,7 +145,7 @@ def test_autocast_computes_as_it_does_with_torchs_own(given):
     maps = parameters((7, 5, 2))
     x = torch.randn(9, 7).to(given).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        out, expected = linear_chain(x, maps), plain(x, maps)
+        out, expected = chain(x, maps), plain(x, maps)
     assert out.dtype == expected.dtype == torch.bfloat16
     inputs = [x, *(t for pair in maps for t in pair)]
     upstream = torch.randn(9, 2).bfloat16()
@@ -186,7 +192,6 @@ class Map(torch.nn.Module):
 def test_operators_keep_the_rules_of_operators():
     checks = ("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static")
     torch.library.opcheck(home.column_sum_op, (torch.randn(2, 5, 3, requires_grad=True),), test_utils=checks)
-    torch.library.opcheck(home.fit_op, (torch.randn(5, 3, requires_grad=True), 6, 8), test_utils=checks)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -194,7 +199,7 @@ def test_on_a_cpu_it_is_torchs_own_bit_for_bit(dtype):
     x = torch.randn(home.FEWEST_ROWS, 7).to(dtype).requires_grad_()
     maps = parameters((7, 5, 3), dtype=dtype)
     inputs = [x, *(t for pair in maps for t in pair)]
-    out, expected = linear_chain(x, maps), plain(x, maps)
+    out, expected = chain(x, maps), plain(x, maps)
     assert torch.equal(out, expected)
     got, wanted = (torch.autograd.grad(y, inputs, torch.ones_like(y)) for y in (out, expected))
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
@@ -209,30 +214,26 @@ def test_errors_of_shape_and_dtype_are_torchs_own():
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-def test_a_weight_of_another_width_is_refused_also_where_rows_are_filled_up():
+def test_errors_of_shape_are_torchs_own_also_with_derivatives_of_its_own():
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        linear(torch.randn(3, 7), torch.randn(2, 8))  # both fill up to 8 columns
+        linear(torch.randn(3, 7), torch.randn(2, 8))
     with pytest.raises(RuntimeError, match="size"):
         linear(torch.randn(3, 8), torch.randn(5, 8), torch.randn(6))
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-def test_widths_are_filled_up_to_16_bytes_where_products_gain(monkeypatch):
-    assert [wide(width, torch.float32) for width in (1, 4, 25, 50)] == [4, 4, 28, 52]
-    assert [wide(width, torch.float16) for width in (1, 8, 25, 50)] == [8, 8, 32, 56]
+def test_a_weight_is_turned_round_for_tf32_alone(monkeypatch):
     weight = torch.randn(5, 3)
     assert across(weight).t().is_contiguous()
+    assert torch.equal(across(weight), weight)
     monkeypatch.setattr(home, "dot_precision", lambda dtype: "tf32x3")
-    assert wide(25, torch.float32) == 25
     assert across(weight) is weight
 
 
-def test_sums_and_filling_up_on_a_cpu():
+def test_sums_on_a_cpu():
     x = torch.randn(2, 5, 3)
     assert torch.equal(column_sum(x), x.sum(1))
     assert torch.equal(column_sum(x[0]), x[0].sum(0))
-    assert torch.equal(fit(x[0], 6, 4), F.pad(x[0], (0, 1, 0, 1)))
-    assert fit(x[0], 5, 3).data_ptr() == x[0].data_ptr()
 
 
 @pytest.mark.gpu
@@ -255,13 +256,13 @@ def test_nothing_waits_and_a_second_run_is_bit_equal_on_a_gpu():
     maps = parameters((100, 50, 25, 2), device="cuda")
     x = torch.randn(7_731, 100, device="cuda", requires_grad=True)
     inputs = [x, *(t for pair in maps for t in pair)]
-    linear_chain(x, maps).sum().backward()  # kernels are compiled
+    chain(x, maps).sum().backward()  # kernels are compiled
     before = torch.cuda.get_sync_debug_mode()
     runs = []
     try:
         torch.cuda.set_sync_debug_mode("error")
         for _ in range(2):
-            out = linear_chain(x, maps)
+            out = chain(x, maps)
             runs.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
     finally:
         torch.cuda.set_sync_debug_mode(before)

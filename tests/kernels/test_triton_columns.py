@@ -5,9 +5,8 @@ import pytest
 pytest.importorskip("triton")
 
 import torch
-import torch.nn.functional as F
 
-from lrga.kernels.triton_columns import Plan, launch_column_sum, launch_fit, plan
+from lrga.kernels.triton_columns import Plan, launch_column_sum, plan
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 1e-3}
 PLANS = [Plan(1, 16, 8, 4), Plan(3, 16, 16, 4), Plan(5, 32, 2, 4)]
@@ -68,21 +67,6 @@ def test_many_rows_are_summed_in_parts():
     assert plan(10_000_000, 30).parts > 1
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("rows", "width"), [(5, 7), (6, 8), (5, 12), (40, 7), (3, 4), (7, 2), (2, 9), (0, 4), (4, 0)])
-def test_a_matrix_is_cut_or_filled_up_with_zeros(rows, width, dtype):
-    x = torch.randn(5, 7).to(dtype)
-    expected = F.pad(x, (0, width - 7, 0, rows - 5))
-    assert torch.equal(launch_fit(x, rows, width), expected)
-    assert torch.equal(launch_fit(x.t().contiguous().t(), rows, width), expected)
-    assert torch.equal(launch_fit(F.pad(x, (2, 3))[:, 2:9], rows, width), expected)
-
-
-def test_no_rows_are_filled_up_with_zeros():
-    assert torch.equal(launch_fit(torch.empty(0, 3), 2, 4), torch.zeros(2, 4))
-    assert launch_fit(torch.empty(0, 3), 0, 4).shape == (0, 4)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("width", [1, 25, 100, 320, 1001])
@@ -92,11 +76,3 @@ def test_columns_are_summed_on_a_gpu(rows, width, dtype):
     first = check(x)
     assert torch.equal(first, launch_column_sum(x))
     check(torch.randn(3, min(rows, 500), 2 * width, device="cuda").to(dtype)[:, :, :width])
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", TOLERANCE)
-def test_fitting_on_a_gpu(dtype):
-    for rows, width in ((50, 100), (25, 50), (7_731, 25), (100_003, 3)):
-        x = torch.randn(rows, width, device="cuda").to(dtype)
-        assert torch.equal(launch_fit(x, rows + 3, width + 7), F.pad(x, (0, 7, 0, 3)))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lrga.kernels import launch
 from lrga.kernels.launch import Blocks
-from lrga.kernels.linear import across, column_sum
+from lrga.kernels.linear import column_sum
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.tiles import Tiles
 
@@ -95,7 +95,7 @@ def fused_backward(
         x=x, weight=weight, bias=bias, out=out, dm4=dm4, bias_parts=bias_parts,
     )  # fmt: skip
     flat = projected.flatten(1)
-    dx = torch.mm(flat, across(weight.to(dtype))).to(x.dtype)
+    dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
     dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
     return dx, dw, column_sum(bias_parts).view(-1).to(bias.dtype)
 

@@ -1,22 +1,18 @@
-r"""Linear maps of many rows, with the derivatives in the forms that a GPU's library multiplies fastest.
+r"""Linear maps of many rows, with the gradient of the bias in a kernel of its own.
 
 .. math::
     y = x W^\top + b, \qquad
     \bar x = \bar y \, W, \quad \bar W = \bar y^\top x, \quad \bar b = \sum_r \bar y_r
 
-The values are those of :func:`torch.nn.functional.linear`. Three things cost more there than they need to:
-
-- The product ȳ W in TF32: the tensor cores of recent GPUs take both factors contiguous along the index that is summed
-  over, and W is not. It is transposed first, which is a matter of a few thousand numbers.
-- b̄, a sum over rows: one launch of a kernel of its own.
-- Widths whose rows are no multiple of 16 bytes: W, b and x are filled up with zeros, and the result is cut.
+The values are those of :func:`torch.nn.functional.linear`. b̄ costs as much there as a product: a step of a network has
+some thirty such sums over a few thousand rows. (Filling up rows to 16 bytes, and turning W round so that tensor cores
+find both factors contiguous along the summed index, were measured too: at these sizes the copies cost what they gain.)
 
 Everywhere else (CPU, float64, few rows, inside a compiler, which makes its own plans) this is torch's own function.
 
 Letters: R rows, D columns.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,7 +24,6 @@ from lrga.kernels.checks import autocast_is_on
 from lrga.kernels.support import dot_precision, runs_on_gpu
 
 FEWEST_ROWS = 1024  # below, launches cost more than the products
-ALIGNMENT = 16  # bytes
 ENABLED = True  # for measurements
 
 
@@ -40,30 +35,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> linear(torch.ones(2, 3), torch.ones(1, 3), torch.ones(1)).tolist()
         [[4.0], [4.0]]
     """
-    return linear_chain(x, [(weight, bias)])
-
-
-def linear_chain(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """Linear maps with ReLU between them: weights ``[D_i, D_{i-1}]`` and biases ``[D_i]`` or ``None``.
-
-    Between the maps the rows stay filled up, for ReLU(0) = 0.
-
-    Example:
-        >>> import torch
-        >>> linear_chain(torch.ones(2, 3), [(-torch.ones(5, 3), None), (torch.ones(1, 5), torch.ones(1))]).tolist()
-        [[1.0], [1.0]]
-    """
-    if not takes(x, *(tensor for pair in maps for tensor in pair)) or not _agree(x, maps):
-        for i, (weight, bias) in enumerate(maps):
-            x = F.linear(F.relu(x) if i else x, weight, bias)
-        return x
-    device, dtype = x.device.type, x.dtype
-    if autocast_is_on(device):
-        dtype = torch.get_autocast_dtype(device)
-        x, maps = x.to(dtype), [(weight.to(dtype), _to(bias, dtype)) for weight, bias in maps]
-        with torch.autocast(device, enabled=False):
-            return _chain(x, maps)
-    return _chain(x, maps)
+    if not takes(x, weight, bias):
+        return F.linear(x, weight, bias)
+    device = x.device.type
+    if not autocast_is_on(device):
+        return Linear.apply(x, weight, bias)
+    dtype = torch.get_autocast_dtype(device)
+    with torch.autocast(device, enabled=False):
+        return Linear.apply(x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
 
 
 def takes(x: Tensor, *parameters: Tensor | None) -> bool:
@@ -77,31 +56,8 @@ def takes(x: Tensor, *parameters: Tensor | None) -> bool:
     return not torch._C._are_functorch_transforms_active() and torch.autograd.forward_ad._current_level < 0
 
 
-def _chain(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
-    h = fit(x, x.size(0), wide(x.size(1), x.dtype))
-    for i, (weight, bias) in enumerate(maps):
-        rows = wide(weight.size(0), x.dtype)
-        filled = None if bias is None else fit(bias.unsqueeze(0), 1, rows).squeeze(0)
-        h = Linear.apply(F.relu(h) if i else h, fit(weight, rows, h.size(1)), filled)
-    return fit(h, h.size(0), maps[-1][0].size(0))
-
-
-def wide(width: int, dtype: torch.dtype) -> int:
-    """The next width whose rows are a multiple of 16 bytes, where products gain by that.
-
-    Example:
-        >>> import torch
-        >>> wide(25, torch.bfloat16), wide(100, torch.bfloat16), wide(96, torch.bfloat16)
-        (32, 104, 96)
-    """
-    if dtype == torch.float32 and dot_precision(dtype) != "tf32":
-        return width
-    step = ALIGNMENT // dtype.itemsize
-    return -(-width // step) * step
-
-
 def across(weight: Tensor) -> Tensor:
-    """The weight, its columns contiguous where the product of a matrix with it is faster then: in TF32."""
+    """The weight, its columns contiguous where the product of a very long matrix with it is faster then: in TF32."""
     if weight.dtype == torch.float32 and dot_precision(weight.dtype) == "tf32" and runs_on_gpu(weight):
         return weight.t().contiguous().t()
     return weight
@@ -125,7 +81,7 @@ class Linear(Function):
         (grad,) = grads
         x, weight = ctx.saved_tensors
         return (
-            None if weight is None else torch.mm(grad, across(weight)),
+            None if weight is None else torch.mm(grad, weight),
             None if x is None else torch.mm(grad.t(), x),
             column_sum(grad) if ctx.needs_input_grad[2] else None,
         )
@@ -168,56 +124,3 @@ def _spread(ctx: Any, grad: Tensor) -> Tensor:
 
 
 column_sum_op.register_autograd(_spread, setup_context=_remember_rows)
-
-
-def fit(x: Tensor, rows: int, width: int) -> Tensor:
-    """A matrix as ``[rows, width]``: cut, or filled up with zeros below and to the right; itself where it fits.
-
-    Example:
-        >>> import torch
-        >>> fit(torch.ones(1, 2), 2, 3).tolist()
-        [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
-    """
-    if x.size(1) == width and rows <= x.size(0):
-        return x if x.size(0) == rows else x[:rows]
-    if not runs_on_gpu(x):
-        return F.pad(x, (0, width - x.size(1), 0, rows - x.size(0)))
-    return fit_op(x, rows, width)
-
-
-@torch.library.custom_op("lrga::fit", mutates_args=())
-def fit_op(x: Tensor, rows: int, width: int) -> Tensor:
-    """``[r, d]`` to ``[rows, width]``."""
-    from lrga.kernels.triton_columns import launch_fit
-
-    return launch_fit(x, rows, width)
-
-
-@fit_op.register_fake
-def _(x: Tensor, rows: int, width: int) -> Tensor:
-    return x.new_empty(rows, width)
-
-
-def _remember_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
-    ctx.shape = inputs[0].shape
-
-
-def _fit_back(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    return fit(grad, *ctx.shape), None, None
-
-
-fit_op.register_autograd(_fit_back, setup_context=_remember_shape)
-
-
-def _agree(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> bool:
-    """Whether each map takes what the one before it gives; where not, torch's own function says so."""
-    width = x.size(1)
-    for weight, bias in maps:
-        if weight.dim() != 2 or weight.size(1) != width or (bias is not None and bias.shape != weight.shape[:1]):
-            return False
-        width = weight.size(0)
-    return True
-
-
-def _to(bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    return None if bias is None else bias.to(dtype)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.kernels.checks import autocast_is_on
-from lrga.kernels.linear import across, column_sum, fit, linear, takes, wide
+from lrga.kernels.linear import column_sum, linear
 
 WORTH_IT = 1 << 24  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
 
@@ -30,25 +30,13 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
     """
     # A compiler plans memory itself, and must not be asked how large a symbolic size is.
     if torch.compiler.is_compiling() or parts[0].size(0) * weight.size(1) < WORTH_IT:
-        return _side_by_side(parts, weight, bias)
+        return linear(torch.cat(parts, dim=-1), weight, bias)
     device = parts[0].device.type
     if not autocast_is_on(device):
         return _mixed([part.to(weight.dtype) for part in parts], weight, bias)
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
         return _mixed([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
-
-
-def _side_by_side(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Where rows are to be filled up (:mod:`lrga.kernels.linear`), the zeros stand in the concatenation at once."""
-    if takes(parts[0], *parts[1:], weight, bias):
-        device = parts[0].device.type
-        dtype = torch.get_autocast_dtype(device) if autocast_is_on(device) else weight.dtype
-        width = sum(part.size(1) for part in parts)
-        if width == weight.size(1) and (more := wide(width, dtype) - width):
-            parts = [*parts, parts[0].new_zeros(parts[0].size(0), more)]
-            weight = fit(weight, weight.size(0), width + more)
-    return linear(torch.cat(parts, dim=-1), weight, bias)
 
 
 @torch.library.custom_op("lrga::mixed_linear", mutates_args=())
@@ -73,7 +61,7 @@ def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 def _backward(ctx, grad: Tensor):  # type: ignore[no-untyped-def]
     weight, *parts = ctx.saved_tensors
-    columns = across(weight).split([part.size(1) for part in parts], dim=1)
+    columns = weight.split([part.size(1) for part in parts], dim=1)
     towards_weight = torch.cat([grad.t() @ part for part in parts], dim=1)
     return [grad @ column for column in columns], towards_weight, column_sum(grad) if ctx.has_bias else None
 

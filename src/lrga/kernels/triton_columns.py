@@ -1,4 +1,4 @@
-"""The Triton kernels of sums over the rows of a matrix, and of a matrix cut or filled up with zeros.
+"""The Triton kernel of sums over the rows of a matrix.
 
 A program sums a part of the rows in a block of columns; the same kernel then sums the parts. Every sum has one order:
 results do not vary between runs.
@@ -36,16 +36,6 @@ def sum_rows_of_part(
     tl.store(where, tl.sum(total, 0).to(out.dtype.element_ty), mask=column < WIDTH)
 
 
-@triton.jit
-def fit_rows(x, out, rows, width, stride, WIDE: tl.constexpr, total, BLOCK: tl.constexpr):
-    """``x [rows, width]`` in the first rows and columns of ``out``, zero elsewhere; ``total`` numbers in all."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    row, column = at // WIDE, at % WIDE
-    inside = (at < total) & (row < rows) & (column < width)
-    value = tl.load(x + row * stride + column, mask=inside, other=0.0)
-    tl.store(out + at, value, mask=at < total)
-
-
 @dataclass(frozen=True)
 class Plan:
     """How a sum is divided: parts of the rows, rows and columns of a step, warps."""
@@ -56,17 +46,17 @@ class Plan:
     warps: int
 
 
-ONE_LAUNCH = 1 << 14  # rows up to which one launch, in narrow blocks, is faster than parts and their sum
-PARTS = 128
+ONE_LAUNCH = 1024  # rows up to which one launch, in narrow blocks, is faster than parts and their sum
+ROWS_OF_PART, MOST_PARTS = 128, 512
 
 
 def plan(rows: int, width: int) -> Plan:
-    """Few rows: narrow blocks, so that many programs share the columns. Many: parts of the rows."""
+    """Few rows: narrow blocks, so that many programs share the columns. Many: parts of the rows, and their sum."""
     if rows <= ONE_LAUNCH:
-        step = min(2048, max(16, triton.next_power_of_2(rows)))  # many loads under way at once hide their latency
+        step = max(16, triton.next_power_of_2(rows))  # many loads under way at once hide their latency
         return Plan(1, step, min(8, triton.next_power_of_2(width)), max(4, step // 128))
-    columns = min(64, triton.next_power_of_2(width))
-    return Plan(PARTS, max(16, 2048 // columns), columns, 4)
+    parts = min(MOST_PARTS, triton.next_power_of_2(triton.cdiv(rows, ROWS_OF_PART)))
+    return Plan(parts, ROWS_OF_PART, min(32, triton.next_power_of_2(width)), 8)
 
 
 def launch_column_sum(x: Tensor, how: Plan | None = None) -> Tensor:
@@ -93,16 +83,3 @@ def _launch(x: Tensor, out: Tensor, how: Plan) -> None:
         x, out, rows, triton.cdiv(rows, how.parts), x.stride(0), STRIDE=x.stride(1), WIDTH=width, BR=how.rows,
         BD=how.columns, num_warps=how.warps,
     )  # fmt: skip
-
-
-def launch_fit(x: Tensor, rows: int, width: int) -> Tensor:
-    """``x`` cut or filled up with zeros to ``[rows, width]``."""
-    x = x if x.stride(1) == 1 else x.contiguous()
-    out = torch.empty(rows, width, dtype=x.dtype, device=x.device)
-    if not out.numel():
-        return out
-    with torch.cuda.device_of(x):
-        fit_rows[(triton.cdiv(out.numel(), 1024),)](
-            x, out, x.size(0), x.size(1), x.stride(0), WIDE=width, total=out.numel(), BLOCK=1024, num_warps=4
-        )
-    return out

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
-from lrga.kernels.linear import linear, linear_chain
+from lrga.kernels.linear import linear
 from lrga.nn.norm import is_hooked
 
 
@@ -33,12 +33,8 @@ def apply_chain(lins: Iterable[nn.Module], x: Tensor) -> Tensor:
         >>> apply_chain([nn.Linear(2, 4), nn.Linear(4, 1)], torch.randn(3, 2)).shape
         torch.Size([3, 1])
     """
-    lins = list(lins)
-    maps = [(lin.weight, lin.bias) for lin in lins if is_plain(lin)]
-    if len(maps) == len(lins):
-        return linear_chain(x, maps)
     for i, lin in enumerate(lins):
-        x = lin(F.relu(x) if i else x)
+        x = apply_linear(lin, F.relu(x) if i else x)
     return x
 
 
