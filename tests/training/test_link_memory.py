@@ -139,6 +139,27 @@ def test_a_run_that_keeps_to_a_limit_ends_as_one_without(tmp_path, bare, model):
     assert "memory: to fit into" in (tmp_path / "held" / "log.txt").read_text()
 
 
+@pytest.mark.parametrize("model", ["node2vec", "deepwalk", "gcn"])
+def test_a_roomy_limit_changes_not_a_bit(tmp_path, model):
+    options = {"model": model} | ({} if model == "gcn" else {"walk_epochs": 1})
+    free, _ = run(tmp_path / "free", communities(), **options)
+    held, told = run(tmp_path / "held", communities(), **options, memory_limit=10**12)
+    assert "nothing to do" in told[0]
+    for name, value in held.model.state_dict().items():
+        assert torch.equal(value, free.model.state_dict()[name]), name
+
+
+def test_windows_of_walks_are_foretold(bare):
+    trainer, architecture = trainer_of(communities(300), model="deepwalk", walk_batch_size=100, hidden=64)
+    expected = _Need(trainer, architecture).walks()
+    weights = sum(p.numel() * 4 for p in trainer.model.parameters())
+    trainer.walks.step()  # makes Adam's moments
+    trainer.walks.optimizer.zero_grad()
+    with LiveBytes() as live:
+        trainer.walks.step()
+    assert 0.95 * live.peak < expected - 3 * weights < 1.6 * live.peak
+
+
 def test_an_impossible_limit_leaves_nothing_behind(tmp_path):
     with pytest.raises(OptionError, match="fits into 1 MB"):
         run(tmp_path / "run", communities(), memory_limit=10**6)

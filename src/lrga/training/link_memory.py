@@ -10,6 +10,7 @@ Letters: N nodes, E directed edges, P pairs scored at once.
 
 import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.models.embeddings import Node2Vec
 from lrga.nn.recompute import recompute_layers
 from lrga.training.evaluate import autocast
 from lrga.training.link_architecture import LinkArchitecture, LinkNetwork
@@ -27,7 +29,7 @@ from lrga.training.memory import MARGIN, LiveBytes, peak_of_process, show_bytes
 _NODES = (1500, 4500)  # of the small graphs
 _MOST_EDGES = 300_000  # of the larger one, where the graph is dense
 _SMALLEST_BLOCK = 256
-_WALKS = (500, 1500)
+_WALKS, _FEW = (500, 1500), 64  # windows of walks, nodes that they run over
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ class _Need:
         self.trainer, self.architecture = trainer, architecture
         weights = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
         # Walks first: what they compile on first use stays.
-        self._windows = None if (walks := trainer.walks) is None or walks.finished else walks.sample()
+        walks = trainer.walks
+        self._windows = None if walks is None or walks.finished else list(walks.sample())
         # Adam's moments and the best weights in validation are still to come.
         now, self.most = peak_of_process(trainer.device)
         self.standing = now + 3 * weights
@@ -177,13 +180,18 @@ class _Need:
         walks = self.trainer.walks
         if walks is None or self._windows is None:
             return 0
-        true, false = self._windows
+        # Vectors of few nodes here: the gradients of all would hide what a window takes. They are added.
+        with _random_state_kept(walks.device):
+            few = replace(self.architecture, num_nodes=_FEW).build().to(walks.device)
+        assert isinstance(few, Node2Vec)
         peaks = []
         for rows in _WALKS:
-            chosen = [part[torch.arange(rows, device=part.device) % part.size(0)] for part in (true, false)]
-            peaks.append(_peak(lambda pair=chosen: walks.model.walk_loss(*pair).backward(), walks.device))  # type: ignore[misc]
-            walks.optimizer.zero_grad()
-        return self._with_standing(_follow(_WALKS, peaks, true.size(0)))
+            pair = [part[torch.arange(rows, device=part.device) % part.size(0)] % _FEW for part in self._windows]
+            peaks.append(_peak(lambda pair=pair: few.walk_loss(*pair).backward(), walks.device))  # type: ignore[misc]
+            few.zero_grad()
+        table = walks.model.embedding.weight
+        tables = 3 * table.numel() * table.element_size()  # of start, near and far nodes
+        return self._with_standing(_follow(_WALKS, peaks, self._windows[0].size(0)) + tables)
 
     def _measure_evaluation(self) -> tuple[float, float, float]:
         """Bytes to encode, of the node features, and of one pair that is scored."""
@@ -210,7 +218,7 @@ class _Need:
         nodes, edges = trainer.data.num_nodes, _edges_of(messages)
         largest = min(_NODES[1], nodes, max(round(_MOST_EDGES * nodes / max(edges, 1)), 30))
         sizes = (nodes,) if largest == nodes else (max(round(largest * _NODES[0] / _NODES[1]), 1), largest)
-        with torch.random.fork_rng([trainer.device] if trainer.device.type == "cuda" else []):
+        with _random_state_kept(trainer.device):
             peaks = []
             for size in sizes:
                 small = _Small.of(self.architecture, messages, size, round(edges * size / nodes), trainer.device)
@@ -241,6 +249,11 @@ class _Small:
         x = None if like.x is None else torch.randn(nodes, like.x.size(1), device=device)
         weight = None if like.weight is None else torch.rand(edges, device=device)
         return cls(model, Messages(x, layout if isinstance(like.edges, EdgeLayout) else edge_index, weight), nodes)
+
+
+def _random_state_kept(device: torch.device) -> AbstractContextManager[None]:
+    """A run with a limit draws the numbers of one without."""
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def _recompute(model: nn.Module) -> None:
