@@ -22,11 +22,11 @@ def poisoned_memory(monkeypatch):
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cuda.matmul.allow_tf32 = False
     if DEVICE == "cpu":
-        for name in ("REDUCE_MAPS", "REDUCE_GRADIENT", "GRADIENT", "APPLY"):
+        for name in ("REDUCE_GRADIENT", "GRADIENT", "APPLY"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
-        for name in ("REDUCE", "PROJECT"):
+        for name in ("REDUCE", "PROJECT", "RECOMPUTE_REDUCE", "RECOMPUTE"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
-        for name, small in (("BUFFER_BYTES", 1), ("FORWARD_BYTES", 1), ("FEWEST_ROWS", 128), ("PROGRAMS", 3)):
+        for name, small in (("BUFFER_BYTES", 1), ("FEWEST_ROWS", 128), ("PROGRAMS", 3)):
             monkeypatch.setattr(streaming, name, small)
     yield
     torch.use_deterministic_algorithms(before)
@@ -72,13 +72,20 @@ def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, hea
     check(n, channels, rank, heads)
 
 
-@pytest.mark.parametrize(("n", "channels", "rank", "heads"), SHAPES)
-def test_the_projection_inside_the_kernel_gives_the_same(monkeypatch, n, channels, rank, heads):
-    monkeypatch.setattr(streaming, "FUSED_CHANNELS", channels)
-    check(n, channels, rank, heads)
+@pytest.mark.parametrize("n", [1, 129, 430])
+def test_gradients_may_lie_in_rows_that_are_used_up(monkeypatch, n):
+    monkeypatch.setattr(streaming, "KEPT", True)
+    check(n, 25, 5, 1)
+    check(n, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
 
 
-def test_products_in_a_buffer_give_the_same_as_those_in_the_gradient_of_x(monkeypatch):
+@pytest.mark.parametrize(("hint", "late"), [(True, False), (False, True)])
+def test_variants_of_the_kernel_between_the_products_give_the_same(monkeypatch, hint, late):
+    monkeypatch.setattr(streaming, "GRADIENT", {**streaming.GRADIENT, "HINT": hint, "SUM_LATE": late, "STAGES": 3})
+    check(300, 51, 5, 2)
+
+
+def test_products_in_the_kernels_give_the_same_as_those_in_the_gradient_of_x(monkeypatch):
     monkeypatch.setattr(streaming, "IN_PLACE", False)
     check(300, 51, 5, 2)
     check(200, 25, 5, 1, dtype=torch.float16, tolerance=2e-2)
@@ -86,17 +93,17 @@ def test_products_in_a_buffer_give_the_same_as_those_in_the_gradient_of_x(monkey
 
 @pytest.mark.parametrize("channels", [20, 33])
 @pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_half_precision_is_accumulated_in_float32(monkeypatch, channels, x_dtype):
-    check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
-    monkeypatch.setattr(streaming, "FUSED", set())
+def test_half_precision_is_accumulated_in_float32(channels, x_dtype):
     check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory(monkeypatch, together):
-    monkeypatch.setattr(streaming, "CONVERT_AND_PROJECT", together)
+    pairs = {(given, torch.float16) for given in (torch.float32, torch.float16)}
+    monkeypatch.setattr(streaming, "PROJECT_FUSED", pairs if together else set())
     check(300, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
     check(40, 24, 8, 1, dtype=torch.float16, tolerance=2e-2)
+    check(40, 33, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
 
 
 def test_features_narrower_than_the_products_are_widened():
@@ -145,20 +152,17 @@ def test_the_operator_passes_the_checks_of_torch():
 
 def test_chunks_do_not_grow_with_the_width(monkeypatch):
     monkeypatch.setattr(streaming, "FEWEST_ROWS", 1024)
+    monkeypatch.setattr(streaming, "BUFFER_BYTES", 48 << 20)
     for row_bytes in (16, 480, 800, 3200):
-        assert rows_of_chunk(10_000_000, row_bytes, 48 << 20) * row_bytes <= 48 << 20
-    assert rows_of_chunk(10_000_000, 1 << 22, 48 << 20) == 1024  # at least some blocks
+        assert rows_of_chunk(10_000_000, row_bytes) * row_bytes <= 48 << 20
+    assert rows_of_chunk(10_000_000, 1 << 22) == 1024  # at least some blocks
 
 
-def test_chunks_are_of_about_one_size():
-    assert rows_of_chunk(1300, 1, 1024) == 768  # two of 768 and 532, not of 1024 and 276
-    assert rows_of_chunk(5, 1, 1024) == 128
-
-
-def test_chunks_are_whole_waves_where_one_fits():
-    assert rows_of_chunk(10_000, 1, 1024, wave=384) == 768
-    assert rows_of_chunk(1300, 1, 1024, wave=2048) == 768  # none fits: equal chunks
-    assert rows_of_chunk(1000, 1, 1024, wave=384) == 1024  # one chunk is enough
+def test_chunks_are_of_about_one_size(monkeypatch):
+    monkeypatch.setattr(streaming, "FEWEST_ROWS", 128)
+    monkeypatch.setattr(streaming, "BUFFER_BYTES", 1024)
+    assert rows_of_chunk(1300, 1) == 768  # two of 768 and 532, not of 1024 and 276
+    assert rows_of_chunk(5, 1) == 128
 
 
 @pytest.mark.gpu
@@ -171,18 +175,18 @@ def test_a_wide_grid_on_a_gpu(channels, rank, heads, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(("in_place", "kept"), [(True, True), (True, False), (False, False)])
 @pytest.mark.parametrize("fused", [True, False])
-def test_every_way_over_several_chunks_on_a_gpu(monkeypatch, fused, in_place, dtype):
+def test_every_way_over_several_chunks_on_a_gpu(monkeypatch, fused, in_place, kept, dtype):
     monkeypatch.setattr(streaming, "IN_PLACE", in_place)
-    monkeypatch.setattr(streaming, "CONVERT_AND_PROJECT", fused)
-    monkeypatch.setattr(streaming, "FUSED", set())
-    monkeypatch.setattr(streaming, "FUSED_CHANNELS", 256 if fused else 0)
-    for name in ("BUFFER_BYTES", "FORWARD_BYTES"):
-        monkeypatch.setattr(streaming, name, 4 << 20)
+    monkeypatch.setattr(streaming, "KEPT", kept)
+    pairs = {(given, dtype) for given in (torch.float32, torch.bfloat16)}
+    monkeypatch.setattr(streaming, "PROJECT_FUSED", pairs if fused else set())
+    monkeypatch.setattr(streaming, "BUFFER_BYTES", 4 << 20)
     tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2}[dtype]
     check(30_011, 256, 50, 1, dtype=dtype, tolerance=tolerance)
     check(30_011, 201, 33, 2, dtype=dtype, tolerance=tolerance, x_dtype=dtype)
+    check(30_011, 265, 33, 2, dtype=dtype, tolerance=tolerance)
 
 
 @pytest.mark.gpu

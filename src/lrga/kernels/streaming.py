@@ -1,16 +1,16 @@
 """Low-rank attention of one large graph on a GPU, without its projections ever being kept.
 
-Forward, chunks of rows are projected by the vendor's library into a buffer that stays in the cache of the GPU; a kernel
-adds bias and activation, sums V and Z up and puts U and m4 in their places in the result; a second pass turns U into
-U S / η in place. (Where x must be converted as well, one kernel does it all and reads x once: ``FUSED``.)
+Forward, x is read once: blocks of rows are projected, V and Z are summed, U and m4 go to their places in the result; a
+second pass turns U into U S / η in place.
 
 Backward, the projections are computed again. The gradient of x is a result, so its memory is free until its rows are
 written: where U, V and Z fit in there (and x in the type of the products, if that is another), one product over all
-rows puts them there; elsewhere they are projected chunk by chunk, U alone in a first sweep. T = Uᵀ dA is summed, then
-chunk by chunk a kernel turns U, V and Z (of m4 the result tells the sign) into the gradients before the activation, in
-a buffer; the library multiplies it with x and with the weight, whose product overwrites the rows just used. Beyond
-inputs, result and gradients there is only that buffer, tens of megabytes whatever N is. No atomics: results do not vary
-between runs.
+rows puts them there; elsewhere kernels project blocks of rows themselves, U alone in a first sweep. T = Uᵀ dA is
+summed, then chunk by chunk a kernel turns U, V and Z (of m4 the result tells the sign) into the gradients before the
+activation, which the library multiplies with x and with the weight. They go into a buffer; where there is room, only
+those of the last rows do, the others lie in rows of the gradient of x whose projections have been used (``KEPT``).
+Beyond inputs, result and gradients there is only that buffer, tens of megabytes whatever N is. No atomics: results do
+not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
@@ -21,30 +21,32 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+import triton
 from torch import Tensor
 
 from lrga.kernels import triton_streaming as kernels
+from lrga.kernels import triton_streaming_backward as between
 from lrga.kernels.launch import COMPUTE, block
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.support import dot_precision
 
-BUFFER_BYTES = 48 << 20  # backward
-FORWARD_BYTES = 32 << 20  # less than what the cache of a large GPU holds
+BUFFER_BYTES = 48 << 20
 FEWEST_ROWS = 1024  # of a chunk
-WHOLE_WAVES = True  # chunks of as many rows as the multiprocessors divide evenly
 IN_PLACE = True  # the products of the backward pass may lie in the memory of the gradient of x
-FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: forward fused
-FUSED_CHANNELS = 0  # channels up to which the forward pass is fused whatever the types
-CONVERT_AND_PROJECT = True  # backward, where x is of another type than the products, by one kernel
+KEPT = False  # so may the gradients before the activation
+PROJECT_FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: one kernel
 PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
-PER_PROCESSOR = {"reduce_rows": 1, "reduce_maps": 2, "reduce_gradient_maps": 2, "project_rows": 2}
-REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 8, "num_stages": 3}
-REDUCE_MAPS: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
-APPLY: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 1}
-REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 2}
+PER_PROCESSOR = {
+    "reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 12,
+    "reduce_gradient_rows": 2, "gradient_rows": 1,
+}  # fmt: skip
+REDUCE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
+APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
+REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
-GRADIENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "num_stages": 1}
+GRADIENT: dict[str, Any] = {"BM": 32, "STAGES": 1, "HINT": False, "SUM_LATE": False, "num_warps": 4}
+RECOMPUTE_REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 4}
+RECOMPUTE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
 MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
 
 
@@ -65,43 +67,15 @@ def streaming_forward(
     out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
     if n == 0:
         return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32)
-    reduce = _reduce_fused if (x.dtype, dtype) in FUSED or x.size(1) <= FUSED_CHANNELS else _reduce_by_chunks
-    totals = reduce(x.contiguous(), weight, bias.contiguous(), out, heads, rank, dtype).sum(1)
-    shape = _shape(heads, rank, dtype)
-    kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
-    return out, totals
-
-
-def _reduce_fused(
-    x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, heads: int, rank: int, dtype: torch.dtype
-) -> Tensor:
-    """U and m4 into ``out``; partial sums of VᵀZ, U and V, ``[H, P, B² + 2B]``. One kernel, x read once."""
-    programs, columns = _programs(x.device, "reduce_rows", heads), block(rank)
+    programs, shape = _programs(x.device, "reduce_rows", heads), _shape(heads, rank, dtype)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    product = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **REDUCE}
     kernels.reduce_rows[programs, heads](
-        x, wide, wide_bias, out, parts, x.size(0), **_shape(heads, rank, dtype), **product
+        x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=COMPUTE[dtype], **shape, **REDUCE
     )
-    return parts
-
-
-def _reduce_by_chunks(
-    x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, heads: int, rank: int, dtype: torch.dtype
-) -> Tensor:
-    """The same, the products by the library."""
-    programs, columns = _programs(x.device, "reduce_maps", heads), block(rank)
-    parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
-    across = _map_rows(weight, 4, heads, rank, dtype).t()
-    room = _Room(x, dtype, across.size(1), FORWARD_BYTES)
-    shape = {"STRIDE": across.size(1), "C": _padded(rank), **_shape(heads, rank, dtype), "COMPUTE": COMPUTE[dtype]}
-    for first, last in room.chunks():
-        maps = room.maps[: last - first]
-        torch.mm(room.rows_of_x(first, last), across, out=maps)
-        kernels.reduce_maps[programs, heads](
-            maps, bias, out[first:last], parts, last - first, ADD=first > 0, **shape, **REDUCE_MAPS
-        )
-    return parts
+    totals = parts.sum(1)
+    kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
+    return out, totals
 
 
 @streaming_forward.register_fake
@@ -119,103 +93,125 @@ def streaming_backward(
     heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of x, weight and bias."""
-    n, dtype, columns = x.size(0), grad.dtype, block(rank)
     dx = x.new_empty(x.shape)
-    if n == 0:
+    if x.size(0) == 0:
         return dx, torch.zeros_like(weight), torch.zeros_like(bias)
-    grad, x, bias = grad.contiguous(), x.contiguous(), bias.contiguous()
-    half, precision, width = dtype == torch.float16, _precision(dtype), heads * 4 * rank
-    whole, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
-    factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
-    kernels.gradient_factors[heads,](totals, t_totals, factors, n, eps, B=columns, HALF=half, PRECISION=precision)
-    # the library multiplies fastest along contiguous rows of both sides
-    back = weight.to(dtype).t().contiguous().t()
-    dw = torch.zeros_like(weight, dtype=torch.float32, memory_format=torch.contiguous_format)
-    columns_of_maps = 0 if whole else heads * 3 * _padded(rank)
-    room = _Room(x, dtype, columns_of_maps, BUFFER_BYTES, beside=width, convert=whole is None)
-    across = None if whole else _map_rows(weight, 3, heads, rank, dtype).t()
-    tiles = -(-room.step // GRADIENT["BM"])
-    bias_parts = totals.new_zeros(heads, tiles, 4 * columns)
-    shape = {**_shape(heads, rank, dtype), "C": _padded(rank), **GRADIENT}
-    for first, last in room.chunks():
-        rows = last - first
-        if whole is None:
-            assert across is not None
-            given, maps = room.rows_of_x(first, last), room.maps[:rows]
-            torch.mm(given, across, out=maps)
-        else:
-            maps, given = (tensor[first:last] for tensor in whole)
-        gradients = room.beside[:rows]
-        kernels.gradient_maps[2 * -(-rows // GRADIENT["BM"]), heads](
-            maps, bias, out[first:last], grad[first:last], factors, gradients, bias_parts, rows, tiles,
-            STRIDE=maps.stride(0), **shape,
-        )  # fmt: skip
-        _add_mm(dw, gradients.t(), given)
-        _mm(gradients, back, dx[first:last])  # last: maps and given may lie in these rows
-    db = bias_parts.sum(1).view(heads, 4, columns)[:, :, :rank].reshape(bias.shape)
+    dtype = grad.dtype
+    fits = heads * 3 * _padded(rank) <= x.size(1) and (x.dtype == dtype or x.dtype.itemsize == 2 * dtype.itemsize)
+    backward = _backward_in_place if IN_PLACE and fits else _backward_by_blocks
+    dw, bias_parts = backward(
+        dx, grad.contiguous(), x.contiguous(), weight, bias.contiguous(), out, totals, heads, rank, eps
+    )
+    db = bias_parts.sum(1).view(heads, 4, block(rank))[:, :, :rank].reshape(bias.shape)
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
+
+
+def _backward_in_place(
+    dx: Tensor, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
+    heads: int, rank: int, eps: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradient of x into ``dx``, where the products lie meanwhile; that of the weight, and parts of the bias'."""
+    n, dtype, columns, width = x.size(0), grad.dtype, block(rank), heads * 4 * rank
+    rows, given, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
+    factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
+    between.gradient_factors[heads,](
+        totals, t_totals, factors, n, eps, B=columns, HALF=dtype == torch.float16, PRECISION=_precision(dtype)
+    )
+    step = rows_of_chunk(n, width * dtype.itemsize)
+    kept = KEPT and width <= x.size(1)
+    begin = max(n - step, 0) // 128 * 128 if kept else 0  # of the last chunk
+    buffer = x.new_empty(n - begin if kept else min(step, n), width, dtype=dtype)
+    programs = min(max(_programs(x.device, "gradient_maps", heads) // 2, 1), -(-step // GRADIENT["BM"]))
+    bias_parts = totals.new_empty(heads, programs, 4 * columns)
+    shape = {**_shape(heads, rank, dtype), "C": _padded(rank), "STRIDE": rows.stride(0), **GRADIENT}
+    back = _back(weight, dtype)
+
+    def differentiate(first: int, last: int, target: Tensor, *, add: bool) -> None:
+        between.gradient_maps[2 * programs, heads](
+            rows[first:], bias, out[first:], grad[first:], factors, target, bias_parts, last - first,
+            TARGET=target.stride(0), ADD=add, **shape,
+        )  # fmt: skip
+
+    dw: Tensor | None = None
+    if not kept:
+        for first, last in _chunks(n, step):
+            gradients = buffer[: last - first]
+            differentiate(first, last, gradients, add=first > 0)
+            dw = _sum_mm(dw, gradients.t(), given[first:last])
+            _mm(gradients, back, dx[first:last])  # last: rows and given may lie in these
+        assert dw is not None
+        return dw, bias_parts
+    # From the last chunk to the first, the gradients of a row go to one so much further on that nothing in it is needed
+    # any more; those of the last chunk, for which there is none, go into the buffer.
+    differentiate(begin, n, buffer, add=False)
+    gradients = rows[n - begin :, :width]
+    earlier = [(max(last - step, 0), last) for last in range(begin, 0, -step)]
+    for first, last in earlier:
+        differentiate(first, last, gradients[first:last], add=True)
+    if begin:
+        dw = _sum_mm(dw, gradients.t(), given[:begin])
+    dw = _sum_mm(dw, buffer.t(), given[begin:])
+    for first, last in reversed(earlier):
+        _mm(gradients[first:last], back, dx[first:last])
+    _mm(buffer, back, dx[begin:])
+    return dw, bias_parts
 
 
 def _project(
     dx: Tensor, x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, heads: int, rank: int
-) -> tuple[tuple[Tensor, Tensor] | None, Tensor]:
-    """The products U, V and Z of all rows and x in their type, in the memory of ``dx`` (``None`` where they do not
-    fit), and T = Uᵀ dA of every head, ``[H, B²]``."""
-    dtype, channels, columns = grad.dtype, x.size(1), heads * 3 * _padded(rank)
-    if not IN_PLACE or columns > channels or (x.dtype != dtype and x.dtype.itemsize != 2 * dtype.itemsize):
-        return None, _sum_t_by_chunks(x, weight, bias, grad, heads, rank).sum(1)
-    if x.dtype == dtype:
-        maps, given = dx[:, :columns], x
-    else:
-        halves = dx.view(dtype)
-        maps, given = halves[:, :columns], halves[:, channels:]
-        if CONVERT_AND_PROJECT:
-            return (maps, given), _convert_and_project(x, weight, bias, grad, maps, given, heads, rank).sum(1)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of the memory of ``dx`` that begin with the products U, V and Z, x in the type of these (in the same memory
+    where it is of another), and T = Uᵀ dA of every head, ``[H, B²]``."""
+    dtype, channels, padded = grad.dtype, x.size(1), _padded(rank)
+    rows = dx.view(dtype)
+    given = x if x.dtype == dtype else rows[:, channels:]
+    fused = (x.dtype, dtype) in PROJECT_FUSED
+    kernel = "project_rows" if fused else "reduce_gradient_maps"
+    parts = x.new_empty(heads, _programs(x.device, kernel, heads), block(rank) ** 2, dtype=torch.float32)
+    shape = {"STRIDE": rows.stride(0), "C": padded, "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
+    if fused:
+        wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
+        between.project_rows[parts.size(1), heads](
+            x, wide, wide_bias, grad, rows, None if given is x else given, parts, x.size(0), D=channels,
+            **shape, **PROJECT,
+        )  # fmt: skip
+        return rows, given, parts.sum(1)
+    if given is not x:
         given.copy_(x)
-    torch.mm(given, _map_rows(weight, 3, heads, rank, dtype).t(), out=maps)
-    parts = _t_parts(x, heads, rank, "reduce_gradient_maps")
-    _sum_t(maps, 3 * _padded(rank), bias, grad, parts, heads, rank, add=False)
-    return (maps, given), parts.sum(1)
+    across = _filled(weight, None, 3, padded, heads, rank, dtype, "tf32x3")[0].view(-1, channels).t()
+    torch.mm(given, across, out=rows[:, : across.size(1)])
+    between.reduce_gradient_maps[parts.size(1), heads](rows, bias, grad, parts, x.size(0), **shape, **REDUCE_GRADIENT)
+    return rows, given, parts.sum(1)
 
 
-def _convert_and_project(
-    x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, maps: Tensor, given: Tensor, heads: int, rank: int
-) -> Tensor:
-    """The same by one kernel, where x is of another type than the products; partial sums of T, ``[H, P, B²]``."""
-    parts = _t_parts(x, heads, rank, "project_rows")
-    wide, wide_bias = _wide_maps(weight, bias, heads, rank, grad.dtype)
-    kernels.project_rows[parts.size(1), heads](
-        x, wide, wide_bias, grad, maps, given, parts, x.size(0), STRIDE=maps.stride(0), D=x.size(1), C=_padded(rank),
-        COMPUTE=COMPUTE[grad.dtype], **_shape(heads, rank, grad.dtype), **PROJECT,
-    )  # fmt: skip
-    return parts
-
-
-def _sum_t_by_chunks(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, heads: int, rank: int) -> Tensor:
-    """Partial sums of T = Uᵀ dA, ``[H, P, B²]``, the products of U made here."""
-    dtype, padded = grad.dtype, _padded(rank)
-    parts = _t_parts(x, heads, rank, "reduce_gradient_maps")
-    across = _map_rows(weight, 1, heads, rank, dtype).t()
-    room = _Room(x, dtype, heads * padded, FORWARD_BYTES)
-    for first, last in room.chunks():
-        maps = room.maps[: last - first]
-        torch.mm(room.rows_of_x(first, last), across, out=maps)
-        _sum_t(maps, padded, bias, grad[first:last], parts, heads, rank, add=first > 0)
-    return parts
-
-
-def _sum_t(
-    maps: Tensor, head: int, bias: Tensor, grad: Tensor, parts: Tensor, heads: int, rank: int, *, add: bool
-) -> None:
-    """T of some rows into ``parts``; the U of every head begins so many columns of ``maps`` after the one before."""
-    places = {"STRIDE": maps.stride(0), "HEAD": head, "C": _padded(rank), **_shape(heads, rank, grad.dtype)}
-    kernels.reduce_gradient_maps[parts.size(1), heads](
-        maps, bias, grad, parts, grad.size(0), ADD=add, COMPUTE=COMPUTE[grad.dtype], **places, **REDUCE_GRADIENT
-    )
-
-
-def _t_parts(x: Tensor, heads: int, rank: int, kernel: str) -> Tensor:
-    return x.new_empty(heads, _programs(x.device, kernel, heads), block(rank) ** 2, dtype=torch.float32)
+def _backward_by_blocks(
+    dx: Tensor, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
+    heads: int, rank: int, eps: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The same, the projections of blocks of rows computed in the kernels."""
+    n, dtype, columns = x.size(0), grad.dtype, block(rank)
+    wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
+    shape = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
+    programs = _programs(x.device, "reduce_gradient_rows", heads)
+    parts = totals.new_empty(heads, programs, columns * columns)
+    kernels.reduce_gradient_rows[programs, heads](x, wide, wide_bias, grad, parts, n, **shape, **RECOMPUTE_REDUCE)
+    t_totals = parts.sum(1)
+    programs = _programs(x.device, "gradient_rows", heads)
+    bias_parts = totals.new_empty(heads, programs, 4 * columns)
+    step = rows_of_chunk(n, heads * 4 * rank * dtype.itemsize)
+    buffer = x.new_empty(min(step, n), heads * 4 * rank, dtype=dtype)
+    back = _back(weight, dtype)
+    dw: Tensor | None = None
+    for first, last in _chunks(n, step):
+        given, gradients = x[first:last], buffer[: last - first]
+        kernels.gradient_rows[programs, heads](
+            given, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, gradients, bias_parts,
+            last - first, n, eps, ADD=first > 0, HALF=dtype == torch.float16, **shape, **RECOMPUTE,
+        )  # fmt: skip
+        _mm(gradients, back, dx[first:last])
+        dw = _sum_mm(dw, gradients.t(), given.to(dtype))
+    assert dw is not None
+    return dw, bias_parts
 
 
 @streaming_backward.register_fake
@@ -230,7 +226,7 @@ def _(
     rank: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(t.new_empty(t.shape) for t in (x, weight, bias))  # type: ignore[return-value]
+    return x.new_empty(x.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)
 
 
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -250,53 +246,37 @@ refuse_derivative(streaming_backward)
 
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Weight ``[H, 4, B, D]`` and bias ``[H, 4, B]``, filled up with zeros; the weight rounded as its products are."""
-    more = block(rank) - rank
-    w = F.pad(weight.reshape(heads, 4, rank, -1), (0, 0, 0, more)).to(dtype)
-    b = F.pad(bias.view(heads, 4, rank), (0, more)).float()
-    if dtype == torch.float32 and dot_precision(dtype) == "tf32":
-        rounded = ((w.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
-        w = torch.where(w == w, rounded, w)
-    return w, b
+    wide_bias = bias.new_empty(heads, 4, block(rank), dtype=torch.float32)
+    return _filled(weight, (bias.contiguous(), wide_bias), 4, block(rank), heads, rank, dtype, _precision(dtype))
 
 
-def _map_rows(weight: Tensor, maps: int, heads: int, rank: int, dtype: torch.dtype) -> Tensor:
-    """The first so many maps of every head, each filled up to C rows, ``[H * maps * C, D]``."""
-    rows = weight.reshape(heads, 4, rank, -1)[:, :maps]
-    return F.pad(rows, (0, 0, 0, _padded(rank) - rank)).to(dtype).reshape(-1, weight.size(1))
+def _filled(
+    weight: Tensor, biases: tuple[Tensor, Tensor] | None, maps: int, height: int, heads: int, rank: int,
+    dtype: torch.dtype, precision: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The first so many maps of every head, each filled up to ``height`` rows, ``[H, maps, height, D]``."""
+    wide = weight.new_empty(heads, maps, height, weight.size(1), dtype=dtype)
+    bias, wide_bias = biases if biases is not None else (None, None)
+    kernels.fill_maps[heads * maps * height,](
+        weight, bias, wide, wide_bias, *weight.stride(), D=weight.size(1), K=rank, B=height, MAPS=maps,
+        PRECISION=precision, BD=triton.next_power_of_2(weight.size(1)), num_warps=1,
+    )  # fmt: skip
+    return wide, wide if wide_bias is None else wide_bias
 
 
-class _Room:
-    """Memory for the chunks of a pass: products, x in their type where it is of another, and what stands beside."""
-
-    def __init__(
-        self, x: Tensor, dtype: torch.dtype, columns: int, limit: int, *, beside: int = 0, convert: bool = True
-    ) -> None:
-        self.x = x
-        channels = x.size(1) if convert and x.dtype != dtype else 0
-        wave = 128 * _processors(x.device) if WHOLE_WAVES else 0
-        self.step = rows_of_chunk(x.size(0), (columns + beside + channels) * dtype.itemsize, limit, wave)
-        self.maps, self.beside, self.converted = (
-            x.new_empty(self.step, width, dtype=dtype) for width in (columns, beside, channels)
-        )
-
-    def chunks(self) -> Iterator[tuple[int, int]]:
-        n = self.x.size(0)
-        return ((first, min(first + self.step, n)) for first in range(0, n, self.step))
-
-    def rows_of_x(self, first: int, last: int) -> Tensor:
-        chunk = self.x[first:last]
-        return self.converted[: last - first].copy_(chunk) if self.converted.size(1) else chunk
+def _back(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """The weight, columns together: the library multiplies fastest along contiguous rows of both sides."""
+    return weight.to(dtype).t().contiguous().t()
 
 
-def rows_of_chunk(n: int, row_bytes: int, limit: int, wave: int = 0) -> int:
-    """Rows of chunks of at most ``limit`` bytes, a multiple of 128: whole waves where one fits, else equal chunks.
-
-    A wave is what all multiprocessors do at once; the last of a product, half empty, takes as long as a full one.
-    """
-    most = max(FEWEST_ROWS, limit // row_bytes // 128 * 128)
-    if 0 < wave <= most < n:
-        return most // wave * wave
+def rows_of_chunk(n: int, row_bytes: int) -> int:
+    """Rows of equal chunks of at most ``BUFFER_BYTES``, a multiple of 128."""
+    most = max(FEWEST_ROWS, BUFFER_BYTES // row_bytes // 128 * 128)
     return -(-n // -(-n // most) // 128) * 128
+
+
+def _chunks(n: int, step: int) -> Iterator[tuple[int, int]]:
+    return ((first, min(first + step, n)) for first in range(0, n, step))
 
 
 def _padded(rank: int) -> int:
@@ -322,22 +302,18 @@ def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:
         out.copy_(torch.mm(a, b))
 
 
-def _add_mm(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """``total += a b`` in float32."""
-    if total.dtype == a.dtype:
-        total.addmm_(a, b)
-    elif MIXED_PRODUCTS and a.is_cuda:
-        total.add_(torch.mm(a, b, out_dtype=total.dtype))
-    else:
-        total.add_(torch.mm(a.float(), b.float()))
+def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
+    """``total + a b`` in float32, in place; ``a b`` where there is no total yet."""
+    if a.dtype == torch.float32:
+        return torch.mm(a, b) if total is None else total.addmm_(a, b)
+    mixed = MIXED_PRODUCTS and a.is_cuda
+    product = torch.mm(a, b, out_dtype=torch.float32) if mixed else torch.mm(a.float(), b.float())
+    return product if total is None else total.add_(product)
 
 
 def _programs(device: torch.device, kernel: str, heads: int) -> int:
     """Programs for each head that keep partial sums: all heads together fill the GPU."""
-    processors = _processors(device)
-    return -(-processors * PER_PROCESSOR[kernel] // heads) if processors else PROGRAMS
-
-
-def _processors(device: torch.device) -> int:
-    """Multiprocessors of a GPU; none in Triton's interpreter."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0
+    if device.type != "cuda":
+        return PROGRAMS
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    return -(-processors * PER_PROCESSOR[kernel] // heads)
