@@ -38,8 +38,10 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"numbers": 128}, {}), ({"numbers": 512}, {}), ({"numbers": 512, "warps": 2}, {}),
     ({"programs": 1024}, {}), ({"programs": 4096}, {}), ({"flat": 2048}, {}), ({"channels": 32}, {}),
     ({"sum_programs": 384}, {}), ({"sum_numbers": 2048}, {}),
-    ({}, {"own": False}), ({}, {"own_weight": False}), ({}, {"stages": 1, "gradient_programs": 396}),
-    ({}, {"rows": 128, "warps": 8, "stages": 1, "programs": 132, "gradient_programs": 132}),
+    ({}, {"own_forward": False}), ({}, {"joined": True}), ({}, {"own_backward": False}), ({}, {"own_weight": True}),
+    ({}, {"forward": edge_map.Tiles(programs=396, stages=2, registers=168)}),
+    ({}, {"backward": edge_map.Tiles(programs=528, stages=2)}),
+    ({}, {"backward": edge_map.Tiles(rows=64, programs=0, stages=1, everything=False)}),
 ]  # fmt: skip
 NAMES = ["means", "edges", "d edge_attr", "d weight", "d gated", "d source", "d target", "d norm w.", "d norm b."]
 

@@ -10,12 +10,13 @@ from lrga.kernels.support import HAS_TRITON
 
 pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TILES = edge_map.Tiles(rows=64, programs=2)
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True, rows=64, programs=2, gradient_programs=2))
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True, forward=TILES, backward=TILES))
 
 
 def batch(edges, real, inner, outer, dtype=torch.float32, nodes=6):
@@ -47,6 +48,10 @@ def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer
     edge_map.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=out)
     exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
     torch.testing.assert_close(out[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
+    assert not out[real:].any()
+    found = edge_map.product(x, weight, bias, in_ptr, out=torch.full_like(out, torch.nan))
+    exact = x.double() @ weight.double().t() + bias
+    torch.testing.assert_close(found[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
     grad, added = torch.randn(edges, outer, device=DEVICE), torch.randn(edges, inner, device=DEVICE)
     for more in (added, None):
         out = torch.full((edges, inner), torch.nan, device=DEVICE)
@@ -82,12 +87,14 @@ def test_half_precision_in_and_out(dtype):
     assert float((found.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("across", [True, False])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
-def test_the_library_gives_the_same(kind):
-    x, weight, _, _ = batch(40, 40, 7, 5)
+def test_the_library_gives_the_same(monkeypatch, kind, across):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_forward=False, across=across))
+    x, weight, _, in_ptr = batch(40, 40, 7, 5)
     weight, bias = weight.to(kind), torch.randn(5, device=DEVICE).to(kind)
     out = torch.full((40, 5), torch.nan, device=DEVICE)
-    found = edge_map.product(x, weight, bias, out=out)
+    found = edge_map.product(x, weight, bias, in_ptr, out=out)
     assert (found is out) == (kind == torch.float32)
     exact = x.double() @ weight.double().t() + bias.double()
     torch.testing.assert_close(found.double(), exact, rtol=TOLERANCE[kind], atol=TOLERANCE[kind])
@@ -111,5 +118,28 @@ def test_wide_weights_and_exact_products_are_the_librarys(monkeypatch):
     assert takes(80, 80, dtype=torch.bfloat16)
     monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32")
     assert takes(80, 80)
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=False))
-    assert not takes(80, 80)
+    weight = torch.empty(80, 80)
+    for own in (True, False):
+        monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_forward=own, own_backward=own, joined=False))
+        assert edge_map.joins(weight) == (not own)
+        assert edge_map.adds(weight) == own
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_forward=True, joined=True))
+    assert edge_map.joins(weight)
+
+
+@pytest.mark.parametrize(
+    "tiles", [edge_map.Tiles(16, 4, 0, 1, False), edge_map.Tiles(32, 4, 3, 4, True), edge_map.Tiles(16, 2, 7, 2)]
+)
+def test_any_division_into_tiles_gives_the_same_even_where_padding_is_not_a_number(monkeypatch, tiles):
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, forward=tiles, backward=tiles))
+    x, weight, (source, target), in_ptr = batch(150, 131, 20, 20)
+    x[131:] = torch.nan
+    bias, d, t = (torch.randn(*shape, device=DEVICE) for shape in [(20,), (6, 20), (6, 20)])
+    out = edge_map.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=torch.empty_like(x))
+    exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
+    torch.testing.assert_close(out[:131].double(), exact[:131], rtol=1e-5, atol=1e-5)
+    assert not out[131:].any()
+    edge_map.gradient(x, weight, x, in_ptr, out=out)
+    exact = x.double() @ weight.double() + x
+    torch.testing.assert_close(out[:131].double(), exact[:131], rtol=1e-5, atol=1e-5)
+    assert not out[131:].any()

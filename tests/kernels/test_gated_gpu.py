@@ -181,21 +181,32 @@ def test_the_division_of_the_work_does_not_matter(monkeypatch, tiling):
     compare(graph(14, 150), 9)
 
 
+def shared(first, joined, second, weight, **more):
+    """Which products are our own."""
+    own = {"own_forward": first, "joined": joined, "own_backward": second, "own_weight": weight}
+    return replace(edge_map.plan, **own, **more)
+
+
 @pytest.mark.parametrize(
     ("own", "ahead", "turned"),
-    [(True, 0, False), (True, 1, True), (False, 0, True), (False, 1, False), (False, 2, True)],
+    [
+        ((True, False, True, True), 0, False),
+        ((True, True, True, False), 1, True),
+        ((False, False, False, False), 0, True),
+        ((False, True, True, True), 1, False),
+        ((True, False, False, False), 2, True),
+    ],
 )
 def test_neither_does_who_multiplies_nor_what_is_asked_for_ahead(monkeypatch, own, ahead, turned):
     monkeypatch.setattr(gated_gpu, "tiling", Tiling(32, 1, 3, 64, ahead=ahead, turned=turned))
-    monkeypatch.setattr(
-        edge_map, "plan", replace(edge_map.plan, own=own, turned=turned, rows=16, programs=3, gradient_programs=2)
-    )
+    tiles = edge_map.Tiles(rows=16, programs=3 * turned, everything=turned)
+    monkeypatch.setattr(edge_map, "plan", shared(*own, turned=turned, forward=tiles, backward=tiles, across=turned))
     compare(graph(8, 60, isolated=3), 18, scaled=turned)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_node_features_may_be_columns_of_one_matrix(monkeypatch, own):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=own))
+    monkeypatch.setattr(edge_map, "plan", shared(own, False, own, own))
     layout = graph(9, 60)
     tensors, norm = draw(layout, 6)
     whole = torch.randn(9, 24, device=DEVICE, requires_grad=True)
@@ -210,7 +221,7 @@ def test_node_features_may_be_columns_of_one_matrix(monkeypatch, own):
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
 def test_statistics_keep_their_digits_where_the_mean_is_large_beside_the_spread(monkeypatch, own, scaled):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own=own))
+    monkeypatch.setattr(edge_map, "plan", shared(own, False, own, own))
     layout = graph(12, 300)
     tensors, norm = draw(layout, 4, offset=1e4)
     fused, exact = copy_of(norm), copy_of(norm, torch.float64)

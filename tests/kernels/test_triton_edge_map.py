@@ -22,8 +22,9 @@ def test_every_row_is_written_by_one_program_and_nothing_behind_the_end(programs
     in_ptr = torch.tensor([0, 70], device=DEVICE)
     map_edges[(programs,)](
         x, torch.eye(width, device=DEVICE), x, x, x, in_ptr, in_ptr, x, in_ptr, out, 1, edges, 0, 0,
-        INNER=width, OUTER=width, STRIDE_I=1, STRIDE_O=width, ENDS=False, ADDED=False, TURNED=turned,
-        COMPUTE=tl.float32, PRECISION="tf32x3", BM=16, I0=16, I1=16, O0=32, O1=0,
+        INNER=width, OUTER=width, STRIDE_I=1, STRIDE_O=width, BIAS=False, ENDS=False, ADDED=False,
+        TURNED=turned, EVERYTHING=turned, STAGES=2, COMPUTE=tl.float32, PRECISION="tf32x3",
+        BM=16, I0=16, I1=16, O0=32, O1=0,
     )  # fmt: skip
     torch.testing.assert_close(out[:70], x[:70])
     assert not out[70:edges].any()

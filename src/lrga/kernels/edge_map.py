@@ -20,19 +20,30 @@ WIDEST = 96  # padded channels
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How the kernel divides the work, and whether it is used at all."""
+class Tiles:
+    """How the kernel of a product divides the edges."""
 
-    own: bool = True
+    rows: int = 32  # edges of a tile
+    warps: int = 4
+    programs: int = 396  # that share the tiles, three for each processor of the largest GPUs; 0: one for each tile
+    stages: int = 3
+    everything: bool = True  # what is added to the product, too, is asked for ahead
+    registers: int | None = None  # at most, of a thread
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which products are our own kernels', and how these divide the work."""
+
+    own_forward: bool = True
+    joined: bool = False  # forward the rows of the ends are added by the walk that follows, not by our product
+    own_backward: bool = True
+    own_weight: bool = False  # the gradient of the weight
     exact: bool = False  # float32 without TF32 too: as three products, for which the registers do not suffice
     turned: bool = True  # backward from the last edge: what the kernel before wrote last is still in the cache
-    rows: int = 64  # edges of a tile
-    warps: int = 4
-    stages: int = 2
-    programs: int = 264  # two for each processor of the largest GPUs
-    gradient_programs: int = 264  # of the gradient, which takes fewer registers
-    registers: int | None = None  # at most, of a thread
-    own_weight: bool = True  # the gradient of the weight by a kernel of ours too
+    across: bool = True  # the library's product backward: with the weight's columns contiguous
+    forward: Tiles = Tiles(programs=264, registers=168)
+    backward: Tiles = Tiles()
     weight_rows: int = 32
     weight_stages: int = 3
     weight_programs: int = 264
@@ -55,13 +66,16 @@ def blocks_of(width: int) -> tuple[int, int]:
 
 
 def takes(weight: Tensor) -> bool:
-    """Whether our kernel multiplies with this weight."""
+    """Whether our kernels can multiply with this weight, and fast."""
     fast = plan.exact or weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
-    return plan.own and fast and all(width > 0 and sum(blocks_of(width)) <= WIDEST for width in weight.shape)
+    return fast and all(width > 0 and sum(blocks_of(width)) <= WIDEST for width in weight.shape)
 
 
-def product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> Tensor:
-    """``C e + bias`` by the library, in ``out`` where it has the type of the weight."""
+def product(edge_attr: Tensor, weight: Tensor, bias: Tensor, in_ptr: Tensor, *, out: Tensor) -> Tensor:
+    """``C e + bias``, in ``out`` where our kernel computes it or ``out`` has the type of the weight."""
+    if plan.own_forward and takes(weight):
+        _launch(plan.forward, edge_attr, weight, bias, None, None, None, None, None, in_ptr, out)
+        return out
     with torch.autocast(edge_attr.device.type, enabled=False):
         x = edge_attr.to(weight.dtype)
         if out.dtype == weight.dtype:
@@ -69,10 +83,20 @@ def product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> 
         return F.linear(x, weight, bias)
 
 
+def joins(weight: Tensor) -> bool:
+    """Whether the walk after the product adds the rows of the ends."""
+    return plan.joined or not (plan.own_forward and takes(weight))
+
+
+def adds(weight: Tensor) -> bool:
+    """Whether the product backward adds the residual's share itself; for the library's it must lie there before."""
+    return plan.own_backward and takes(weight)
+
+
 def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -> None:
     """``grad C`` by the library, in ``out`` or, if ``added``, added to what lies there."""
     with torch.autocast(grad.device.type, enabled=False):
-        grad, turned = grad.to(weight.dtype), across(weight)
+        grad, turned = grad.to(weight.dtype), across(weight) if plan.across else weight
         if out.dtype != weight.dtype:
             found = grad @ turned
             out.add_(found) if added else out.copy_(found)
@@ -95,13 +119,13 @@ def gate_arguments(
     out: Tensor,
 ) -> Tensor:
     """``ê = C e + bias + d_source + t_target`` of every edge in ``out`` ``[E, O]``; of real edges at least."""
-    _launch(edge_attr, weight, bias, from_source, from_target, source, target, None, in_ptr, out)
+    _launch(plan.forward, edge_attr, weight, bias, from_source, from_target, source, target, None, in_ptr, out)
     return out
 
 
 def gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor, *, out: Tensor) -> None:
     """``grad C + added`` in ``out`` ``[E, I]``, zero in padding."""
-    _launch(grad, weight.t(), None, None, None, None, None, added, in_ptr, out)
+    _launch(plan.backward, grad, weight.t(), None, None, None, None, None, added, in_ptr, out)
 
 
 def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, in_ptr: Tensor) -> Tensor:
@@ -137,6 +161,7 @@ def _arithmetic(weight: Tensor) -> dict[str, Any]:
 
 
 def _launch(
+    tiles: Tiles,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -154,20 +179,19 @@ def _launch(
     if num_edges == 0:
         return
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    options = {} if plan.registers is None else {"maxnreg": plan.registers}
-    ends = bias is not None
-    programs = plan.programs if ends else plan.gradient_programs
+    options = {} if tiles.registers is None else {"maxnreg": tiles.registers}
+    number = -(-num_edges // tiles.rows)
     x, other = x.contiguous(), out  # what is not there is not read
     with torch.cuda.device_of(x):
-        map_edges[(min(programs, -(-num_edges // plan.rows)),)](
+        map_edges[(min(tiles.programs or number, number),)](
             x, weight, other if bias is None else bias.contiguous(),
             other if from_source is None else from_source, other if from_target is None else from_target,
             in_ptr if source is None else source, in_ptr if target is None else target,
             other if added is None else added.contiguous(), in_ptr, out, in_ptr.size(0) - 1, num_edges,
             0 if from_source is None else from_source.stride(0), 0 if from_target is None else from_target.stride(0),
             INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
-            ENDS=ends, ADDED=added is not None, TURNED=plan.turned and not ends,
-            BM=plan.rows,
-            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=plan.warps, num_stages=plan.stages,
+            BIAS=bias is not None, ENDS=source is not None, ADDED=added is not None,
+            TURNED=plan.turned and bias is None, EVERYTHING=tiles.everything, STAGES=tiles.stages, BM=tiles.rows,
+            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=tiles.warps, num_stages=tiles.stages,
             **_arithmetic(weight), **options,
         )  # fmt: skip

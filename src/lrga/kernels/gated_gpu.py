@@ -92,9 +92,9 @@ def gated_forward(
     (num_nodes, channels), num_edges = gated.shape, edge_attr.size(0)
     if num_nodes == 0:
         return results
-    join = not edge_map.takes(weight)
+    join = edge_map.joins(weight)
     if join:
-        product = edge_map.product(edge_attr, weight, bias, out=e_hat)
+        product = edge_map.product(edge_attr, weight, bias, in_ptr, out=e_hat)
     else:
         product = edge_map.gate_arguments(
             edge_attr, weight, bias, from_source, from_target, source, target, in_ptr, out=e_hat
@@ -261,8 +261,7 @@ def gated_backward(
         sums = launch_column_sum(parts).view(2, channels)
     else:
         sums.zero_()
-    # The residual's share of the gradient is added by our own product; for the library's it must lie there before.
-    own_product = edge_map.takes(weight)
+    own_product = edge_map.adds(weight)
     through = residual and grad_out is not None and need_attr
     _launch(
         triton_gated.backward_by_target, (chunks, programs),

@@ -40,39 +40,54 @@ def _block_of_edges(
 
 
 @triton.jit
-def _finish(
-    y, out, bias, from_source, from_target, added, slot, j, i, inside, present, source_stride, target_stride,
-    o0: tl.constexpr, OUTER: tl.constexpr, ENDS: tl.constexpr, ADDED: tl.constexpr, BO: tl.constexpr,
-):  # fmt: skip
+def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, BIAS: tl.constexpr, BO: tl.constexpr):
     o = o0 + tl.arange(0, BO)
-    o_ok = o < OUTER
-    ok = inside[:, None] & o_ok[None, :]
-    at = slot[:, None] * OUTER + o[None, :]
+    if BIAS:
+        return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
+    else:
+        return tl.zeros([BO], tl.float32)
+
+
+@triton.jit
+def _beside_product(
+    bias, from_source, from_target, added, slot, j, i, present, source_stride, target_stride, o0: tl.constexpr,
+    OUTER: tl.constexpr, BIAS: tl.constexpr, ENDS: tl.constexpr, ADDED: tl.constexpr, BM: tl.constexpr,
+    BO: tl.constexpr,
+):  # fmt: skip
+    """What is added to the product in ``BO`` columns from ``o0`` on; ``bias`` is of these."""
+    o = o0 + tl.arange(0, BO)
+    ok = present[:, None] & (o < OUTER)[None, :]
+    y = tl.zeros([BM, BO], tl.float32)
     if ENDS:
-        y += tl.load(bias + o, mask=o_ok, other=0.0).to(tl.float32)[None, :]
-        y += tl.load(from_source + j[:, None].to(tl.int64) * source_stride + o[None, :], mask=ok, other=0.0).to(
-            tl.float32
-        )
-        y += tl.load(from_target + i[:, None].to(tl.int64) * target_stride + o[None, :], mask=ok, other=0.0).to(
-            tl.float32
-        )
+        d = tl.load(from_source + j[:, None].to(tl.int64) * source_stride + o[None, :], mask=ok, other=0.0)
+        t = tl.load(from_target + i[:, None].to(tl.int64) * target_stride + o[None, :], mask=ok, other=0.0)
+        y = d.to(tl.float32) + t.to(tl.float32)
     if ADDED:
-        y += tl.load(added + at, mask=ok, other=0.0).to(tl.float32)
-    tl.store(out + at, y.to(out.dtype.element_ty), mask=present[:, None] & o_ok[None, :])
+        y = tl.load(added + slot[:, None] * OUTER + o[None, :], mask=ok, other=0.0).to(tl.float32)
+    if BIAS:
+        y += bias[None, :]
+    return y
+
+
+@triton.jit
+def _store_rows(out, y, slot, inside, present, o0: tl.constexpr, OUTER: tl.constexpr, BO: tl.constexpr):
+    o = o0 + tl.arange(0, BO)
+    y = tl.where(inside[:, None], y, 0.0).to(out.dtype.element_ty)
+    tl.store(out + slot[:, None] * OUTER + o[None, :], y, mask=present[:, None] & (o < OUTER)[None, :])
 
 
 @triton.jit
 def map_edges(
     x,  # [E, I]
     weight,  # [O, I]
-    bias,  # [O], where ENDS
+    bias,  # [O], where BIAS
     from_source,  # d [N, O], where ENDS
     from_target,  # t [N, O], where ENDS
     source,  # [E]
     target,  # [E]
     added,  # [E, O], where ADDED
     in_ptr,  # [N + 1]
-    out,  # out [E, O]: zero, or with ENDS the bias, in padding
+    out,  # out [E, O]: zero in padding
     num_nodes,
     num_edges,
     source_stride,  # numbers from one row to the next
@@ -81,9 +96,12 @@ def map_edges(
     OUTER: tl.constexpr,
     STRIDE_I: tl.constexpr,  # of the weight
     STRIDE_O: tl.constexpr,
+    BIAS: tl.constexpr,
     ENDS: tl.constexpr,
     ADDED: tl.constexpr,
     TURNED: tl.constexpr,  # from the last edge to the first
+    EVERYTHING: tl.constexpr,  # what is added, too, is asked for ahead
+    STAGES: tl.constexpr,
     COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr,
     BM: tl.constexpr,
@@ -99,37 +117,45 @@ def map_edges(
         w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O0, COMPUTE, PRECISION)
         if O1:
             w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
+    b0 = _part_of_bias(bias, 0, OUTER, BIAS, O0)
+    b1 = _part_of_bias(bias, O0, OUTER, BIAS and O1 > 0, O1 if O1 else 16)
+    # Rows of padding are read like others, lest all wait for the number of real ones; only what is written is zero.
     real = tl.load(in_ptr + num_nodes)
     slot = tl.arange(0, BM)
     tiles = tl.cdiv(num_edges, BM)
     zero = tl.program_id(1).to(tl.int64)  # widens what it is added to; a loop over 64 bits takes forty registers more
-    for step in range(tl.program_id(0), tiles, tl.num_programs(0)):
+    # Told of its stages, a loop asks for all it reads that many tiles ahead, rows of nodes and their numbers too.
+    for step in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES if EVERYTHING else None):
         first = (zero + (tiles - 1 - step if TURNED else step)) * BM
-        inside = slot < real - first
         present = slot < num_edges - first
-        x0 = _block_of_edges(x + first * INNER, slot, inside, 0, INNER, I0, COMPUTE, PRECISION)
-        if I1:
-            x1 = _block_of_edges(x + first * INNER, slot, inside, I0, INNER, I1, COMPUTE, PRECISION)
+        inside = slot < real - first
         j = slot
         i = slot
         if ENDS:
-            j = tl.load(source + first + slot, mask=inside, other=0).to(tl.int32)
-            i = tl.load(target + first + slot, mask=inside, other=0).to(tl.int32)
-        y = tl.dot(x0, w00, input_precision=PRECISION)
-        if I1:
-            y = tl.dot(x1, w10, y, input_precision=PRECISION)
-        _finish(
-            y, out + first * OUTER, bias, from_source, from_target, added + first * OUTER, slot, j, i, inside, present,
-            source_stride, target_stride, 0, OUTER, ENDS, ADDED, O0,
+            j = tl.load(source + first + slot, mask=present, other=0).to(tl.int32)
+            i = tl.load(target + first + slot, mask=present, other=0).to(tl.int32)
+        # The product starts from what is added to it, which so is under way while the product waits for x.
+        y = _beside_product(
+            b0, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride, target_stride,
+            0, OUTER, BIAS, ENDS, ADDED, BM, O0,
         )  # fmt: skip
         if O1:
-            z = tl.dot(x0, w01, input_precision=PRECISION)
+            z = _beside_product(
+                b1, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride,
+                target_stride, O0, OUTER, BIAS, ENDS, ADDED, BM, O1,
+            )  # fmt: skip
+        x0 = _block_of_edges(x + first * INNER, slot, present, 0, INNER, I0, COMPUTE, PRECISION)
+        if I1:
+            x1 = _block_of_edges(x + first * INNER, slot, present, I0, INNER, I1, COMPUTE, PRECISION)
+        y = tl.dot(x0, w00, y, input_precision=PRECISION)
+        if I1:
+            y = tl.dot(x1, w10, y, input_precision=PRECISION)
+        _store_rows(out + first * OUTER, y, slot, inside, present, 0, OUTER, O0)
+        if O1:
+            z = tl.dot(x0, w01, z, input_precision=PRECISION)
             if I1:
                 z = tl.dot(x1, w11, z, input_precision=PRECISION)
-            _finish(
-                z, out + first * OUTER, bias, from_source, from_target, added + first * OUTER, slot, j, i, inside,
-                present, source_stride, target_stride, O0, OUTER, ENDS, ADDED, O1,
-            )  # fmt: skip
+            _store_rows(out + first * OUTER, z, slot, inside, present, O0, OUTER, O1)
 
 
 @triton.jit
