@@ -1,9 +1,9 @@
-"""Writes the tables of docs/performance.md from the records in results/.
+"""Writes the tables of three documents from the records in results/.
 
-    python benchmarks/tables.py          # refresh the document
-    python benchmarks/tables.py --check  # exit code 1 where it differs from the records
+    python benchmarks/tables.py          # refresh the documents
+    python benchmarks/tables.py --check  # exit code 1 where one differs from the records
 
-In the document every table stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; what is between
+In the documents every table stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; what is between
 them is replaced.
 """
 
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT, RECORDS = ROOT / "docs" / "performance.md", ROOT / "results"
+RECORDS = ROOT / "results"
+DOCUMENTS = tuple(ROOT / "docs" / f"{name}.md" for name in ("performance", "scale", "link-prediction"))
 BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COMMAND = "python benchmarks/gpu.py --out results/speed/gpu-h200.json"
 
@@ -122,6 +123,56 @@ def training_table(folder: Path) -> str:
     return facts + markdown(["", "ours, ms", "PyG, ms", "times faster"], rows)
 
 
+def scale_table(name: str, command: str) -> Callable[[Path], str]:
+    """How a training step grows with the graph (benchmarks/scale.py)."""
+
+    def table(folder: Path) -> str:
+        record = read(name, folder)
+        if record is None:
+            return f"No record yet: `{command}` makes it."
+        sizes = sorted({row["nodes"] for row in record["rows"]})
+        found = {(row["nodes"], row["method"]): row for row in record["rows"]}
+        methods = list(dict.fromkeys(row["method"] for row in record["rows"]))
+        rows = []
+        for size in sizes:
+            here = [found.get((size, method), {}) for method in methods]
+            times = [number(1e3 * row["seconds"]) if "seconds" in row else "–" for row in here]
+            memory = [number(row["peak_bytes"] / 2**20) if "peak_bytes" in row else "–" for row in here]
+            share = found.get((size, "LRGA + GCN"), {}).get("attention_share")
+            rows.append([f"{size:,}", *times, *memory, "–" if share is None else f"{share:.0%}"])
+        headings = ["nodes", *(f"{m}, ms" for m in methods), *(f"{m}, MB" for m in methods), "LRGA's share"]
+        growth = [
+            f"{method} {powers['seconds']:.2f} (memory {powers['peak_bytes']:.2f})"
+            for method, powers in record["exponents"].items()
+            if powers["seconds"] is not None
+        ]
+        facts = f"{record['device']}, torch {record['versions']['torch']}, {record['layers']} layers of width "
+        facts += f"{record['width']}, rank {record['rank']}, {record['edges_per_node']} edges a node"
+        facts += f", TF32 {'on' if record['tf32'] else 'off'}."
+        return (
+            f"{facts}\n\n{markdown(headings, rows)}\n\nExponents of growth from 100,000 nodes on: {', '.join(growth)}."
+        )
+
+    return table
+
+
+def pipeline_table(folder: Path) -> str:
+    record = read("ogb-pipeline-h200", folder)
+    if record is None:
+        return "No record yet: `python benchmarks/ogb_pipeline.py --out results/speed/ogb-pipeline-h200.json` makes it."
+    train = record["train"]
+    rows = [
+        ["`lrga reproduce table2 --dataset ogbl-ppa`", number(train["seconds"]), number(train["peak_bytes"] / 2**30),
+         "–" if train["gpu_peak_bytes"] is None else number(train["gpu_peak_bytes"] / 2**30)],
+        [f"of these training and evaluation, epochs: {train['epochs']}", number(train["run_seconds"]), "–", "–"],
+        ["`lrga predict`, 100,000 pairs", number(record["score_pairs"]["seconds"]), "–", "–"],
+        ["`lrga predict --node 17 --top-k 10`", number(record["new_links"]["seconds"]), "–", "–"],
+    ]  # fmt: skip
+    facts = f"{record['device']}, torch {record['torch']}: {record['nodes']:,} nodes, "
+    facts += f"{record['directed_edges']:,} directed edges, LRGA + GCN of {train['parameters']:,} parameters."
+    return f"{facts}\n\n" + markdown(["", "seconds", "memory GiB", "of the GPU GiB"], rows)
+
+
 def hours_table(folder: Path) -> str:
     from lrga.bench.estimate import estimate_hours, find_records
     from lrga.bench.protocols import cells_of
@@ -171,6 +222,12 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "attention-cpu": attention_table("attention-cpu"),
     "training-cpu": training_table,
     "hours": hours_table,
+    "scale-cpu": scale_table("scale-cpu", "python benchmarks/scale.py --out results/speed/scale-cpu.json"),
+    "scale-h200": scale_table(
+        "scale-h200",
+        "python benchmarks/scale.py --device cuda --max-nodes 10000000 --out results/speed/scale-h200.json",
+    ),
+    "ppa": pipeline_table,
 }
 
 
@@ -189,12 +246,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 where something would change")
     options = parser.parse_args(arguments)
-    before = DOCUMENT.read_text(encoding="utf-8")
-    after = refreshed(before)
-    if options.check:
-        sys.exit(0 if before == after else "docs/performance.md is not what the records say: run benchmarks/tables.py")
-    DOCUMENT.write_text(after, encoding="utf-8")
-    print("docs/performance.md " + ("is as it was" if before == after else "was refreshed"), file=sys.stderr)
+    for document in DOCUMENTS:
+        before = document.read_text(encoding="utf-8")
+        after = refreshed(before)
+        if options.check and before != after:
+            sys.exit(f"{document.name} is not what the records say: run benchmarks/tables.py")
+        if not options.check:
+            document.write_text(after, encoding="utf-8")
+            print(f"{document.name} " + ("is as it was" if before == after else "was refreshed"), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md are what the records say."""
+"""The tables of the documents are what the records say."""
 
 import importlib
 import json
@@ -33,14 +33,47 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_document_is_what_the_records_say(tables):
-    text = tables.DOCUMENT.read_text(encoding="utf-8")
-    assert text == tables.refreshed(text), "run: python benchmarks/tables.py"
+def test_the_documents_are_what_the_records_say(tables):
+    for document in tables.DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        assert text == tables.refreshed(text), "run: python benchmarks/tables.py"
 
 
-def test_the_document_shows_every_table(tables):
-    shown = [match["name"] for match in tables.BLOCK.finditer(tables.DOCUMENT.read_text(encoding="utf-8"))]
-    assert sorted(shown) == sorted(tables.TABLES)
+def test_the_documents_show_every_table(tables):
+    text = "".join(document.read_text(encoding="utf-8") for document in tables.DOCUMENTS)
+    assert sorted(match["name"] for match in tables.BLOCK.finditer(text)) == sorted(tables.TABLES)
+
+
+def test_growth_and_the_share_of_attention_are_shown(tables, tmp_path):
+    (tmp_path / "speed").mkdir()
+    rows = [
+        {"nodes": 10_000, "method": "GCN", "seconds": 0.002, "peak_bytes": 2**20},
+        {"nodes": 10_000, "method": "LRGA + GCN", "seconds": 0.005, "peak_bytes": 3 * 2**20, "attention_share": 0.4},
+        {"nodes": 20_000, "method": "GCN", "seconds": 0.004, "peak_bytes": 2**21},
+    ]
+    power = {"seconds": 1.0, "peak_bytes": 1.01, "seconds_all_sizes": 1.0}
+    record = {
+        "device": "D", "versions": {"torch": "2"}, "layers": 2, "width": 64, "rank": 32, "edges_per_node": 20,
+        "tf32": False, "rows": rows, "exponents": {"GCN": power, "LRGA + GCN": dict.fromkeys(power)},
+    }  # fmt: skip
+    (tmp_path / "speed" / "scale-cpu.json").write_text(json.dumps(record))
+    found = tables.TABLES["scale-cpu"](tmp_path)
+    assert "| 10,000 | 2.00 | 5.00 | 1.00 | 3.00 | 40% |" in found
+    assert "| 20,000 | 4.00 | – | 2.00 | – | – |" in found
+    assert "from 100,000 nodes on: GCN 1.00 (memory 1.01)." in found
+    assert "benchmarks/scale.py --device cuda" in tables.TABLES["scale-h200"](tmp_path)
+
+
+def test_the_pipeline_at_full_size_is_shown(tables, tmp_path):
+    assert "ogb_pipeline.py" in tables.TABLES["ppa"](tmp_path)
+    (tmp_path / "speed").mkdir()
+    train = {"seconds": 90.0, "peak_bytes": 4 * 2**30, "gpu_peak_bytes": None, "epochs": 1, "run_seconds": 60.0}
+    record = {
+        "device": "D", "torch": "2", "nodes": 10, "directed_edges": 40, "train": {**train, "parameters": 1234},
+        "score_pairs": {"seconds": 5.0}, "new_links": {"seconds": 4.0},
+    }  # fmt: skip
+    (tmp_path / "speed" / "ogb-pipeline-h200.json").write_text(json.dumps(record))
+    assert "| 90.00 | 4.00 | – |" in tables.TABLES["ppa"](tmp_path)
 
 
 def test_numbers_of_a_record_reach_the_table(tables, folder):
@@ -73,7 +106,7 @@ def test_an_unknown_table_is_refused(tables, tmp_path):
 def test_check_tells_a_stale_document(tables, monkeypatch, tmp_path):
     page = tmp_path / "performance.md"
     page.write_text("<!-- table: attention-cpu -->\nstale\n<!-- end -->\n", encoding="utf-8")
-    monkeypatch.setattr(tables, "DOCUMENT", page)
+    monkeypatch.setattr(tables, "DOCUMENTS", (page,))
     with pytest.raises(SystemExit, match="not what the records say"):
         tables.main(["--check"])
     tables.main([])
