@@ -33,8 +33,8 @@ def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add, late
     gradients = torch.full((n, 4 * rank + 5), float("nan"), device=DEVICE)
     bias_parts = torch.full((1, programs, 4 * block), 1.0 if add else float("nan"), device=DEVICE)
     kernels.gradient_maps[2 * programs, 1](
-        maps, bias, out, grad, factors, gradients, bias_parts, n,
-        TARGET=gradients.stride(0), ADD=add, STAGES=2, HINT=False, SUM_LATE=late, **shape,
+        maps, bias, out, grad, factors, gradients, bias_parts, n, int(add),
+        TARGET=gradients.stride(0), STAGES=2, HINT=False, SUM_LATE=late, WALK=True, **shape,
     )  # fmt: skip
     (a, b), (c, d) = s[:, :rank, :rank].to(DEVICE), shifts[:, :rank].to(DEVICE)
     right = torch.cat(

@@ -17,6 +17,7 @@ Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of 
 
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,7 +45,7 @@ REDUCE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
 APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
-GRADIENT: dict[str, Any] = {"BM": 32, "STAGES": 1, "HINT": False, "SUM_LATE": False, "num_warps": 4}
+GRADIENT: dict[str, Any] = {"BM": 32, "WALK": False, "STAGES": 1, "HINT": False, "SUM_LATE": False, "num_warps": 4}
 RECOMPUTE_REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 4}
 RECOMPUTE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
 MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
@@ -121,15 +122,17 @@ def _backward_in_place(
     kept = KEPT and width <= x.size(1)
     begin = max(n - step, 0) // 128 * 128 if kept else 0  # of the last chunk
     buffer = x.new_empty(n - begin if kept else min(step, n), width, dtype=dtype)
-    programs = min(max(_programs(x.device, "gradient_maps", heads) // 2, 1), -(-step // GRADIENT["BM"]))
+    programs = -(-buffer.size(0) // GRADIENT["BM"])  # so many for U and m4, so many for V and Z
+    if GRADIENT["WALK"]:
+        programs = min(max(_programs(x.device, "gradient_maps", heads) // 2, 1), programs)
     bias_parts = totals.new_empty(heads, programs, 4 * columns)
     shape = {**_shape(heads, rank, dtype), "C": _padded(rank), "STRIDE": rows.stride(0), **GRADIENT}
     back = _back(weight, dtype)
 
     def differentiate(first: int, last: int, target: Tensor, *, add: bool) -> None:
         between.gradient_maps[2 * programs, heads](
-            rows[first:], bias, out[first:], grad[first:], factors, target, bias_parts, last - first,
-            TARGET=target.stride(0), ADD=add, **shape,
+            rows[first:], bias, out[first:], grad[first:], factors, target, bias_parts, last - first, int(add),
+            TARGET=target.stride(0), **shape,
         )  # fmt: skip
 
     dw: Tensor | None = None
@@ -313,7 +316,9 @@ def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
 
 def _programs(device: torch.device, kernel: str, heads: int) -> int:
     """Programs for each head that keep partial sums: all heads together fill the GPU."""
-    if device.type != "cuda":
-        return PROGRAMS
-    processors = torch.cuda.get_device_properties(device).multi_processor_count
-    return -(-processors * PER_PROCESSOR[kernel] // heads)
+    return -(-_processors(device) * PER_PROCESSOR[kernel] // heads) if device.type == "cuda" else PROGRAMS
+
+
+@functools.cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count

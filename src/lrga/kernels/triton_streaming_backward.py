@@ -135,9 +135,9 @@ def _summed(value, SUM_LATE: tl.constexpr):
 
 
 @triton.jit
-def _add_up(at, value, ADD: tl.constexpr, SUM_LATE: tl.constexpr):
+def _add_up(at, value, add, SUM_LATE: tl.constexpr):
     total = tl.sum(value, 0) if SUM_LATE else value
-    if ADD:
+    if add != 0:
         total += tl.load(at)
     tl.store(at, total)
 
@@ -176,15 +176,15 @@ def _v_and_z(
     return g_v, g_z
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit(do_not_specialize=["num_rows", "add"])
 def gradient_maps(
-    maps, bias, out, grad, factors, gradients, bias_parts, num_rows,
+    maps, bias, out, grad, factors, gradients, bias_parts, num_rows, add,
     STRIDE: tl.constexpr, TARGET: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
-    ADD: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr, HINT: tl.constexpr,
-    SUM_LATE: tl.constexpr,
+    PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr, HINT: tl.constexpr,
+    SUM_LATE: tl.constexpr, WALK: tl.constexpr,
 ):  # fmt: skip
     """The gradients before the activation into ``gradients`` ``[R, H, 4, K]``, rows ``TARGET`` apart, from the products
-    U, V and Z in ``maps`` ``[R, H, 3, C]``; their sums over rows into ``bias_parts`` ``[H, P / 2, 4B]``, with ``ADD``
+    U, V and Z in ``maps`` ``[R, H, 3, C]``; their sums over rows into ``bias_parts`` ``[H, P / 2, 4B]``, with ``add``
     to what is there. Of every two programs one does U and m4, the other V and Z, all with their factors at hand."""
     program, h = tl.program_id(0) // 2, tl.program_id(1)
     programs = tl.num_programs(0) // 2
@@ -204,31 +204,54 @@ def gradient_maps(
     else:
         sum_a, sum_b = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     if tl.program_id(0) % 2 == 0:
-        s, shift = tl.load(factors + turned), tl.load(factors + 2 * B * B + k)
-        bias_u = _bias_of(bias, K, B)
-        for tile in tl.range(program, tiles, programs, num_stages=STAGES):
-            first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-            inside = rows < num_rows - tile * BM
+        if WALK:
+            s, shift, bias_u = tl.load(factors + turned), tl.load(factors + 2 * B * B + k), _bias_of(bias, K, B)
+            for tile in tl.range(program, tiles, programs, num_stages=STAGES):
+                first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
+                inside = rows < num_rows - tile * BM
+                g_u, g_m = _u_and_m4(
+                    maps + first * STRIDE, bias_u, out + first * (H * 2 * K), grad + first * (H * 2 * K), s, shift,
+                    gradients + first * TARGET, rows, inside, STRIDE, TARGET, H, K, C, B, PRECISION, HINT,
+                )  # fmt: skip
+                sum_a += _summed(g_u, SUM_LATE)
+                sum_b += _summed(g_m, SUM_LATE)
+        else:
+            first = program * tl.full((), BM, tl.int64)
+            inside = rows < num_rows - program * BM
+            s, shift, bias_u = tl.load(factors + turned), tl.load(factors + 2 * B * B + k), _bias_of(bias, K, B)
             g_u, g_m = _u_and_m4(
                 maps + first * STRIDE, bias_u, out + first * (H * 2 * K), grad + first * (H * 2 * K), s, shift,
                 gradients + first * TARGET, rows, inside, STRIDE, TARGET, H, K, C, B, PRECISION, HINT,
             )  # fmt: skip
             sum_a += _summed(g_u, SUM_LATE)
             sum_b += _summed(g_m, SUM_LATE)
-        _add_up(at, sum_a, ADD, SUM_LATE)
-        _add_up(at + 3 * B, sum_b, ADD, SUM_LATE)
+        _add_up(at, sum_a, add, SUM_LATE)
+        _add_up(at + 3 * B, sum_b, add, SUM_LATE)
     else:
-        t, t_turned = tl.load(factors + B * B + square), tl.load(factors + B * B + turned)
-        shift = tl.load(factors + 2 * B * B + B + k)
-        bias_v, bias_z = _bias_of(bias + K, K, B), _bias_of(bias + 2 * K, K, B)
-        for tile in tl.range(program, tiles, programs, num_stages=STAGES):
-            first = tile * tl.full((), BM, tl.int64)
-            inside = rows < num_rows - tile * BM
+        if WALK:
+            t, t_turned = tl.load(factors + B * B + square), tl.load(factors + B * B + turned)
+            shift = tl.load(factors + 2 * B * B + B + k)
+            bias_v, bias_z = _bias_of(bias + K, K, B), _bias_of(bias + 2 * K, K, B)
+            for tile in tl.range(program, tiles, programs, num_stages=STAGES):
+                first = tile * tl.full((), BM, tl.int64)
+                inside = rows < num_rows - tile * BM
+                g_v, g_z = _v_and_z(
+                    maps + first * STRIDE, bias_v, bias_z, t, t_turned, shift, gradients + first * TARGET, rows,
+                    inside, STRIDE, TARGET, K, C, B, PRECISION, HINT,
+                )  # fmt: skip
+                sum_a += _summed(g_v, SUM_LATE)
+                sum_b += _summed(g_z, SUM_LATE)
+        else:
+            first = program * tl.full((), BM, tl.int64)
+            inside = rows < num_rows - program * BM
+            t, t_turned = tl.load(factors + B * B + square), tl.load(factors + B * B + turned)
+            shift = tl.load(factors + 2 * B * B + B + k)
+            bias_v, bias_z = _bias_of(bias + K, K, B), _bias_of(bias + 2 * K, K, B)
             g_v, g_z = _v_and_z(
                 maps + first * STRIDE, bias_v, bias_z, t, t_turned, shift, gradients + first * TARGET, rows, inside,
                 STRIDE, TARGET, K, C, B, PRECISION, HINT,
             )  # fmt: skip
             sum_a += _summed(g_v, SUM_LATE)
             sum_b += _summed(g_z, SUM_LATE)
-        _add_up(at + B, sum_a, ADD, SUM_LATE)
-        _add_up(at + 2 * B, sum_b, ADD, SUM_LATE)
+        _add_up(at + B, sum_a, add, SUM_LATE)
+        _add_up(at + 2 * B, sum_b, add, SUM_LATE)
