@@ -64,27 +64,32 @@ def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer
 @pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (36, 36), (20, 70), (70, 20)])
 @pytest.mark.parametrize(("edges", "real"), [(1, 1), (150, 131), (70, 0), (0, 0)])
 def test_gradients_of_the_weight(monkeypatch, inner, outer, edges, real):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, weight_programs=3))
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, weight=edge_map.Tiles(programs=3)))
     x, weight, _, in_ptr = batch(edges, real, inner, outer)
     grad = torch.randn(edges, outer, device=DEVICE)
     grad[real:] = 0
-    exact = grad.double().t() @ x.double()
+    exact = grad.double().t() @ x.double(), grad.double().sum(0)
+    of_source = grad.new_zeros(2, outer)
+    of_source[1] = exact[1]
     for own in (True, False):
         monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_weight=own))
-        found = edge_map.weight_gradient(grad, x, weight, in_ptr)
-        torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
+        found = edge_map.weight_gradient(grad, x, weight, of_source, in_ptr)
+        for a, b in zip(found, exact, strict=True):
+            torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_in_and_out(dtype):
+def test_half_precision_in_and_out(monkeypatch, dtype):
     x, weight, _, in_ptr = batch(90, 90, 20, 20, dtype)
     out = torch.empty(90, 20, device=DEVICE, dtype=dtype)
     edge_map.gradient(x, weight, x, in_ptr, out=out)
     exact = x.double() @ weight.double() + x.double()
     assert float((out.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
-    found, exact = edge_map.weight_gradient(x, x, weight, in_ptr), x.double().t() @ x.double()
-    assert found.dtype == dtype
-    assert float((found.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
+    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_weight=True))
+    exact = x.double().t() @ x.double(), x.double().sum(0)
+    for found, wanted in zip(edge_map.weight_gradient(x, x, weight, x, in_ptr), exact, strict=True):
+        assert found.dtype == dtype
+        assert float((found.double() - wanted).norm() / wanted.norm()) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("across", [True, False])

@@ -44,9 +44,7 @@ class Plan:
     across: bool = True  # the library's product backward: with the weight's columns contiguous
     forward: Tiles = Tiles(programs=264, registers=168)
     backward: Tiles = Tiles()
-    weight_rows: int = 32
-    weight_stages: int = 3
-    weight_programs: int = 264
+    weight: Tiles = Tiles(registers=168)  # of its gradient
 
 
 plan = Plan()  # of all calls
@@ -128,26 +126,35 @@ def gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor,
     _launch(plan.backward, grad, weight.t(), None, None, None, None, None, added, in_ptr, out)
 
 
-def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, in_ptr: Tensor) -> Tensor:
-    """``gradᵀ e`` over the real edges, like the weight; ``grad`` is zero in padding."""
-    if not plan.own_weight or not takes(weight) or grad.size(0) == 0:
-        with torch.autocast(grad.device.type, enabled=False):
-            return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype))
+def weight_gradient(
+    grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source: Tensor, in_ptr: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``gradᵀ e`` over the real edges, like the weight, and the sum of ``grad``; ``grad`` is zero in padding.
+
+    ``grad_source`` ``[N, O]`` has the sums of ``grad`` over the edges of each source.
+    """
     from lrga.kernels.triton_columns import launch_column_sum
+
+    if not plan.own_weight or not takes(weight) or grad.size(0) == 0:
+        of_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
+        with torch.autocast(grad.device.type, enabled=False):
+            return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype)), of_bias
     from lrga.kernels.triton_edge_map import multiply_edges
 
     num_edges, (outer, inner) = grad.size(0), weight.shape
-    programs = min(plan.weight_programs, -(-num_edges // plan.weight_rows))
-    parts = grad.new_empty(1, programs, outer * inner, dtype=torch.float32)
+    tiles, options = plan.weight, _limit(plan.weight)
+    programs = min(tiles.programs, -(-num_edges // tiles.rows))
+    parts = grad.new_empty(1, programs, outer * (inner + 1), dtype=torch.float32)
     grad, edge_attr = grad.contiguous(), edge_attr.contiguous()
     (outer0, outer1), (inner0, inner1) = blocks_of(outer), blocks_of(inner)
     with torch.cuda.device_of(grad):
         multiply_edges[(programs,)](
             grad, edge_attr, in_ptr, parts, in_ptr.size(0) - 1, num_edges, INNER=outer, OUTER=inner,
-            BM=plan.weight_rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=4,
-            num_stages=plan.weight_stages, **_arithmetic(weight),
+            STAGES=tiles.stages, BM=tiles.rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=tiles.warps,
+            num_stages=tiles.stages, **_arithmetic(weight), **options,
         )  # fmt: skip
-    return launch_column_sum(parts).view(outer, inner).to(weight.dtype)
+    both = launch_column_sum(parts).squeeze(0).to(weight.dtype)
+    return both[: outer * inner].view(outer, inner), both[outer * inner :].clone()
 
 
 def _arithmetic(weight: Tensor) -> dict[str, Any]:
@@ -158,6 +165,10 @@ def _arithmetic(weight: Tensor) -> dict[str, Any]:
     # Triton's interpreter does not multiply bfloat16; the same products in float32 are exact.
     kind = tl.float32 if interpreted() and weight.dtype == torch.bfloat16 else kinds[weight.dtype]
     return {"COMPUTE": kind, "PRECISION": "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)}
+
+
+def _limit(tiles: Tiles) -> dict[str, Any]:
+    return {} if tiles.registers is None else {"maxnreg": tiles.registers}
 
 
 def _launch(
@@ -179,7 +190,7 @@ def _launch(
     if num_edges == 0:
         return
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    options = {} if tiles.registers is None else {"maxnreg": tiles.registers}
+    options = _limit(tiles)
     number = -(-num_edges // tiles.rows)
     x, other = x.contiguous(), out  # what is not there is not read
     with torch.cuda.device_of(x):

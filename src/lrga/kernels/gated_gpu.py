@@ -276,8 +276,7 @@ def gated_backward(
         grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_nodes, nodes_each,
         D=channels, AHEAD=tiling.ahead, **blocks,
     )  # fmt: skip
-    grad_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
-    grad_weight = edge_map.weight_gradient(grad_e_hat, edge_attr, weight, in_ptr)
+    grad_weight, grad_bias = edge_map.weight_gradient(grad_e_hat, edge_attr, weight, grad_source, in_ptr)
     if need_attr and own_product:
         edge_map.gradient(grad_e_hat, weight, grad_out if through else None, in_ptr, out=grad_attr)
     elif need_attr:
