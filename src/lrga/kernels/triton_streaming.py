@@ -103,13 +103,14 @@ def reduce_rows(
     s = tl.zeros((B, B), tl.float32)
     u_sum, v_sum = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
-        inside = rows < num_rows
+        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
+        rows = tl.arange(0, BM)
+        inside = rows < num_rows - tile * BM
         u, v, z, m4 = _four_maps(
-            x, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
+            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
         )
-        _store(out + h * 2 * K, rows, inside, H * 2 * K, K, u, B)
-        _store(out + h * 2 * K + K, rows, inside, H * 2 * K, K, m4, B)
+        _store(out + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, u, B)
+        _store(out + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, m4, B)
         u_sum += tl.sum(u, 0)
         v_sum += tl.sum(v, 0)
         s += _dot(tl.trans(v.to(COMPUTE)), z.to(COMPUTE), PRECISION)
@@ -147,15 +148,16 @@ def reduce_gradient_rows(
     h = tl.program_id(1)
     t = tl.zeros((B, B), tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
-        inside = rows < num_rows
+        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
+        rows = tl.arange(0, BM)
+        inside = rows < num_rows - tile * BM
         u = tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
             w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD)
-            block = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+            block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
             u = tl.dot(block, w, u, input_precision=PRECISION)
         u = _activated(u, bias + h * 4 * B, inside, B)
-        da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B)
+        da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
     k = tl.arange(0, B)
     tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
@@ -180,18 +182,19 @@ def gradient_rows(
     b_u, b_v = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     b_z, b_m = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
-        inside = rows < num_rows
-        base = maps + h * 4 * K
-        m4 = _load(out + h * 2 * K + K, rows, inside, H * 2 * K, K, B)
-        dm = _load(grad + h * 2 * K + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
+        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
+        rows = tl.arange(0, BM)
+        inside = rows < num_rows - tile * BM
+        base = maps + first * (H * 4 * K) + h * 4 * K
+        m4 = _load(out + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, B)
+        dm = _load(grad + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         g_m = tl.where(m4 > 0, dm, 0.0)
         _store(base + 3 * K, rows, inside, H * 4 * K, K, g_m, B)
         b_m += tl.sum(g_m, 0)
         u, v, z = _three_maps(
-            x, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
+            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
         )
-        da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
+        da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         g_u = tl.where(u > 0, _dot(da, tl.trans(s), PRECISION) + alpha * v_sum[None, :], 0.0)
         _store(base, rows, inside, H * 4 * K, K, g_u, B)
         b_u += tl.sum(g_u, 0)

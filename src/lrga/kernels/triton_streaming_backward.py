@@ -78,22 +78,23 @@ def project_rows(
     weight += h * 4 * B * D
     maps += h * 3 * C
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        rows = (tile * BM + tl.arange(0, BM)).to(tl.int64)
-        inside = rows < num_rows
+        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
+        rows = tl.arange(0, BM)
+        inside = rows < num_rows - tile * BM
         u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
-            block = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+            block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
             if narrow is not None:  # noqa: SIM102  (the first is known when it is compiled)
                 if h == 0:
-                    _store(narrow + d0, rows, inside, STRIDE, D - d0, block, BD)
+                    _store(narrow + first * STRIDE + d0, rows, inside, STRIDE, D - d0, block, BD)
             u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
             v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
             z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
-        _store(maps + C, rows, inside, STRIDE, C, v, B)
-        _store(maps + 2 * C, rows, inside, STRIDE, C, z, B)
-        _store(maps, rows, inside, STRIDE, C, u, B)
+        _store(maps + first * STRIDE + C, rows, inside, STRIDE, C, v, B)
+        _store(maps + first * STRIDE + 2 * C, rows, inside, STRIDE, C, z, B)
+        _store(maps + first * STRIDE, rows, inside, STRIDE, C, u, B)
         u = _activated(u, bias + h * 4 * B, inside, B)
-        da = _load(grad + h * 2 * K, rows, inside, H * 2 * K, K, B)
+        da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
     k = tl.arange(0, B)
     tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
