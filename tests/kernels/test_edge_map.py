@@ -1,6 +1,7 @@
 """The products of edges with a weight, our own and the library's, against the formula in float64."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -76,6 +77,16 @@ def test_gradients_of_the_weight(monkeypatch, inner, outer, edges, real):
         found = edge_map.weight_gradient(grad, x, weight, of_source, in_ptr)
         for a, b in zip(found, exact, strict=True):
             torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("room", "stages"), [(232_448, 3), (101_376, 2), (None, 2)])
+def test_fewer_tiles_are_under_way_where_shared_memory_is_scarce(monkeypatch, room, stages):
+    properties = SimpleNamespace() if room is None else SimpleNamespace(shared_memory_per_block_optin=room)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    stages_on = edge_map.stages_on.__wrapped__
+    assert stages_on(torch.device("cuda", 0), 3) == stages
+    assert stages_on(torch.device("cuda", 0), 1) == 1
+    assert stages_on(torch.device("cpu"), 3) == 3
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

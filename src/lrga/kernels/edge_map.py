@@ -7,6 +7,7 @@ Letters: N nodes, E edges, I channels in, O channels out.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from lrga.kernels.linear import across
 from lrga.kernels.support import dot_precision, interpreted
 
 WIDEST = 96  # padded channels
+ROOM = 150_000  # bytes of shared memory of a program that hold three tiles of these, and what is added to them
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,20 @@ def blocks_of(width: int) -> tuple[int, int]:
     half = whole // 2
     rest = max(16, 1 << max(width - half - 1, 0).bit_length())
     return (half, rest) if half >= 16 and half + rest < whole else (whole, 0)
+
+
+@cache
+def stages_on(device: torch.device, wanted: int) -> int:
+    """Tiles under way at once: no more than two where a program has less memory than on the GPUs of data centres.
+
+    Example:
+        >>> stages_on(torch.device("cpu"), 3)
+        3
+    """
+    if device.type != "cuda":
+        return wanted
+    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    return wanted if room >= ROOM else min(wanted, 2)
 
 
 def takes(weight: Tensor) -> bool:
@@ -142,7 +158,7 @@ def weight_gradient(
     from lrga.kernels.triton_edge_map import multiply_edges
 
     num_edges, (outer, inner) = grad.size(0), weight.shape
-    tiles, options = plan.weight, _limit(plan.weight)
+    tiles, stages = plan.weight, stages_on(grad.device, plan.weight.stages)
     programs = min(tiles.programs, -(-num_edges // tiles.rows))
     parts = grad.new_empty(1, programs, outer * (inner + 1), dtype=torch.float32)
     grad, edge_attr = grad.contiguous(), edge_attr.contiguous()
@@ -150,8 +166,8 @@ def weight_gradient(
     with torch.cuda.device_of(grad):
         multiply_edges[(programs,)](
             grad, edge_attr, in_ptr, parts, in_ptr.size(0) - 1, num_edges, INNER=outer, OUTER=inner,
-            STAGES=tiles.stages, BM=tiles.rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=tiles.warps,
-            num_stages=tiles.stages, **_arithmetic(weight), **options,
+            STAGES=stages, BM=tiles.rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=tiles.warps,
+            num_stages=stages, **_arithmetic(weight), **_limit(tiles),
         )  # fmt: skip
     both = launch_column_sum(parts).squeeze(0).to(weight.dtype)
     return both[: outer * inner].view(outer, inner), both[outer * inner :].clone()
@@ -190,8 +206,7 @@ def _launch(
     if num_edges == 0:
         return
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    options = _limit(tiles)
-    number = -(-num_edges // tiles.rows)
+    number, stages = -(-num_edges // tiles.rows), stages_on(x.device, tiles.stages)
     x, other = x.contiguous(), out  # what is not there is not read
     with torch.cuda.device_of(x):
         map_edges[(min(tiles.programs or number, number),)](
@@ -202,7 +217,7 @@ def _launch(
             0 if from_source is None else from_source.stride(0), 0 if from_target is None else from_target.stride(0),
             INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
             BIAS=bias is not None, ENDS=source is not None, ADDED=added is not None,
-            TURNED=plan.turned and bias is None, EVERYTHING=tiles.everything, STAGES=tiles.stages, BM=tiles.rows,
-            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=tiles.warps, num_stages=tiles.stages,
-            **_arithmetic(weight), **options,
+            TURNED=plan.turned and bias is None, EVERYTHING=tiles.everything, STAGES=stages, BM=tiles.rows,
+            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=tiles.warps, num_stages=stages,
+            **_arithmetic(weight), **_limit(tiles),
         )  # fmt: skip
