@@ -72,6 +72,12 @@ def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, hea
     check(n, channels, rank, heads)
 
 
+@pytest.mark.parametrize(("n", "channels", "rank", "heads"), [(70, 32, 5, 2), (40, 33, 17, 1)])
+def test_zeros_that_fill_the_maps_up_need_not_be_read(monkeypatch, n, channels, rank, heads):
+    monkeypatch.setattr(streaming, "SKIP_ZEROS", True)
+    check(n, channels, rank, heads)
+
+
 @pytest.mark.parametrize("n", [1, 129, 430])
 def test_gradients_may_lie_in_rows_that_are_used_up(monkeypatch, n):
     monkeypatch.setattr(streaming, "KEPT", True)

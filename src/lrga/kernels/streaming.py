@@ -36,6 +36,7 @@ FEWEST_ROWS = 1024  # of a chunk
 IN_PLACE = True  # the products of the backward pass may lie in the memory of the gradient of x
 KEPT = False  # so may the gradients before the activation
 PROJECT_FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: one kernel
+SKIP_ZEROS = False  # forward, of the maps filled up with zeros only what is not zero is read
 PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
 PER_PROCESSOR = {
     "reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 12,
@@ -72,8 +73,9 @@ def streaming_forward(
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     kernels.reduce_rows[programs, heads](
-        x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=COMPUTE[dtype], **shape, **REDUCE
-    )
+        x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=COMPUTE[dtype],
+        WIDTH=rank if SKIP_ZEROS else columns, **shape, **REDUCE,
+    )  # fmt: skip
     totals = parts.sum(1)
     kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
     return out, totals
