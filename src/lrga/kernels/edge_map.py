@@ -18,6 +18,7 @@ from lrga.kernels.linear import across
 from lrga.kernels.support import dot_precision, interpreted
 
 WIDEST = 96  # padded channels
+LIMITED = 80  # padded channels up to which registers are limited
 ROOM = 150_000  # bytes of shared memory of a program that hold three tiles of these, and what is added to them
 
 
@@ -167,7 +168,7 @@ def weight_gradient(
         multiply_edges[(programs,)](
             grad, edge_attr, in_ptr, parts, in_ptr.size(0) - 1, num_edges, INNER=outer, OUTER=inner,
             STAGES=stages, BM=tiles.rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=tiles.warps,
-            num_stages=stages, **_arithmetic(weight), **_limit(tiles),
+            num_stages=stages, **_arithmetic(weight), **_limit(tiles, weight),
         )  # fmt: skip
     both = launch_column_sum(parts).squeeze(0).to(weight.dtype)
     return both[: outer * inner].view(outer, inner), both[outer * inner :].clone()
@@ -183,8 +184,10 @@ def _arithmetic(weight: Tensor) -> dict[str, Any]:
     return {"COMPUTE": kind, "PRECISION": "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)}
 
 
-def _limit(tiles: Tiles) -> dict[str, Any]:
-    return {} if tiles.registers is None else {"maxnreg": tiles.registers}
+def _limit(tiles: Tiles, weight: Tensor) -> dict[str, Any]:
+    """The registers of a thread; wider weights than the limit was found for would not fit."""
+    wide = max(sum(blocks_of(width)) for width in weight.shape) > LIMITED
+    return {} if tiles.registers is None or wide else {"maxnreg": tiles.registers}
 
 
 def _launch(
@@ -219,5 +222,5 @@ def _launch(
             BIAS=bias is not None, ENDS=source is not None, ADDED=added is not None,
             TURNED=plan.turned and bias is None, EVERYTHING=tiles.everything, STAGES=stages, BM=tiles.rows,
             I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=tiles.warps, num_stages=stages,
-            **_arithmetic(weight), **_limit(tiles),
+            **_arithmetic(weight), **_limit(tiles, weight),
         )  # fmt: skip
