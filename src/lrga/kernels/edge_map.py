@@ -45,8 +45,8 @@ class Plan:
     exact: bool = False  # float32 without TF32 too: as three products, for which the registers do not suffice
     turned: bool = True  # backward from the last edge: what the kernel before wrote last is still in the cache
     across: bool = True  # the library's product backward: with the weight's columns contiguous
-    forward: Tiles = Tiles(programs=264, registers=168)
-    backward: Tiles = Tiles()
+    forward: Tiles = Tiles(64, programs=264, stages=2)
+    backward: Tiles = Tiles(64, programs=264, stages=2)
     weight: Tiles = Tiles(registers=168)  # of its gradient
 
 

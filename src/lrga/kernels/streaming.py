@@ -31,10 +31,10 @@ from lrga.kernels.launch import COMPUTE, block
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.support import dot_precision
 
-BUFFER_BYTES = 48 << 20
+BUFFER_BYTES = 56 << 20
 FEWEST_ROWS = 1024  # of a chunk
 IN_PLACE = True  # the products of the backward pass may lie in the memory of the gradient of x
-KEPT = False  # so may the gradients before the activation
+KEPT = True  # so may the gradients before the activation
 PROJECT_FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: one kernel
 SKIP_ZEROS = False  # forward, of the maps filled up with zeros only what is not zero is read
 PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
@@ -42,9 +42,9 @@ PER_PROCESSOR = {
     "reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 12,
     "reduce_gradient_rows": 2, "gradient_rows": 1,
 }  # fmt: skip
-REDUCE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
+REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3}
 APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
-REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
+REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
 GRADIENT: dict[str, Any] = {"BM": 32, "WALK": False, "STAGES": 1, "HINT": False, "SUM_LATE": False, "num_warps": 4}
 RECOMPUTE_REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 4}
@@ -74,7 +74,7 @@ def streaming_forward(
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     kernels.reduce_rows[programs, heads](
         x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=COMPUTE[dtype],
-        WIDTH=rank if SKIP_ZEROS else columns, **shape, **REDUCE,
+        WIDTH=rank if SKIP_ZEROS else columns, **shape, **{"BD": 128 // dtype.itemsize, **REDUCE},
     )  # fmt: skip
     totals = parts.sum(1)
     kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
