@@ -13,15 +13,13 @@ import pytest
 from lrga.kernels.support import has_triton
 
 SCRIPT = """
-from dataclasses import replace
-
 import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_embedding, triton_max, triton_softmax
-from lrga.kernels import edge_map, triton_tiles
+from lrga.kernels import triton_tiles
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges_fused
 from lrga.kernels.norm import Running
@@ -90,7 +88,6 @@ for graphs in (1, 65, 2048):
     triton_tiles.launch_roots(*torch.zeros(2, graphs + 1, dtype=torch.int64))
 triton_embedding.launch_category_sums(torch.zeros(7_600, 100), torch.zeros(7_600, dtype=torch.int64), 3)
 torch.backends.cuda.matmul.allow_tf32 = True  # where the products of edges are ours
-edge_map.plan = replace(edge_map.plan, own_forward=True, own_backward=True, own_weight=True)  # whatever is chosen
 for width, dtype, scaled in ((80, torch.float32, False), (33, torch.bfloat16, True), (200, torch.float32, False)):
     layout, _ = EdgeLayout.from_edge_index(torch.randint(0, 50, (2, 900)), 50)
     shapes = ((900, width), (width, width), (width,), (50, width), (50, width), (50, width))
@@ -115,5 +112,5 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
         "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part",
         "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots", "sum_categories",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
-        "norm_backward_sums", "map_edges", "multiply_edges",
+        "norm_backward_sums", "map_edges",
     ])  # fmt: skip

@@ -1,6 +1,5 @@
 """The products of edges with a weight, our own and the library's, against the formula in float64."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +16,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True, forward=TILES, backward=TILES))
+    monkeypatch.setattr(edge_map, "tiles", TILES)
 
 
 def batch(edges, real, inner, outer, dtype=torch.float32, nodes=6):
@@ -39,9 +38,7 @@ def test_two_blocks_hold_the_columns_and_waste_no_more_than_one(width):
 
 @pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (45, 45), (80, 80), (20, 70), (33, 5)])
 @pytest.mark.parametrize(("edges", "real"), [(1, 1), (64, 64), (150, 131), (70, 0)])
-@pytest.mark.parametrize("turned", [True, False])
-def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer, edges, real, turned):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, turned=turned))
+def test_arguments_of_the_gates_and_gradients_of_edges(inner, outer, edges, real):
     x, weight, (source, target), in_ptr = batch(edges, real, inner, outer)
     nodes = torch.randn(6, 3 * outer, device=DEVICE)
     bias, d, t = torch.randn(outer, device=DEVICE), nodes[:, outer : 2 * outer], nodes[:, 2 * outer :]
@@ -50,9 +47,6 @@ def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer
     exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
     torch.testing.assert_close(out[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
     assert not out[real:].any()
-    found = edge_map.product(x, weight, bias, in_ptr, out=torch.full_like(out, torch.nan))
-    exact = x.double() @ weight.double().t() + bias
-    torch.testing.assert_close(found[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
     grad, added = torch.randn(edges, outer, device=DEVICE), torch.randn(edges, inner, device=DEVICE)
     for more in (added, None):
         out = torch.full((edges, inner), torch.nan, device=DEVICE)
@@ -62,55 +56,47 @@ def test_arguments_of_the_gates_and_gradients_of_edges(monkeypatch, inner, outer
         assert not out[real:].any()
 
 
-@pytest.mark.parametrize(("inner", "outer"), [(1, 1), (16, 16), (36, 36), (20, 70), (70, 20)])
-@pytest.mark.parametrize(("edges", "real"), [(1, 1), (150, 131), (70, 0), (0, 0)])
-def test_gradients_of_the_weight(monkeypatch, inner, outer, edges, real):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, weight=edge_map.Tiles(programs=3)))
-    x, weight, _, in_ptr = batch(edges, real, inner, outer)
-    grad = torch.randn(edges, outer, device=DEVICE)
-    grad[real:] = 0
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("edges", [150, 0])
+def test_gradients_of_the_weight(kind, edges):
+    x, weight, (source, _), _ = batch(edges, edges, 20, 7)
+    grad = torch.randn(edges, 7, device=DEVICE)
     exact = grad.double().t() @ x.double(), grad.double().sum(0)
-    of_source = grad.new_zeros(2, outer)
-    of_source[1] = exact[1]
-    for own in (True, False):
-        monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_weight=own))
-        found = edge_map.weight_gradient(grad, x, weight, of_source, in_ptr)
-        for a, b in zip(found, exact, strict=True):
-            torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-4)
+    of_source = grad.new_zeros(6, 7).index_add(0, source, grad)
+    found = edge_map.weight_gradient(grad, x, weight.to(kind), of_source)
+    for a, b in zip(found, exact, strict=True):
+        assert a.dtype == kind
+        size = float(b.abs().max()) if edges else 1.0
+        torch.testing.assert_close(a.double(), b, rtol=TOLERANCE[kind], atol=TOLERANCE[kind] * size)
 
 
-@pytest.mark.parametrize(("room", "stages"), [(232_448, 3), (101_376, 2), (None, 2)])
-def test_fewer_tiles_are_under_way_where_shared_memory_is_scarce(monkeypatch, room, stages):
+@pytest.mark.parametrize(("room", "rows"), [(232_448, 64), (101_376, 32), (None, 32)])
+def test_tiles_are_smaller_where_shared_memory_is_scarce(monkeypatch, room, rows):
     properties = SimpleNamespace() if room is None else SimpleNamespace(shared_memory_per_block_optin=room)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
-    stages_on = edge_map.stages_on.__wrapped__
-    assert stages_on(torch.device("cuda", 0), 3) == stages
-    assert stages_on(torch.device("cuda", 0), 1) == 1
-    assert stages_on(torch.device("cpu"), 3) == 3
+    tiles_on = edge_map.tiles_on.__wrapped__
+    assert tiles_on(torch.device("cuda", 0), TILES) == edge_map.Tiles(rows=rows, programs=2)
+    assert tiles_on(torch.device("cuda", 0), edge_map.Tiles(rows=16)).rows == 16
+    assert tiles_on(torch.device("cpu"), TILES) == TILES
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_in_and_out(monkeypatch, dtype):
+def test_half_precision_in_and_out(dtype):
     x, weight, _, in_ptr = batch(90, 90, 20, 20, dtype)
     out = torch.empty(90, 20, device=DEVICE, dtype=dtype)
     edge_map.gradient(x, weight, x, in_ptr, out=out)
     exact = x.double() @ weight.double() + x.double()
     assert float((out.double() - exact).norm() / exact.norm()) < TOLERANCE[dtype]
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_weight=True))
-    exact = x.double().t() @ x.double(), x.double().sum(0)
-    for found, wanted in zip(edge_map.weight_gradient(x, x, weight, x, in_ptr), exact, strict=True):
-        assert found.dtype == dtype
-        assert float((found.double() - wanted).norm() / wanted.norm()) < TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("across", [True, False])
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
-def test_the_library_gives_the_same(monkeypatch, kind, across):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_forward=False, across=across))
-    x, weight, _, in_ptr = batch(40, 40, 7, 5)
+def test_the_library_gives_the_same(monkeypatch, kind, precision):
+    monkeypatch.setattr(edge_map, "dot_precision", lambda _: precision)
+    x, weight, _, _ = batch(40, 40, 7, 5)
     weight, bias = weight.to(kind), torch.randn(5, device=DEVICE).to(kind)
     out = torch.full((40, 5), torch.nan, device=DEVICE)
-    found = edge_map.product(x, weight, bias, in_ptr, out=out)
+    found = edge_map.vendor_product(x, weight, bias, out=out)
     assert (found is out) == (kind == torch.float32)
     exact = x.double() @ weight.double().t() + bias.double()
     torch.testing.assert_close(found.double(), exact, rtol=TOLERANCE[kind], atol=TOLERANCE[kind])
@@ -122,36 +108,35 @@ def test_the_library_gives_the_same(monkeypatch, kind, across):
         torch.testing.assert_close(out.double(), wanted, rtol=4 * TOLERANCE[kind], atol=4 * TOLERANCE[kind])
 
 
+def test_a_weight_is_turned_round_for_tf32_alone(monkeypatch):
+    weight = torch.randn(5, 3)
+    monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32")
+    assert edge_map.across(weight).t().is_contiguous()
+    assert torch.equal(edge_map.across(weight), weight)
+    monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32x3")
+    assert edge_map.across(weight) is weight
+
+
 def test_wide_weights_and_exact_products_are_the_librarys(monkeypatch):
+    monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32")
     takes = lambda o, i, **kind: edge_map.takes(torch.empty(o, i, **kind))  # noqa: E731
     assert takes(80, 80)
     assert takes(96, 1)
     assert not takes(97, 80)
     assert not takes(80, 0)
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=False))
     monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32x3")
     assert not takes(80, 80)
     assert takes(80, 80, dtype=torch.bfloat16)
-    monkeypatch.setattr(edge_map, "dot_precision", lambda _: "tf32")
-    assert takes(80, 80)
-    weight = torch.empty(80, 80)
-    for own in (True, False):
-        monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_forward=own, own_backward=own, joined=False))
-        assert edge_map.joins(weight) == (not own)
-        assert edge_map.adds(weight) == own
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, own_forward=True, joined=True))
-    assert edge_map.joins(weight)
 
 
-@pytest.mark.parametrize(
-    "tiles", [edge_map.Tiles(16, 4, 0, 1, False), edge_map.Tiles(32, 4, 3, 4, True), edge_map.Tiles(16, 2, 7, 2)]
-)
+@pytest.mark.parametrize("tiles", [edge_map.Tiles(16, 4, 40, 1), edge_map.Tiles(32, 4, 3, 4)])
 def test_any_division_into_tiles_gives_the_same_even_where_padding_is_not_a_number(monkeypatch, tiles):
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, forward=tiles, backward=tiles))
+    monkeypatch.setattr(edge_map, "tiles", tiles)
     x, weight, (source, target), in_ptr = batch(150, 131, 20, 20)
     x[131:] = torch.nan
     bias, d, t = (torch.randn(*shape, device=DEVICE) for shape in [(20,), (6, 20), (6, 20)])
-    out = edge_map.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=torch.empty_like(x))
+    out = torch.empty_like(x)
+    edge_map.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=out)
     exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
     torch.testing.assert_close(out[:131].double(), exact[:131], rtol=1e-5, atol=1e-5)
     assert not out[131:].any()

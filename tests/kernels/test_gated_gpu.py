@@ -28,8 +28,13 @@ pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed"
 
 @pytest.fixture(autouse=True)
 def own_products(monkeypatch):
-    """Our kernel for the products of edges also where TF32 is not allowed, as it is not here."""
-    monkeypatch.setattr(edge_map, "plan", replace(edge_map.plan, exact=True))
+    """Our kernel for the products of edges also where TF32 is not allowed, as it is not here: it then is exact."""
+    choose(monkeypatch, own=True)
+
+
+def choose(monkeypatch, *, own):
+    """Whose the products of edges with a narrow weight are."""
+    monkeypatch.setattr(edge_map, "takes", lambda weight: own and 0 < min(weight.shape) <= max(weight.shape) <= 96)
 
 
 @contextmanager
@@ -173,40 +178,31 @@ def test_graphs_with_hardly_an_edge(nodes, edges, training):
     compare(graph(nodes, edges, isolated=0), 3, training=training and edges > 1)
 
 
-@pytest.mark.parametrize(
-    "tiling", [Tiling(64, 1, 1, 64), Tiling(32, 2, 3, 128), Tiling(1024, 4, 5, 16), Tiling(128, 1, 2, 32, 32)]
-)
+@pytest.mark.parametrize("tiling", [Tiling(64, 1, 1, 64), Tiling(32, 2, 3, 128), Tiling(1024, 4, 5, 16)])
 def test_the_division_of_the_work_does_not_matter(monkeypatch, tiling):
     monkeypatch.setattr(gated_gpu, "tiling", tiling)
     compare(graph(14, 150), 9)
 
 
-def shared(first, joined, second, weight, **more):
-    """Which products are our own."""
-    own = {"own_forward": first, "joined": joined, "own_backward": second, "own_weight": weight}
-    return replace(edge_map.plan, **own, **more)
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("residual", [True, False])
+def test_neither_does_who_multiplies(monkeypatch, own, scaled, residual):
+    choose(monkeypatch, own=own)
+    monkeypatch.setattr(gated_gpu, "tiling", Tiling(32, 1, 3, 64))
+    monkeypatch.setattr(edge_map, "tiles", edge_map.Tiles(rows=16, programs=3))
+    compare(graph(8, 60, isolated=3), 18, scaled=scaled, residual=residual)
 
 
-@pytest.mark.parametrize(
-    ("own", "ahead", "turned"),
-    [
-        ((True, False, True, True), 0, False),
-        ((True, True, True, False), 1, True),
-        ((False, False, False, False), 0, True),
-        ((False, True, True, True), 1, False),
-        ((True, False, False, False), 2, True),
-    ],
-)
-def test_neither_does_who_multiplies_nor_what_is_asked_for_ahead(monkeypatch, own, ahead, turned):
-    monkeypatch.setattr(gated_gpu, "tiling", Tiling(32, 1, 3, 64, ahead=ahead, turned=turned))
-    tiles = edge_map.Tiles(rows=16, programs=3 * turned, everything=turned)
-    monkeypatch.setattr(edge_map, "plan", shared(*own, turned=turned, forward=tiles, backward=tiles, across=turned))
-    compare(graph(8, 60, isolated=3), 18, scaled=turned)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_nor_does_it_in_half_precision(monkeypatch, dtype):
+    choose(monkeypatch, own=False)
+    compare(graph(10, 80), 18, dtype)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_node_features_may_be_columns_of_one_matrix(monkeypatch, own):
-    monkeypatch.setattr(edge_map, "plan", shared(own, False, own, own))
+    choose(monkeypatch, own=own)
     layout = graph(9, 60)
     tensors, norm = draw(layout, 6)
     whole = torch.randn(9, 24, device=DEVICE, requires_grad=True)
@@ -221,7 +217,7 @@ def test_node_features_may_be_columns_of_one_matrix(monkeypatch, own):
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
 def test_statistics_keep_their_digits_where_the_mean_is_large_beside_the_spread(monkeypatch, own, scaled):
-    monkeypatch.setattr(edge_map, "plan", shared(own, False, own, own))
+    choose(monkeypatch, own=own)
     layout = graph(12, 300)
     tensors, norm = draw(layout, 4, offset=1e4)
     fused, exact = copy_of(norm), copy_of(norm, torch.float64)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.autograd import gradgradcheck
 
 from lrga.kernels import linear as home
-from lrga.kernels.linear import across, column_sum, linear, takes
+from lrga.kernels.linear import column_sum, linear, takes
 from lrga.kernels.support import has_triton
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}
@@ -24,12 +24,11 @@ def seeded():
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
-    """The GPU's own way, on a CPU: kernels in the interpreter, any number of rows, products as in TF32."""
+    """The GPU's own way, on a CPU: kernels in the interpreter, any number of rows."""
     pytest.importorskip("triton")
     monkeypatch.setattr(
         home, "runs_on_gpu", lambda *tensors: all(t is None or t.dtype != torch.float64 for t in tensors)
     )
-    monkeypatch.setattr(home, "dot_precision", lambda dtype: "tf32")
     monkeypatch.setattr(home, "FEWEST_ROWS", 0)
 
 
@@ -94,9 +93,24 @@ def test_values_and_gradients_are_those_of_torch(widths, bias, dtype):
 
 
 @pytest.mark.usefixtures("as_on_a_gpu", "poisoned")
-def test_zero_rows():
-    maps = parameters((7, 5, 2))
-    out = chain(torch.empty(0, 7), maps)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("out", [1, 5, 33])
+def test_a_single_column_is_multiplied_as_torch_does(out, bias, dtype):
+    maps, x = parameters((1, out), bias=bias, dtype=dtype), torch.randn(9, 4).to(dtype)[:, 1:2]  # rows far apart
+    check(x, maps, TOLERANCE[dtype])
+    found = linear(x, *maps[0])
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, F.linear(x, *maps[0]))
+    weight = torch.randn(out, 3).to(dtype)[:, 2:]
+    torch.testing.assert_close(linear(x, weight, maps[0][1]), F.linear(x, weight, maps[0][1]))
+
+
+@pytest.mark.usefixtures("as_on_a_gpu", "poisoned")
+@pytest.mark.parametrize("width", [7, 1])
+def test_zero_rows(width):
+    maps = parameters((width, 5, 2))
+    out = chain(torch.empty(0, width), maps)
     assert out.shape == (0, 2)
     out.sum().backward()
     for pair in maps:
@@ -116,7 +130,7 @@ def test_gradients_that_are_not_asked_for_are_not_computed():
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("widths", [(4, 8), (3, 5), (6, 5, 3)])
+@pytest.mark.parametrize("widths", [(4, 8), (3, 5), (1, 5), (6, 5, 3)])
 def test_it_can_be_differentiated_twice(widths):
     torch.manual_seed(0)
     maps = parameters(widths)
@@ -217,17 +231,11 @@ def test_errors_of_shape_and_dtype_are_torchs_own():
 def test_errors_of_shape_are_torchs_own_also_with_derivatives_of_its_own():
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         linear(torch.randn(3, 7), torch.randn(2, 8))
-    with pytest.raises(RuntimeError, match="size"):
-        linear(torch.randn(3, 8), torch.randn(5, 8), torch.randn(6))
-
-
-@pytest.mark.usefixtures("as_on_a_gpu")
-def test_a_weight_is_turned_round_for_tf32_alone(monkeypatch):
-    weight = torch.randn(5, 3)
-    assert across(weight).t().is_contiguous()
-    assert torch.equal(across(weight), weight)
-    monkeypatch.setattr(home, "dot_precision", lambda dtype: "tf32x3")
-    assert across(weight) is weight
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        linear(torch.randn(3, 1), torch.randn(2, 8))
+    for width in (8, 1):
+        with pytest.raises(RuntimeError, match="size"):
+            linear(torch.randn(3, width), torch.randn(5, width), torch.randn(6))
 
 
 def test_sums_on_a_cpu():
@@ -240,7 +248,7 @@ def test_sums_on_a_cpu():
 @pytest.mark.parametrize(("dtype", "tf32"), [(dtype, False) for dtype in TOLERANCE] + [(torch.float32, True)])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
-    "widths", [(100, 100), (300, 100), (100, 300), (80, 320), (3, 100), (100, 1), (25, 7), (100, 50, 25, 2), (1, 1)]
+    "widths", [(100, 100), (300, 100), (100, 300), (80, 320), (3, 100), (100, 1), (25, 7), (100, 50, 25, 2), (1, 80)]
 )
 @pytest.mark.parametrize("rows", [1_024, 50_003])
 def test_values_and_gradients_on_a_gpu(rows, widths, bias, dtype, tf32, monkeypatch):

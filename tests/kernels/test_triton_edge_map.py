@@ -10,8 +10,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize("programs", [1, 3, 9])
-@pytest.mark.parametrize("turned", [True, False])
-def test_every_row_is_written_by_one_program_and_nothing_behind_the_end(programs, turned):
+@pytest.mark.parametrize("forward", [True, False])
+def test_every_row_is_written_by_one_program_and_nothing_behind_the_end(programs, forward):
     import triton.language as tl
 
     from lrga.kernels.triton_edge_map import map_edges
@@ -20,11 +20,11 @@ def test_every_row_is_written_by_one_program_and_nothing_behind_the_end(programs
     x = torch.randn(edges, width, device=DEVICE)
     out = torch.full((edges + 16, width), torch.nan, device=DEVICE)
     in_ptr = torch.tensor([0, 70], device=DEVICE)
+    zeros, node = torch.zeros(1, width, device=DEVICE), torch.zeros(edges, dtype=torch.int64, device=DEVICE)
     map_edges[(programs,)](
-        x, torch.eye(width, device=DEVICE), x, x, x, in_ptr, in_ptr, x, in_ptr, out, 1, edges, 0, 0,
-        INNER=width, OUTER=width, STRIDE_I=1, STRIDE_O=width, BIAS=False, ENDS=False, ADDED=False,
-        TURNED=turned, EVERYTHING=turned, STAGES=2, COMPUTE=tl.float32, PRECISION="tf32x3",
-        BM=16, I0=16, I1=16, O0=32, O1=0,
+        x, torch.eye(width, device=DEVICE), zeros, zeros, zeros, node, node, x, in_ptr, out, 1, edges, width, width,
+        INNER=width, OUTER=width, STRIDE_I=1, STRIDE_O=width, FORWARD=forward, ADDED=False, STAGES=2,
+        COMPUTE=tl.float32, PRECISION="tf32x3", BM=16, I0=16, I1=16, O0=32, O1=0,
     )  # fmt: skip
     torch.testing.assert_close(out[:70], x[:70])
     assert not out[70:edges].any()

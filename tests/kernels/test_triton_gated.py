@@ -11,9 +11,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 D = 5
 
 
-@pytest.mark.parametrize("ahead", [0, 1])
 @pytest.mark.parametrize("programs", [1, 2, 7, 12])
-def test_sums_over_the_edges_that_leave_a_node(ahead, programs):
+def test_sums_over_the_edges_that_leave_a_node(programs):
     from lrga.kernels.triton_gated import backward_by_source
 
     layout = EdgeLayout.from_edge_index(torch.randint(0, 6, (2, 60)), 7)[0].to(DEVICE)
@@ -22,7 +21,7 @@ def test_sums_over_the_edges_that_leave_a_node(ahead, programs):
     of_gated, of_source = (torch.full((8, D), torch.nan, device=DEVICE) for _ in range(2))
     backward_by_source[(1, programs)](
         grad, e_hat, grad_total, layout.out_target, layout.out_order, layout.out_ptr, of_gated, of_source, 7,
-        -(-7 // programs), D=D, AHEAD=ahead, FAST=False, BLOCK_E=4, BLOCK_D=16,
+        -(-7 // programs), D=D, FAST=False, BLOCK_E=4, BLOCK_D=16,
     )  # fmt: skip
     zeros = torch.zeros(7, D, device=DEVICE)
     torch.testing.assert_close(of_source[:7], zeros.index_add(0, layout.source, grad))
@@ -33,8 +32,7 @@ def test_sums_over_the_edges_that_leave_a_node(ahead, programs):
 
 
 @pytest.mark.parametrize("outlier", [1.0, 1e4])
-@pytest.mark.parametrize("ahead", [0, 1, 2])
-def test_statistics_do_not_depend_on_which_row_they_are_counted_from(outlier, ahead):
+def test_statistics_do_not_depend_on_which_row_they_are_counted_from(outlier):
     from lrga.kernels.triton_gated import forward_by_target
 
     layout = EdgeLayout.from_edge_index(torch.randint(0, 6, (2, 90)), 6)[0].to(DEVICE)
@@ -45,8 +43,7 @@ def test_statistics_do_not_depend_on_which_row_they_are_counted_from(outlier, ah
     counts, parts = torch.full((2,), torch.nan, device=DEVICE), torch.full((2, 2, D), torch.nan, device=DEVICE)
     forward_by_target[(1, 2)](
         e_hat, nodes, nodes, nodes, e_hat, layout.source, layout.in_ptr, e_hat, mean, below, counts, parts, 6, 3,
-        D, D, D, D=D, JOIN=False, STATISTICS=True, SCALED=False, AHEAD=ahead, FAST=False, TURNED=True,
-        BLOCK_E=4, BLOCK_D=16,
+        D, D, D, D=D, JOIN=False, STATISTICS=True, SCALED=False, FAST=False, BLOCK_E=4, BLOCK_D=16,
     )  # fmt: skip
     for place, (first, end) in enumerate(
         zip(layout.in_ptr[[0, 3]].tolist(), layout.in_ptr[[3, 6]].tolist(), strict=True)

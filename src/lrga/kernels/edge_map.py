@@ -1,12 +1,13 @@
 """Products of all edges with a weight in a GatedGCN layer on a GPU: by our kernel, or by the vendor's library.
 
 Our kernel (:mod:`lrga.kernels.triton_edge_map`) does what comes before or after the product too, and keeps the whole
-weight on the chip: it takes narrow weights only.
+weight on the chip: it takes narrow weights only, and no float32 without TF32, for which registers would not suffice.
+The library multiplies the rest, and always the edges with their gradients: the gradient of the weight.
 
 Letters: N nodes, E edges, I channels in, O channels out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -14,43 +15,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.kernels.linear import across
 from lrga.kernels.support import dot_precision, interpreted
 
 WIDEST = 96  # padded channels
-LIMITED = 80  # padded channels up to which registers are limited
-ROOM = 150_000  # bytes of shared memory of a program that hold three tiles of these, and what is added to them
+ROOM = 150_000  # bytes of shared memory that hold the tiles of a program for the widest weight
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """How the kernel of a product divides the edges."""
+    """How the kernel divides the edges."""
 
-    rows: int = 32  # edges of a tile
+    rows: int = 64  # edges of a tile
     warps: int = 4
-    programs: int = 396  # that share the tiles, three for each processor of the largest GPUs; 0: one for each tile
-    stages: int = 3
-    everything: bool = True  # what is added to the product, too, is asked for ahead
-    registers: int | None = None  # at most, of a thread
+    programs: int = 264  # that share the tiles, two for each processor of the largest GPUs
+    stages: int = 2  # tiles under way at once
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Which products are our own kernels', and how these divide the work."""
-
-    own_forward: bool = True
-    joined: bool = False  # forward the rows of the ends are added by the walk that follows, not by our product
-    own_backward: bool = True
-    own_weight: bool = False  # the gradient of the weight
-    exact: bool = False  # float32 without TF32 too: as three products, for which the registers do not suffice
-    turned: bool = True  # backward from the last edge: what the kernel before wrote last is still in the cache
-    across: bool = True  # the library's product backward: with the weight's columns contiguous
-    forward: Tiles = Tiles(64, programs=264, stages=2)
-    backward: Tiles = Tiles(64, programs=264, stages=2)
-    weight: Tiles = Tiles(registers=168)  # of its gradient
-
-
-plan = Plan()  # of all calls
+tiles = Tiles()  # of all calls; benchmarks/gated.py tries others
 
 
 def blocks_of(width: int) -> tuple[int, int]:
@@ -67,58 +48,23 @@ def blocks_of(width: int) -> tuple[int, int]:
 
 
 @cache
-def stages_on(device: torch.device, wanted: int) -> int:
-    """Tiles under way at once: no more than two where a program has less memory than on the GPUs of data centres.
+def tiles_on(device: torch.device, wanted: Tiles) -> Tiles:
+    """The division, with half the rows where a program has less memory than on the GPUs of data centres.
 
     Example:
-        >>> stages_on(torch.device("cpu"), 3)
-        3
+        >>> tiles_on(torch.device("cpu"), Tiles(rows=64)).rows
+        64
     """
     if device.type != "cuda":
         return wanted
     room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
-    return wanted if room >= ROOM else min(wanted, 2)
+    return wanted if room >= ROOM else replace(wanted, rows=max(wanted.rows // 2, 16))
 
 
 def takes(weight: Tensor) -> bool:
-    """Whether our kernels can multiply with this weight, and fast."""
-    fast = plan.exact or weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
+    """Whether our kernel can multiply with this weight, and fast."""
+    fast = weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
     return fast and all(width > 0 and sum(blocks_of(width)) <= WIDEST for width in weight.shape)
-
-
-def product(edge_attr: Tensor, weight: Tensor, bias: Tensor, in_ptr: Tensor, *, out: Tensor) -> Tensor:
-    """``C e + bias``, in ``out`` where our kernel computes it or ``out`` has the type of the weight."""
-    if plan.own_forward and takes(weight):
-        _launch(plan.forward, edge_attr, weight, bias, None, None, None, None, None, in_ptr, out)
-        return out
-    with torch.autocast(edge_attr.device.type, enabled=False):
-        x = edge_attr.to(weight.dtype)
-        if out.dtype == weight.dtype:
-            return torch.addmm(bias, x, weight.t(), out=out)
-        return F.linear(x, weight, bias)
-
-
-def joins(weight: Tensor) -> bool:
-    """Whether the walk after the product adds the rows of the ends."""
-    return plan.joined or not (plan.own_forward and takes(weight))
-
-
-def adds(weight: Tensor) -> bool:
-    """Whether the product backward adds the residual's share itself; for the library's it must lie there before."""
-    return plan.own_backward and takes(weight)
-
-
-def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -> None:
-    """``grad C`` by the library, in ``out`` or, if ``added``, added to what lies there."""
-    with torch.autocast(grad.device.type, enabled=False):
-        grad, turned = grad.to(weight.dtype), across(weight) if plan.across else weight
-        if out.dtype != weight.dtype:
-            found = grad @ turned
-            out.add_(found) if added else out.copy_(found)
-        elif added:
-            out.addmm_(grad, turned)
-        else:
-            torch.mm(grad, turned, out=out)
 
 
 def gate_arguments(
@@ -132,50 +78,66 @@ def gate_arguments(
     in_ptr: Tensor,
     *,
     out: Tensor,
-) -> Tensor:
-    """``ê = C e + bias + d_source + t_target`` of every edge in ``out`` ``[E, O]``; of real edges at least."""
-    _launch(plan.forward, edge_attr, weight, bias, from_source, from_target, source, target, None, in_ptr, out)
-    return out
+) -> None:
+    """``ê = C e + bias + d_source + t_target`` of every edge in ``out`` ``[E, O]``, zero in padding, by our kernel."""
+    ends = (bias.contiguous(), from_source, from_target, source, target)
+    _launch(edge_attr, weight, ends, None, in_ptr, out)
 
 
 def gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor, *, out: Tensor) -> None:
-    """``grad C + added`` in ``out`` ``[E, I]``, zero in padding."""
-    _launch(plan.backward, grad, weight.t(), None, None, None, None, None, added, in_ptr, out)
+    """``grad C + added`` in ``out`` ``[E, I]``, zero in padding, by our kernel."""
+    _launch(grad, weight.t(), None, added, in_ptr, out)
 
 
-def weight_gradient(
-    grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source: Tensor, in_ptr: Tensor
-) -> tuple[Tensor, Tensor]:
-    """``gradᵀ e`` over the real edges, like the weight, and the sum of ``grad``; ``grad`` is zero in padding.
+def vendor_product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> Tensor:
+    """``C e + bias`` by the library, in ``out`` where that has the type of the weight."""
+    with torch.autocast(edge_attr.device.type, enabled=False):
+        x = edge_attr.to(weight.dtype)
+        if out.dtype == weight.dtype:
+            return torch.addmm(bias, x, weight.t(), out=out)
+        return F.linear(x, weight, bias)
+
+
+def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -> None:
+    """``grad C`` by the library, in ``out`` or, if ``added``, added to what lies there."""
+    with torch.autocast(grad.device.type, enabled=False):
+        grad, turned = grad.to(weight.dtype), across(weight)
+        if out.dtype != weight.dtype:
+            found = grad @ turned
+            out.add_(found) if added else out.copy_(found)
+        elif added:
+            out.addmm_(grad, turned)
+        else:
+            torch.mm(grad, turned, out=out)
+
+
+def across(weight: Tensor) -> Tensor:
+    """The weight, its columns contiguous where the product of a very long matrix with it is faster then: in TF32.
+
+    Example:
+        >>> weight = torch.ones(5, 3, dtype=torch.bfloat16)
+        >>> across(weight) is weight
+        True
+    """
+    if weight.dtype == torch.float32 and dot_precision(weight.dtype) == "tf32":
+        return weight.t().contiguous().t()
+    return weight
+
+
+def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source: Tensor) -> tuple[Tensor, Tensor]:
+    """``gradᵀ e``, like the weight, and the sum of ``grad``, which is zero in padding.
 
     ``grad_source`` ``[N, O]`` has the sums of ``grad`` over the edges of each source.
     """
     from lrga.kernels.triton_columns import launch_column_sum
 
-    if not plan.own_weight or not takes(weight) or grad.size(0) == 0:
-        of_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
-        with torch.autocast(grad.device.type, enabled=False):
-            return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype)), of_bias
-    from lrga.kernels.triton_edge_map import multiply_edges
-
-    num_edges, (outer, inner) = grad.size(0), weight.shape
-    tiles, stages = plan.weight, stages_on(grad.device, plan.weight.stages)
-    programs = min(tiles.programs, -(-num_edges // tiles.rows))
-    parts = grad.new_empty(1, programs, outer * (inner + 1), dtype=torch.float32)
-    grad, edge_attr = grad.contiguous(), edge_attr.contiguous()
-    (outer0, outer1), (inner0, inner1) = blocks_of(outer), blocks_of(inner)
-    with torch.cuda.device_of(grad):
-        multiply_edges[(programs,)](
-            grad, edge_attr, in_ptr, parts, in_ptr.size(0) - 1, num_edges, INNER=outer, OUTER=inner,
-            STAGES=stages, BM=tiles.rows, I0=outer0, I1=outer1, O0=inner0, O1=inner1, num_warps=tiles.warps,
-            num_stages=stages, **_arithmetic(weight), **_limit(tiles, weight),
-        )  # fmt: skip
-    both = launch_column_sum(parts).squeeze(0).to(weight.dtype)
-    return both[: outer * inner].view(outer, inner), both[outer * inner :].clone()
+    of_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
+    with torch.autocast(grad.device.type, enabled=False):
+        return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype)), of_bias
 
 
 def _arithmetic(weight: Tensor) -> dict[str, Any]:
-    """In which type the kernels multiply, and how exactly."""
+    """In which type the kernel multiplies, and how exactly."""
     import triton.language as tl
 
     kinds = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
@@ -184,43 +146,29 @@ def _arithmetic(weight: Tensor) -> dict[str, Any]:
     return {"COMPUTE": kind, "PRECISION": "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)}
 
 
-def _limit(tiles: Tiles, weight: Tensor) -> dict[str, Any]:
-    """The registers of a thread; wider weights than the limit was found for would not fit."""
-    wide = max(sum(blocks_of(width)) for width in weight.shape) > LIMITED
-    return {} if tiles.registers is None or wide else {"maxnreg": tiles.registers}
-
-
 def _launch(
-    tiles: Tiles,
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
-    from_source: Tensor | None,
-    from_target: Tensor | None,
-    source: Tensor | None,
-    target: Tensor | None,
+    ends: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None,
     added: Tensor | None,
     in_ptr: Tensor,
     out: Tensor,
 ) -> None:
+    """Forward with the bias, rows of nodes and nodes of edges in ``ends``; backward without."""
     from lrga.kernels.triton_edge_map import map_edges
 
     num_edges = x.size(0)
     if num_edges == 0:
         return
+    how = tiles_on(x.device, tiles)
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    number, stages = -(-num_edges // tiles.rows), stages_on(x.device, tiles.stages)
-    x, other = x.contiguous(), out  # what is not there is not read
+    x = x.contiguous()
+    bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read then
     with torch.cuda.device_of(x):
-        map_edges[(min(tiles.programs or number, number),)](
-            x, weight, other if bias is None else bias.contiguous(),
-            other if from_source is None else from_source, other if from_target is None else from_target,
-            in_ptr if source is None else source, in_ptr if target is None else target,
-            other if added is None else added.contiguous(), in_ptr, out, in_ptr.size(0) - 1, num_edges,
-            0 if from_source is None else from_source.stride(0), 0 if from_target is None else from_target.stride(0),
+        map_edges[(min(how.programs, -(-num_edges // how.rows)),)](
+            x, weight, bias, from_source, from_target, source, target, out if added is None else added.contiguous(),
+            in_ptr, out, in_ptr.size(0) - 1, num_edges, from_source.stride(0), from_target.stride(0),
             INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
-            BIAS=bias is not None, ENDS=source is not None, ADDED=added is not None,
-            TURNED=plan.turned and bias is None, EVERYTHING=tiles.everything, STAGES=stages, BM=tiles.rows,
-            I0=inner0, I1=inner1, O0=outer0, O1=outer1, num_warps=tiles.warps, num_stages=stages,
-            **_arithmetic(weight), **_limit(tiles, weight),
+            FORWARD=ends is not None, ADDED=added is not None, STAGES=how.stages, BM=how.rows, I0=inner0, I1=inner1,
+            O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, **_arithmetic(weight),
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """The edges of a GatedGCN layer on a GPU (see :mod:`lrga.kernels.gated` for the formula), as PyTorch operators.
 
-The forward pass is a product that gives the gate's argument ê (:mod:`lrga.kernels.edge_map`), one walk through the
-edges by target, which also takes the statistics of the normalisation, and one that writes the new edge features. Of
+The forward pass is a product that gives the gate's argument ê (:mod:`lrga.kernels.edge_map`; the library's, of wide
+weights, leaves the rows of the ends to what follows), one walk through the edges by target, which also takes the
+statistics of the normalisation, and one that writes the new edge features. Of
 E × D numbers only ê and the given edge features are kept for the backward pass, which computes the rest again.
 
 Letters: N nodes, E edges, D channels, P programs that share the nodes (or edges) in consecutive runs.
@@ -28,12 +29,8 @@ class Tiling:
     warps: int = 1  # of a program
     programs: int = 2048  # that share the nodes
     flat: int = 1024  # numbers of a program of the edge output
-    channels: int = 0  # of a program; 0: as their number suggests
-    ahead: int = 2  # what is asked for a tile ahead: nothing, node numbers, rows of edges too
     sum_numbers: int = 1024  # of a tile of the normalisation's sums
     sum_warps: int = 4
-    fast: bool = True  # the gates in the GPU's own instructions
-    turned: bool = True  # walks by target start with the last edges, which the kernel before left in the cache
     sum_programs: int = 192  # all at once on the GPU, none left for a second round
 
 
@@ -47,8 +44,6 @@ def channel_block(channels: int) -> int:
         >>> [channel_block(d) for d in (1, 45, 50, 64, 80, 100)]
         [16, 16, 64, 64, 16, 16]
     """
-    if tiling.channels:
-        return tiling.channels
     widths = {block: -(-channels // block) * block for block in (128, 64, 32, 16)}
     return next(block for block, width in widths.items() if width <= 1.1 * min(widths.values()))
 
@@ -92,13 +87,11 @@ def gated_forward(
     (num_nodes, channels), num_edges = gated.shape, edge_attr.size(0)
     if num_nodes == 0:
         return results
-    join = edge_map.joins(weight)
+    product, join = e_hat, not edge_map.takes(weight)
     if join:
-        product = edge_map.product(edge_attr, weight, bias, in_ptr, out=e_hat)
+        product = edge_map.vendor_product(edge_attr, weight, bias, out=e_hat)
     else:
-        product = edge_map.gate_arguments(
-            edge_attr, weight, bias, from_source, from_target, source, target, in_ptr, out=e_hat
-        )
+        edge_map.gate_arguments(edge_attr, weight, bias, from_source, from_target, source, target, in_ptr, out=e_hat)
     block = channel_block(channels)
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     follows = norm_weight is not None and training
@@ -108,9 +101,8 @@ def gated_forward(
         triton_gated.forward_by_target, (chunks, programs),
         product, gated, from_source, from_target, _or(scale, product), source, in_ptr, e_hat, mean, denominator,
         counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
-        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, SCALED=scaled, AHEAD=tiling.ahead,
-        FAST=tiling.fast and not interpreted(), TURNED=tiling.turned, BLOCK_E=tiling.numbers // block, BLOCK_D=block,
-        num_warps=tiling.warps,
+        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, SCALED=scaled, FAST=not interpreted(),
+        BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
     )  # fmt: skip
     if norm_weight is not None and (follows or need_edges):
         assert running_mean is not None
@@ -238,7 +230,7 @@ def gated_backward(
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     nodes_each = -(-num_nodes // programs)
     blocks = {
-        "FAST": tiling.fast and not interpreted(),
+        "FAST": not interpreted(),
         "BLOCK_E": tiling.numbers // block,
         "BLOCK_D": block,
         "num_warps": tiling.warps,
@@ -261,22 +253,21 @@ def gated_backward(
         sums = launch_column_sum(parts).view(2, channels)
     else:
         sums.zero_()
-    own_product = edge_map.adds(weight)
+    own_product = edge_map.takes(weight)  # which adds the residual's share; for the library's it must lie there before
     through = residual and grad_out is not None and need_attr
     _launch(
         triton_gated.backward_by_target, (chunks, programs),
         grad_mean, _or(grad_out, e_hat), e_hat, gated, mean, denominator, _or(scale, e_hat), statistics,
         sums, _or(norm_weight, statistics), _or(norm_bias, statistics), source, in_ptr, grad_e_hat, grad_total,
         grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated.stride(0), D=channels, EDGES=has_edges,
-        NORM=normed, SCALED=scaled, RESIDUAL=through and not own_product, AHEAD=tiling.ahead, TURNED=tiling.turned,
-        **blocks,
+        NORM=normed, SCALED=scaled, RESIDUAL=through and not own_product, **blocks,
     )  # fmt: skip
     _launch(
         triton_gated.backward_by_source, (chunks, programs),
         grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_nodes, nodes_each,
-        D=channels, AHEAD=tiling.ahead, **blocks,
+        D=channels, **blocks,
     )  # fmt: skip
-    grad_weight, grad_bias = edge_map.weight_gradient(grad_e_hat, edge_attr, weight, grad_source, in_ptr)
+    grad_weight, grad_bias = edge_map.weight_gradient(grad_e_hat, edge_attr, weight, grad_source)
     if need_attr and own_product:
         edge_map.gradient(grad_e_hat, weight, grad_out if through else None, in_ptr, out=grad_attr)
     elif need_attr:

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.kernels.checks import autocast_is_on
-from lrga.kernels.support import dot_precision, runs_on_gpu
+from lrga.kernels.support import runs_on_gpu
 
 FEWEST_ROWS = 1024  # below, launches cost more than the products
 ENABLED = True  # for measurements
@@ -56,19 +56,14 @@ def takes(x: Tensor, *parameters: Tensor | None) -> bool:
     return not torch._C._are_functorch_transforms_active() and torch.autograd.forward_ad._current_level < 0
 
 
-def across(weight: Tensor) -> Tensor:
-    """The weight, its columns contiguous where the product of a very long matrix with it is faster then: in TF32."""
-    if weight.dtype == torch.float32 and dot_precision(weight.dtype) == "tf32" and runs_on_gpu(weight):
-        return weight.t().contiguous().t()
-    return weight
-
-
 class Linear(Function):
     """``x Wᵀ + b`` with derivatives that can be differentiated again."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if x.size(1) == 1:  # no product at all, which the library takes it for; with the bias in one pass
+        if x.size(1) == 1 and weight.shape[1:] == (
+            1,
+        ):  # no product at all, which the library takes it for; with the bias in one pass
             row = weight.view(1, -1)
             return x * row if bias is None else torch.addcmul(bias, x, row)
         return F.linear(x, weight, bias)

@@ -1,7 +1,7 @@
 """A linear map of all edges, with what comes before and after it in a GatedGCN layer in the same kernel.
 
-Forward it is ê = C e + d_source + t_target, which as a product of the vendor's library and a sum would pass through
-memory once more in each direction; backward the gradient of e, dê C + (what the residual brings).
+Forward it is ê = C e + bias + d_source + t_target, which as a product of the vendor's library and a sum would pass
+through memory once more in each direction; backward the gradient of e, dê C + (what the residual brings).
 
 D is seldom a power of two, but sizes of products are: the columns are cut into two blocks of such sizes (80 = 64 + 16)
 where one would be mostly empty. A program keeps the weight and walks through tiles of edges.
@@ -30,23 +30,19 @@ def _block_of_weight(
 
 
 @triton.jit
-def _load_block(x, slot, inside, i0: tl.constexpr, INNER: tl.constexpr, BI: tl.constexpr):
-    i = i0 + tl.arange(0, BI)
-    return tl.load(x + slot[:, None] * INNER + i[None, :], mask=inside[:, None] & (i < INNER)[None, :], other=0.0)
-
-
-@triton.jit
 def _block_of_edges(
     x, slot, inside, i0: tl.constexpr, INNER: tl.constexpr, BI: tl.constexpr, COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    return _rounded(_load_block(x, slot, inside, i0, INNER, BI).to(COMPUTE), PRECISION)
+    i = i0 + tl.arange(0, BI)
+    block = tl.load(x + slot[:, None] * INNER + i[None, :], mask=inside[:, None] & (i < INNER)[None, :], other=0.0)
+    return _rounded(block.to(COMPUTE), PRECISION)
 
 
 @triton.jit
-def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, BIAS: tl.constexpr, BO: tl.constexpr):
+def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, FORWARD: tl.constexpr, BO: tl.constexpr):
     o = o0 + tl.arange(0, BO)
-    if BIAS:
+    if FORWARD:
         return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
     else:
         return tl.zeros([BO], tl.float32)
@@ -55,21 +51,18 @@ def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, BIAS: tl.constexp
 @triton.jit
 def _beside_product(
     bias, from_source, from_target, added, slot, j, i, present, source_stride, target_stride, o0: tl.constexpr,
-    OUTER: tl.constexpr, BIAS: tl.constexpr, ENDS: tl.constexpr, ADDED: tl.constexpr, BM: tl.constexpr,
-    BO: tl.constexpr,
+    OUTER: tl.constexpr, FORWARD: tl.constexpr, ADDED: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
 ):  # fmt: skip
     """What is added to the product in ``BO`` columns from ``o0`` on; ``bias`` is of these."""
     o = o0 + tl.arange(0, BO)
     ok = present[:, None] & (o < OUTER)[None, :]
     y = tl.zeros([BM, BO], tl.float32)
-    if ENDS:
+    if FORWARD:
         d = tl.load(from_source + j[:, None].to(tl.int64) * source_stride + o[None, :], mask=ok, other=0.0)
         t = tl.load(from_target + i[:, None].to(tl.int64) * target_stride + o[None, :], mask=ok, other=0.0)
-        y = d.to(tl.float32) + t.to(tl.float32)
+        y = d.to(tl.float32) + t.to(tl.float32) + bias[None, :]
     if ADDED:
         y = tl.load(added + slot[:, None] * OUTER + o[None, :], mask=ok, other=0.0).to(tl.float32)
-    if BIAS:
-        y += bias[None, :]
     return y
 
 
@@ -84,9 +77,9 @@ def _store_rows(out, y, slot, inside, present, o0: tl.constexpr, OUTER: tl.const
 def map_edges(
     x,  # [E, I]
     weight,  # [O, I]
-    bias,  # [O], where BIAS
-    from_source,  # d [N, O], where ENDS
-    from_target,  # t [N, O], where ENDS
+    bias,  # [O], as the next four where FORWARD
+    from_source,  # d [N, O]
+    from_target,  # t [N, O]
     source,  # [E]
     target,  # [E]
     added,  # [E, O], where ADDED
@@ -100,11 +93,8 @@ def map_edges(
     OUTER: tl.constexpr,
     STRIDE_I: tl.constexpr,  # of the weight
     STRIDE_O: tl.constexpr,
-    BIAS: tl.constexpr,
-    ENDS: tl.constexpr,
+    FORWARD: tl.constexpr,  # else from the last edge to the first: what was written last is still in the cache
     ADDED: tl.constexpr,
-    TURNED: tl.constexpr,  # from the last edge to the first
-    EVERYTHING: tl.constexpr,  # what is added, too, is asked for ahead
     STAGES: tl.constexpr,
     COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -121,32 +111,32 @@ def map_edges(
         w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O0, COMPUTE, PRECISION)
         if O1:
             w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
-    b0 = _part_of_bias(bias, 0, OUTER, BIAS, O0)
-    b1 = _part_of_bias(bias, O0, OUTER, BIAS and O1 > 0, O1 if O1 else 16)
+    b0 = _part_of_bias(bias, 0, OUTER, FORWARD, O0)
+    b1 = _part_of_bias(bias, O0, OUTER, FORWARD and O1 > 0, O1 if O1 else 16)
     # Rows of padding are read like others, lest all wait for the number of real ones; only what is written is zero.
     real = tl.load(in_ptr + num_nodes)
     slot = tl.arange(0, BM)
     tiles = tl.cdiv(num_edges, BM)
     zero = tl.program_id(1).to(tl.int64)  # widens what it is added to; a loop over 64 bits takes forty registers more
     # Told of its stages, a loop asks for all it reads that many tiles ahead, rows of nodes and their numbers too.
-    for step in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES if EVERYTHING else None):
-        first = (zero + (tiles - 1 - step if TURNED else step)) * BM
+    for step in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
+        first = (zero + (step if FORWARD else tiles - 1 - step)) * BM
         present = slot < num_edges - first
         inside = slot < real - first
         j = slot
         i = slot
-        if ENDS:
+        if FORWARD:
             j = tl.load(source + first + slot, mask=present, other=0).to(tl.int32)
             i = tl.load(target + first + slot, mask=present, other=0).to(tl.int32)
         # The product starts from what is added to it, which so is under way while the product waits for x.
         y = _beside_product(
             b0, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride, target_stride,
-            0, OUTER, BIAS, ENDS, ADDED, BM, O0,
+            0, OUTER, FORWARD, ADDED, BM, O0,
         )  # fmt: skip
         if O1:
             z = _beside_product(
                 b1, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride,
-                target_stride, O0, OUTER, BIAS, ENDS, ADDED, BM, O1,
+                target_stride, O0, OUTER, FORWARD, ADDED, BM, O1,
             )  # fmt: skip
         x0 = _block_of_edges(x + first * INNER, slot, present, 0, INNER, I0, COMPUTE, PRECISION)
         if I1:
@@ -160,85 +150,3 @@ def map_edges(
             if I1:
                 z = tl.dot(x1, w11, z, input_precision=PRECISION)
             _store_rows(out + first * OUTER, z, slot, inside, present, O0, OUTER, O1)
-
-
-@triton.jit
-def _store_block(
-    part, block, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, BI: tl.constexpr,
-    BO: tl.constexpr,
-):  # fmt: skip
-    i, o = i0 + tl.arange(0, BI), o0 + tl.arange(0, BO)
-    tl.store(part + i[:, None] * OUTER + o[None, :], block, mask=(i < INNER)[:, None] & (o < OUTER)[None, :])
-
-
-@triton.jit
-def _store_sums(part, rows, i0: tl.constexpr, INNER: tl.constexpr, BI: tl.constexpr):
-    i = i0 + tl.arange(0, BI)
-    tl.store(part + i, tl.sum(rows, 0), mask=i < INNER)
-
-
-@triton.jit
-def multiply_edges(
-    x,  # [E, I]
-    other,  # [E, O]
-    in_ptr,  # [N + 1]
-    parts,  # out [P, I O + I]: xᵀ other and the sums of x, of the real edges of a program
-    num_nodes,
-    num_edges,
-    INNER: tl.constexpr,
-    OUTER: tl.constexpr,
-    STAGES: tl.constexpr,
-    COMPUTE: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BM: tl.constexpr,
-    I0: tl.constexpr,
-    I1: tl.constexpr,
-    O0: tl.constexpr,
-    O1: tl.constexpr,
-):
-    """The gradients of a weight and a bias, in parts: every program has its own tiles of edges.
-
-    The sums cost next to nothing, and save more than their time: for a product alone Triton would lay x down turned
-    round, number by number.
-    """
-    s0 = tl.zeros([BM, I0], tl.float32)
-    s1 = tl.zeros([BM, I1 if I1 else 16], tl.float32)
-    g00 = tl.zeros([I0, O0], tl.float32)
-    if O1:
-        g01 = tl.zeros([I0, O1], tl.float32)
-    if I1:
-        g10 = tl.zeros([O0, I1], tl.float32)  # turned round: a product's first size should be the larger
-        if O1:
-            g11 = tl.zeros([I1, O1], tl.float32)
-    real = tl.load(in_ptr + num_nodes)
-    slot = tl.arange(0, BM)
-    zero = tl.program_id(1).to(tl.int64)
-    for step in tl.range(tl.program_id(0), tl.cdiv(num_edges, BM), tl.num_programs(0), num_stages=STAGES):
-        first = (zero + step) * BM
-        inside = slot < real - first
-        x0 = _load_block(x + first * INNER, slot, inside, 0, INNER, I0)
-        s0 += x0.to(tl.float32)
-        x0 = _rounded(x0.to(COMPUTE), PRECISION)
-        y0 = _block_of_edges(other + first * OUTER, slot, inside, 0, OUTER, O0, COMPUTE, PRECISION)
-        g00 = tl.dot(tl.trans(x0), y0, g00, input_precision=PRECISION)
-        if O1:
-            y1 = _block_of_edges(other + first * OUTER, slot, inside, O0, OUTER, O1, COMPUTE, PRECISION)
-            g01 = tl.dot(tl.trans(x0), y1, g01, input_precision=PRECISION)
-        if I1:
-            x1 = _load_block(x + first * INNER, slot, inside, I0, INNER, I1)
-            s1 += x1.to(tl.float32)
-            x1 = _rounded(x1.to(COMPUTE), PRECISION)
-            g10 = tl.dot(tl.trans(y0), x1, g10, input_precision=PRECISION)
-            if O1:
-                g11 = tl.dot(tl.trans(x1), y1, g11, input_precision=PRECISION)
-    part = parts + tl.program_id(0) * INNER * (OUTER + 1)
-    _store_sums(part + INNER * OUTER, s0, 0, INNER, I0)
-    if I1:
-        _store_sums(part + INNER * OUTER, s1, I0, INNER, I1)
-    _store_block(part, g00, 0, 0, INNER, OUTER, I0, O0)
-    if O1:
-        _store_block(part, g01, 0, O0, INNER, OUTER, I0, O1)
-    if I1:
-        _store_block(part, tl.trans(g10), I0, 0, INNER, OUTER, I1, O0)
-        if O1:
-            _store_block(part, g11, I0, O0, INNER, OUTER, I1, O1)

@@ -3,10 +3,10 @@
 The edges are sorted by target, so a program that walks through the edges of some nodes writes their sums without an
 atomic addition; the gradients of the sources walk through ``out_order`` in the same manner. A program has a block of
 channels and a tile of ``BLOCK_E`` edges at a time; it sums each *slot* of the tile (an edge's place in it) by itself
-and adds the slots up at the end, so that nothing crosses between threads within the loop. What the next tile needs may
-be asked for while this one is computed: node numbers (``AHEAD`` 1), and rows of edges too (2). Everything is added in
-float32 and in a fixed order. Edges from ``in_ptr[N]`` on are padding: no node walks through them, and what is written
-for them is zero.
+and adds the slots up at the end, so that nothing crosses between threads within the loop. Node numbers of the next tile
+are asked for while this one is computed, by target its rows of edges too. Walks by target start with the last nodes,
+whose edges the kernel before left in the cache. Everything is added in float32 and in a fixed order. Edges from
+``in_ptr[N]`` on are padding: no node walks through them, and what is written for them is zero.
 
 Letters: N nodes, E edges, D channels, P programs that share the nodes (or edges) in consecutive runs.
 """
@@ -47,7 +47,7 @@ def _zero_padding(pointer, first, num_edges, c, c_ok, D: tl.constexpr, BLOCK_E: 
 
 @triton.jit
 def forward_by_target(
-    product,  # C e [E, D], where it is to be joined here; else nothing
+    product,  # C e + bias [E, D], where JOIN; else nothing
     gated,  # b [N, D]
     from_source,  # d [N, D]
     from_target,  # t [N, D]
@@ -65,18 +65,14 @@ def forward_by_target(
     source_stride,
     target_stride,
     D: tl.constexpr,
-    JOIN: tl.constexpr,
+    JOIN: tl.constexpr,  # the product is the library's, the rows of the ends are added here
     STATISTICS: tl.constexpr,
     SCALED: tl.constexpr,
-    AHEAD: tl.constexpr,
     FAST: tl.constexpr,
-    TURNED: tl.constexpr,  # the last nodes first
     BLOCK_E: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    program = tl.program_id(1).to(tl.int64)
-    if TURNED:
-        program = tl.num_programs(1) - 1 - program
+    program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     slot = tl.arange(0, BLOCK_E)
@@ -89,10 +85,8 @@ def forward_by_target(
     begin = tl.load(in_ptr + tl.minimum(first, num_nodes))
     stop = tl.load(in_ptr + tl.maximum(last, 0))
     values = product if JOIN else e_hat
-    if AHEAD > 0:
-        next_j = tl.load(source + begin + slot, mask=begin + slot < stop, other=0).to(tl.int32)
-    if AHEAD > 1:
-        next_x = tl.load(values + begin * D + local, mask=(begin + slot < stop)[:, None] & c_ok[None, :], other=0.0)
+    next_j = tl.load(source + begin + slot, mask=begin + slot < stop, other=0).to(tl.int32)
+    next_x = tl.load(values + begin * D + local, mask=(begin + slot < stop)[:, None] & c_ok[None, :], other=0.0)
     if STATISTICS and not JOIN:
         row = begin + 0 * c
         origin = tl.load(e_hat + row * D + c, mask=c_ok & (row < stop), other=0.0).to(tl.float32)
@@ -113,17 +107,11 @@ def forward_by_target(
             # The next tile begins where this one or its node ends, whoever's the next one is.
             after = tl.minimum(k + BLOCK_E, end)
             after_ok = after + slot < stop
-            if AHEAD > 0:
-                j = next_j
-                next_j = tl.load(source + after + slot, mask=after_ok, other=0).to(tl.int32)
-            else:
-                j = tl.load(source + rows, mask=row_ok, other=0).to(tl.int32)
+            j = next_j
+            next_j = tl.load(source + after + slot, mask=after_ok, other=0).to(tl.int32)
             b = tl.load(gated + j[:, None].to(tl.int64) * gated_stride + c[None, :], mask=ok, other=0.0).to(tl.float32)
-            if AHEAD > 1:
-                x = next_x
-                next_x = tl.load(values + after * D + local, mask=after_ok[:, None] & c_ok[None, :], other=0.0)
-            else:
-                x = tl.load(values + k * D + local, mask=ok, other=0.0)
+            x = next_x
+            next_x = tl.load(values + after * D + local, mask=after_ok[:, None] & c_ok[None, :], other=0.0)
             x = x.to(tl.float32)
             if JOIN:
                 d = tl.load(from_source + j[:, None].to(tl.int64) * source_stride + c[None, :], mask=ok, other=0.0)
@@ -184,15 +172,11 @@ def backward_by_target(
     NORM: tl.constexpr,
     SCALED: tl.constexpr,
     RESIDUAL: tl.constexpr,
-    AHEAD: tl.constexpr,
     FAST: tl.constexpr,
-    TURNED: tl.constexpr,  # the last nodes first
     BLOCK_E: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    program = tl.program_id(1).to(tl.int64)
-    if TURNED:
-        program = tl.num_programs(1) - 1 - program
+    program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     slot = tl.arange(0, BLOCK_E)
@@ -209,13 +193,11 @@ def backward_by_target(
     last = tl.minimum(first + nodes_each, num_nodes)
     end = tl.load(in_ptr + tl.minimum(first, num_nodes))
     stop = tl.load(in_ptr + tl.maximum(last, 0))
-    if AHEAD > 0:
-        next_j = tl.load(source + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
-    if AHEAD > 1:
-        in_front = (end + slot < stop)[:, None] & c_ok[None, :]
-        next_x = tl.load(e_hat + end * D + local, mask=in_front, other=0.0)
-        if EDGES:
-            next_arriving = tl.load(grad_out + end * D + local, mask=in_front, other=0.0)
+    next_j = tl.load(source + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
+    in_front = (end + slot < stop)[:, None] & c_ok[None, :]
+    next_x = tl.load(e_hat + end * D + local, mask=in_front, other=0.0)
+    if EDGES:
+        next_arriving = tl.load(grad_out + end * D + local, mask=in_front, other=0.0)
     for node in range(first, last):
         start = end
         end = tl.load(in_ptr + node + 1)
@@ -230,27 +212,18 @@ def backward_by_target(
             row_ok = rows < end
             ok = row_ok[:, None] & c_ok[None, :]
             after = tl.minimum(k + BLOCK_E, end)  # as in forward_by_target
-            if AHEAD > 0:
-                j = next_j
-                next_j = tl.load(source + after + slot, mask=after + slot < stop, other=0).to(tl.int32)
-            else:
-                j = tl.load(source + rows, mask=row_ok, other=0).to(tl.int32)
+            j = next_j
+            next_j = tl.load(source + after + slot, mask=after + slot < stop, other=0).to(tl.int32)
             b = tl.load(gated + j[:, None].to(tl.int64) * gated_stride + c[None, :], mask=ok, other=0.0).to(tl.float32)
-            if AHEAD > 1:
-                in_front = (after + slot < stop)[:, None] & c_ok[None, :]
-                x = next_x
-                next_x = tl.load(e_hat + after * D + local, mask=in_front, other=0.0)
-            else:
-                x = tl.load(e_hat + k * D + local, mask=ok, other=0.0)
+            in_front = (after + slot < stop)[:, None] & c_ok[None, :]
+            x = next_x
+            next_x = tl.load(e_hat + after * D + local, mask=in_front, other=0.0)
             x = x.to(tl.float32)
             gate = _gate(x, FAST)
             grad = upstream[None, :] * (b - average[None, :]) * gate * (1.0 - gate)
             if EDGES:
-                if AHEAD > 1:
-                    arriving = next_arriving
-                    next_arriving = tl.load(grad_out + after * D + local, mask=in_front, other=0.0)
-                else:
-                    arriving = tl.load(grad_out + k * D + local, mask=ok, other=0.0)
+                arriving = next_arriving
+                next_arriving = tl.load(grad_out + after * D + local, mask=in_front, other=0.0)
                 arriving = arriving.to(tl.float32)
                 if RESIDUAL:
                     tl.store(grad_attr + k * D + local, arriving, mask=ok)
@@ -289,7 +262,6 @@ def backward_by_source(
     num_nodes,
     nodes_each,
     D: tl.constexpr,
-    AHEAD: tl.constexpr,
     FAST: tl.constexpr,
     BLOCK_E: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -302,26 +274,20 @@ def backward_by_source(
     last = tl.minimum(first + nodes_each, num_nodes)
     end = tl.load(out_ptr + tl.minimum(first, num_nodes))
     stop = tl.load(out_ptr + tl.maximum(last, 0))
-    if AHEAD > 0:
-        next_rows = tl.load(out_order + end + slot, mask=end + slot < stop, other=0)
-        next_i = tl.load(out_target + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
+    next_rows = tl.load(out_order + end + slot, mask=end + slot < stop, other=0)
+    next_i = tl.load(out_target + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
     for node in range(first, last):
         start = end
         end = tl.load(out_ptr + node + 1)
         of_gated = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
         of_source = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
         for k in range(start, end, BLOCK_E):
-            row_ok = k + slot < end
-            ok = row_ok[:, None] & c_ok[None, :]
-            if AHEAD > 0:
-                rows = next_rows
-                i = next_i
-                after = tl.minimum(k + BLOCK_E, end)  # as in forward_by_target
-                next_rows = tl.load(out_order + after + slot, mask=after + slot < stop, other=0)
-                next_i = tl.load(out_target + after + slot, mask=after + slot < stop, other=0).to(tl.int32)
-            else:
-                rows = tl.load(out_order + k + slot, mask=row_ok, other=0)
-                i = tl.load(out_target + k + slot, mask=row_ok, other=0).to(tl.int32)
+            ok = (k + slot < end)[:, None] & c_ok[None, :]
+            rows = next_rows
+            i = next_i
+            after = tl.minimum(k + BLOCK_E, end)  # as in forward_by_target
+            next_rows = tl.load(out_order + after + slot, mask=after + slot < stop, other=0)
+            next_i = tl.load(out_target + after + slot, mask=after + slot < stop, other=0).to(tl.int32)
             at = rows[:, None] * D + c[None, :]
             x = tl.load(e_hat + at, mask=ok, other=0.0).to(tl.float32)
             grad = tl.load(grad_e_hat + at, mask=ok, other=0.0).to(tl.float32)

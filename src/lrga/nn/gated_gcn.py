@@ -17,8 +17,6 @@ from lrga.nn.layer import BenchmarkLayer
 from lrga.nn.linear import is_plain
 from lrga.nn.norm import BatchNorm, is_hooked
 
-AT_ONCE = True  # the maps of nodes on a GPU as one product; for measurements
-
 
 class GatedGCNLayer(BenchmarkLayer):
     r"""Gated graph convolution; BatchNorm → ReLU → residual → dropout on nodes and edges alike.
@@ -100,7 +98,7 @@ class GatedGCNLayer(BenchmarkLayer):
     def _maps(self, x: Tensor) -> tuple[Tensor, ...]:
         """A x, B x, D x and E x, each ``[N, out_channels]``; on a GPU they are columns of one product."""
         maps = (self.lin_a, self.lin_b, self.lin_d, self.lin_e)
-        if not AT_ONCE or not x.is_cuda or not all(is_plain(lin) and lin.bias is not None for lin in maps):
+        if not x.is_cuda or not all(is_plain(lin) and lin.bias is not None for lin in maps):
             return tuple(lin(x) for lin in maps)
         return maps_at_once(x, maps)
 
