@@ -33,9 +33,30 @@ def test_the_graph_has_about_as_many_edges_as_asked_for_in_both_directions(bench
     assert edges == {(b, a) for a, b in edges}
 
 
-def test_right_values_pass(benchmark, case):
-    errors = benchmark.check(case, 2e-5)
+@pytest.mark.parametrize(("tf32", "kind"), [(False, "float32"), (True, "tf32")])
+def test_right_values_pass(benchmark, case, tf32, kind):
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        errors = benchmark.check(case, benchmark.TOLERANCE[kind])
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
     assert set(errors) == set(benchmark.NAMES)
+
+
+def test_other_divisions_of_the_work_are_tried_and_then_the_usual_ones_are_back(benchmark, case, monkeypatch):
+    usual = benchmark.gated_gpu.tiling, benchmark.edge_map.tiles
+    seen = []
+
+    def times(*_):
+        seen.append((benchmark.gated_gpu.tiling, benchmark.edge_map.tiles))
+        return {"forward_ms": 1.0, "both_ms": 2.0}
+
+    monkeypatch.setattr(benchmark, "times_of", times)
+    rows = benchmark.tune(case, 1)
+    assert len(rows) == len(set(seen)) == len(benchmark.CHANGES)
+    assert rows[0]["map"]["rows"] == usual[1].rows
+    assert usual == (benchmark.gated_gpu.tiling, benchmark.edge_map.tiles)
 
 
 def test_wrong_values_are_not_timed(benchmark, case, monkeypatch):

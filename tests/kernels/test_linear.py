@@ -251,12 +251,16 @@ def test_sums_on_a_cpu():
     "widths", [(100, 100), (300, 100), (100, 300), (80, 320), (3, 100), (100, 1), (25, 7), (100, 50, 25, 2), (1, 80)]
 )
 @pytest.mark.parametrize("rows", [1_024, 50_003])
-def test_values_and_gradients_on_a_gpu(rows, widths, bias, dtype, tf32, monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", tf32)
+def test_values_and_gradients_on_a_gpu(rows, widths, bias, dtype, tf32):
     maps = parameters(widths, bias=bias, dtype=dtype, device="cuda")
     x = torch.randn(rows, widths[0]).to(dtype).cuda()
     assert takes(x, *maps[0])
-    check(x, maps, TF32 if tf32 and dtype == torch.float32 else TOLERANCE[dtype])
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        check(x, maps, TF32 if tf32 and dtype == torch.float32 else TOLERANCE[dtype])
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 @pytest.mark.gpu
