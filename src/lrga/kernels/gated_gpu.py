@@ -2,8 +2,8 @@
 
 The forward pass is a product that gives the gate's argument ê (:mod:`lrga.kernels.edge_map`; the library's, of wide
 weights, leaves the rows of the ends to what follows), one walk through the edges by target, which also takes the
-statistics of the normalisation, and one that writes the new edge features. Of
-E × D numbers only ê and the given edge features are kept for the backward pass, which computes the rest again.
+statistics of the normalisation, and one that writes the new edge features. Of E × D numbers only ê and the given edge
+features are kept for the backward pass, which computes the rest again.
 
 Letters: N nodes, E edges, D channels, P programs that share the nodes (or edges) in consecutive runs.
 """

@@ -5,8 +5,9 @@ r"""Linear maps of many rows, with the gradient of the bias in a kernel of its o
     \bar x = \bar y \, W, \quad \bar W = \bar y^\top x, \quad \bar b = \sum_r \bar y_r
 
 The values are those of :func:`torch.nn.functional.linear`. b̄ costs as much there as a product: a step of a network has
-some thirty such sums over a few thousand rows. (Filling up rows to 16 bytes, and turning W round so that tensor cores
-find both factors contiguous along the summed index, were measured too: at these sizes the copies cost what they gain.)
+some thirty such sums over a few thousand rows. Forward, a single column is not taken for a product. (Filling up rows
+to 16 bytes, and turning W round so that tensor cores find both factors contiguous along the summed index, were measured
+too: at these sizes the copies cost what they gain.)
 
 Everywhere else (CPU, float64, few rows, inside a compiler, which makes its own plans) this is torch's own function.
 
