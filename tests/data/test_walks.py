@@ -3,7 +3,7 @@ import torch
 
 from lrga.data import walks
 from lrga.data.walks import Walker
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.edges import EdgeLayout
 
 # 0 and 1 share the neighbour 2; 3 hangs at 0; 4 hangs at 1; 5 is alone
@@ -84,6 +84,8 @@ def test_impossible_requests_are_refused():
         walker.walk(torch.tensor([6]), 2, generator=generator())
     with pytest.raises(ShapeError):
         walker.walk(torch.tensor([[0]]), 2, generator=generator())
+    with pytest.raises(DTypeError, match="whole numbers"):
+        walker.walk(torch.tensor([1.5]), 2, generator=generator())
     assert walker.walk(torch.tensor([], dtype=torch.int64), 2, generator=generator()).shape == (0, 3)
     assert walker.walk(torch.tensor([3]), 0, generator=generator()).tolist() == [[3]]
 

@@ -39,3 +39,11 @@ def test_what_does_not_fit_is_refused():
         partition_graph(edge_index, 3, partition=Partition.blocks(3, 2))
     with pytest.raises(ShapeError, match="node numbers between"):
         partition_graph(edge_index, 2)
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_values_of_other_edges_are_refused(rows):
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    assert sorted(part.take_edges(torch.arange(3)).tolist()) == [0, 1, 2]
+    with pytest.raises(ShapeError, match="each of the 3 edges"):
+        part.take_edges(torch.zeros(rows))

@@ -67,3 +67,13 @@ def test_nodes_that_are_not_in_the_graph_and_models_of_another_are_refused():
         fetch_nodes(torch.zeros(3, 2), torch.tensor([1]), part)
     with pytest.raises(ShapeError, match="embedding of 4 nodes"):
         partition_model(LinkModel(LinkGNN(6, 6, 1), LinkPredictor(6, 6, 1), num_nodes=5), part)
+
+
+def test_vectors_that_are_not_trained_stay_so():
+    whole = LinkModel(LinkGNN(6, 6, 1), LinkPredictor(6, 6, 1), num_nodes=4)
+    whole.embedding.requires_grad_(False)
+    part = partition_graph(EDGES, 4)
+    ours = partition_model(whole, part)
+    adam = torch.optim.Adam(ours.parameters())
+    link_step(ours, part, None, EDGES[:, :1], EDGES[:, 1:2], adam, clip_gradient=1.0)
+    assert torch.equal(ours.embedding.weight, whole.embedding.weight)

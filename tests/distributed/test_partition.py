@@ -59,3 +59,15 @@ def test_wrong_assignments_and_methods_are_refused():
         Partition.of_assignment(torch.tensor([0.0]), 2)
     with pytest.raises(OptionError, match="method"):
         Partition.by("random", torch.zeros(2, 0, dtype=torch.int64), 3, 2)
+
+
+@pytest.mark.parametrize("order", [[0, 0, 1], [0, 1], [0, 1, 3]])
+def test_an_order_that_misses_a_node_is_refused(order):
+    with pytest.raises(ShapeError, match="every node from 0 to 2 once"):
+        Partition((0, 1, 3), torch.tensor(order))
+
+
+@pytest.mark.parametrize("starts", [(), (0,), (1, 3), (0, 3, 2)])
+def test_parts_that_do_not_follow_each_other_are_refused(starts):
+    with pytest.raises(OptionError, match="from 0 upwards"):
+        Partition(starts)

@@ -63,7 +63,18 @@ def test_weights_of_loops_count_as_in_pyg():
 
 @pytest.mark.parametrize(
     "layer",
-    [GCNConv(5, 8, improved=True), SAGEConv(5, 8, aggr="max"), GATConv(5, 4, dropout=0.5), GCNConv(5, 8, cached=True)],
+    [
+        GCNConv(5, 8, improved=True),
+        GCNConv(5, 8, cached=True),
+        GCNConv(5, 8, aggr="max"),
+        GCNConv(5, 8, flow="target_to_source"),
+        SAGEConv(5, 8, aggr="max"),
+        SAGEConv(5, 8, flow="target_to_source"),
+        GATConv(5, 4, dropout=0.5),
+        GATConv(5, 4, aggr="max"),
+        GINConv(torch.nn.Linear(5, 8), flow="target_to_source"),
+        ResGatedGraphConv(5, 8, flow="target_to_source"),
+    ],
 )
 def test_options_that_cannot_be_divided_are_refused(layer):
     with pytest.raises(UnsupportedError, match="with these options"):

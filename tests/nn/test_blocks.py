@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import lrga
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.blocks import attend_in_blocks, attention_of_blocks
 
 
@@ -49,5 +49,9 @@ def test_training_with_dropout_and_wrong_shapes_are_refused():
         attend_in_blocks(attention, torch.randn(5, 6))
     with pytest.raises(ShapeError, match="out of shape"):
         attend_in_blocks(attention.eval(), torch.randn(5, 6), out=torch.empty(5, 9))
+    with pytest.raises(ShapeError, match="6 columns"):
+        attend_in_blocks(attention.eval(), torch.randn(5, 7))
+    with pytest.raises(DTypeError, match="as the parameters are"):
+        attend_in_blocks(attention.eval(), torch.randn(5, 6, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"\[N, D\]"):
         attend_in_blocks(attention.eval(), torch.randn(5))

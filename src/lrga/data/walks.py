@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor
 
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.kernels.edges import EdgeLayout
 
@@ -72,6 +72,8 @@ class Walker:
             generator: Source of the random numbers, on the device of the graph.
         """
         check_count("length", length)
+        if start.is_floating_point() or start.dtype == torch.bool:
+            raise DTypeError("start of whole numbers, the nodes", str(start.dtype), "call start.long()")
         if start.dim() != 1:
             raise ShapeError("start of shape [W]", f"shape {list(start.shape)}", "pass one node for each walk")
         if start.numel() and not 0 <= int(start.min()) <= int(start.max()) < self.num_nodes:

@@ -52,6 +52,7 @@ class GraphPart:
         send: How many each rank gets.
         receive: How many come from each rank.
         num_edges: E.
+        num_given: How many edges were handed to :func:`partition_graph` on this rank.
         exchanges: Whether any rank has a halo.
         has_loops: Whether any local edge runs from a node to itself.
     """
@@ -69,6 +70,7 @@ class GraphPart:
     send: tuple[int, ...]
     receive: tuple[int, ...]
     num_edges: int
+    num_given: int
     exchanges: bool
     has_loops: bool
 
@@ -111,6 +113,12 @@ class GraphPart:
 
     def take_edges(self, values: Tensor) -> Tensor:
         """The rows of local edges, of values for the edges that were handed to :func:`partition_graph`."""
+        if values.size(0) != self.num_given:
+            raise ShapeError(
+                f"one row for each of the {self.num_given} edges that this rank handed to partition_graph",
+                f"{values.size(0)} rows",
+                "pass values of these edges; those of this rank are chosen from them",
+            )
         return values.index_select(0, self.edge_ids.to(values.device)).to(self.device)
 
     def with_halo(self, x: Tensor) -> Tensor:
@@ -212,6 +220,7 @@ def partition_graph(
         send=tuple(sent.tolist()),
         receive=tuple(receive.tolist()),
         num_edges=int(total),
+        num_given=edge_index.size(1),
         exchanges=bool(any_halo),
         has_loops=bool((layout.source == layout.target).any()),
     )

@@ -39,7 +39,8 @@ class OwnRows(NodeEmbedding):
         embedding.__class__ = cls
         assert isinstance(embedding, cls)
         embedding.part, embedding.num_embeddings = part, part.num_own
-        embedding.weight = nn.Parameter(part.take_nodes(embedding.weight.detach()).contiguous())
+        rows = part.take_nodes(embedding.weight.detach()).contiguous()
+        embedding.weight = nn.Parameter(rows, requires_grad=embedding.weight.requires_grad)
         return embedding
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *more: Any) -> None:

@@ -5,6 +5,7 @@ Letters: N nodes, W parts (ranks).
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -32,6 +33,15 @@ class Partition:
 
     starts: tuple[int, ...]
     order: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        starts = self.starts
+        if len(starts) < 2 or starts[0] != 0 or any(a > b for a, b in pairwise(starts)):
+            raise OptionError("starts from 0 upwards, one more than parts", repr(starts), "for example (0, 4, 7)")
+        # A node that is missing, or there twice, would take its edges with it.
+        if self.order is not None and not torch.equal(self.order.sort().values, torch.arange(starts[-1])):
+            expected = f"every node from 0 to {starts[-1] - 1} once in order, int64 on the CPU"
+            raise ShapeError(expected, f"{self.order.numel()} others", "use Partition.of_assignment")
 
     @staticmethod
     def blocks(num_nodes: int, parts: int) -> "Partition":

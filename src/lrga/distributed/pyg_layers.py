@@ -110,14 +110,21 @@ def _without_loops(part: GraphPart, weight: Tensor | None, x: Tensor) -> tuple[T
     return weight.masked_fill(loops, 0.0), loop.index_put((target[loops],), weight[loops])
 
 
+def _adds(conv: Any) -> bool:
+    """Whether messages run along the edges and are added up at their end, as is usual."""
+    return conv.flow == "source_to_target" and conv.aggr in ("add", "sum")
+
+
 DIVIDED_PYG: dict[type[nn.Module], tuple[type[nn.Module], Callable[[Any], bool]]] = {
-    GCNConv: (DividedGCNConv, lambda c: c.normalize and c.add_self_loops and not c.improved and not c.cached),
-    SAGEConv: (DividedSAGEConv, lambda c: c.aggr == "mean" and not c.project),
+    GCNConv: (DividedGCNConv, lambda c: _adds(c) and c.normalize and c.add_self_loops and not (c.improved or c.cached)),
+    SAGEConv: (DividedSAGEConv, lambda c: c.flow == "source_to_target" and c.aggr == "mean" and not c.project),
     GATConv: (
         DividedGATConv,
-        lambda c: c.lin is not None and c.add_self_loops and c.edge_dim is None and not c.dropout and not c.residual,
+        lambda c: (
+            _adds(c) and c.lin is not None and c.add_self_loops and c.edge_dim is None and not (c.dropout or c.residual)
+        ),
     ),
-    GINConv: (DividedGINConv, lambda c: c.aggr in ("add", "sum")),
-    ResGatedGraphConv: (DividedResGatedConv, lambda c: c.edge_dim is None and c.aggr in ("add", "sum")),
+    GINConv: (DividedGINConv, _adds),
+    ResGatedGraphConv: (DividedResGatedConv, lambda c: _adds(c) and c.edge_dim is None),
 }
 """PyG's module → its divided class, and whether one with such options can be divided."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_count
+from lrga.kernels.checks import check_count, check_features, check_same_dtype
 from lrga.kernels.reference import guarded_inverse, inverse
 from lrga.nn.attention import LowRankGlobalAttention
 
@@ -71,7 +71,10 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
         raise OptionError("attention in evaluation mode", "training mode with dropout", "call attention.eval()")
     sums: list[list[Tensor]] = []
     nodes = 0
+    width, weight = attention.in_channels, None if attention.project is None else attention.project.weight
     for x in blocks():
+        check_features("x", x, width if width >= 0 else None)
+        check_same_dtype(x, weight)
         nodes += x.size(0)
         for head, (u, v, z, _) in enumerate(_maps(attention, x)):
             pieces = [v.t() @ z, u.sum(0), v.sum(0)]
