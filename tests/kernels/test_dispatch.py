@@ -4,6 +4,7 @@ import torch
 
 import lrga
 from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.kernels import dispatch
 from lrga.kernels.dispatch import BACKENDS, choose_backend, explain_backend
 from lrga.kernels.segments import Segments
 
@@ -140,3 +141,15 @@ def test_a_wide_projection_is_left_to_the_library():
     name, why = explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton")
     assert name == "triton (attention only)"
     assert "300 channels" in why
+
+
+@pytest.mark.parametrize(("room", "rank", "taken"), [(101_376, 33, False), (101_376, 32, True), (166_912, 64, True)])
+def test_exact_products_of_high_rank_need_much_shared_memory(monkeypatch, room, rank, taken):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(dispatch, "shared_memory", lambda _: room)
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(4 * rank, 8), torch.zeros(4 * rank)
+    name, why = dispatch.explain_backend(x, weight, bias, Segments(5, 1), rank=rank, backend="triton")
+    assert (name == "triton (fused)") is taken
+    assert ("without TF32" in why) is not taken
+    half = dispatch.explain_backend(x.bfloat16(), weight, bias, Segments(5, 1), rank=rank, backend="triton")
+    assert half == ("triton (fused)", "")

@@ -1,10 +1,12 @@
 """When the Triton kernels may be used."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from lrga.kernels import support
-from lrga.kernels.support import dot_precision, runs_on_gpu, why_not_triton
+from lrga.kernels.support import dot_precision, runs_on_gpu, shared_memory, why_not_triton
 
 
 def test_float64_is_left_to_pytorch():
@@ -46,3 +48,10 @@ def test_products_follow_the_switch_of_pytorch():
         assert dot_precision(torch.float32) == "tf32x3"
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.parametrize(("properties", "room"), [({"shared_memory_per_block_optin": 101_376}, 101_376), ({}, 0)])
+def test_shared_memory_is_what_the_device_says(monkeypatch, properties, room):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**properties))
+    assert shared_memory.__wrapped__(torch.device("cuda", 0)) == room
+    assert shared_memory.__wrapped__(torch.device("cpu")) > 1 << 40

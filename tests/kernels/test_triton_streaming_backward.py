@@ -12,9 +12,8 @@ from lrga.kernels import triton_streaming_backward as kernels
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@pytest.mark.parametrize("late", [True, False])
 @pytest.mark.parametrize("add", [True, False])
-def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add, late):
+def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add):
     n, rank, columns, block, programs = 37, 3, 8, 16, 2
     maps, bias = torch.randn(n, 3, columns, device=DEVICE), torch.randn(4 * rank, device=DEVICE)
     maps[:, :, rank:] = float("nan")
@@ -34,7 +33,7 @@ def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add, late
     bias_parts = torch.full((1, programs, 4 * block), 1.0 if add else float("nan"), device=DEVICE)
     kernels.gradient_maps[2 * programs, 1](
         maps, bias, out, grad, factors, gradients, bias_parts, n, int(add),
-        TARGET=gradients.stride(0), STAGES=2, HINT=False, SUM_LATE=late, WALK=True, **shape,
+        TARGET=gradients.stride(0), **shape,
     )  # fmt: skip
     (a, b), (c, d) = s[:, :rank, :rank].to(DEVICE), shifts[:, :rank].to(DEVICE)
     right = torch.cat(

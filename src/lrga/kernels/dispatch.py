@@ -15,10 +15,12 @@ from lrga.errors import OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device
 from lrga.kernels.reference import NORMALIZATIONS, dense_attention, segmented_attention
 from lrga.kernels.segments import Segments
-from lrga.kernels.support import runs_on_gpu, why_not_triton
+from lrga.kernels.support import dot_precision, runs_on_gpu, shared_memory, why_not_triton
 from lrga.kernels.tiles import Tiles
 
 LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
+LARGEST_EXACT_RANK = 32  # float32 without TF32, where a program has less shared memory than
+EXACT_ROOM = 163_840  # bytes
 LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph whose u, v and z are given: beyond, the sums over tiles take long
 WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
 FEWEST_STREAMED = 16_384  # nodes of one graph from which its projections are not stored
@@ -140,7 +142,7 @@ def attend_projected(
     why_not = _why_not_fused(x, weight, bias, segments, rank, normalize)
     if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
         return None
-    dtype = torch.get_autocast_dtype(x.device.type) if autocast_is_on(x.device.type) else x.dtype
+    dtype = _product_dtype(x)
     assert bias is not None
     if _is_large(segments):
         from lrga.kernels.streaming import streaming_attention
@@ -204,8 +206,8 @@ def tiles_of(segments: Segments, device: torch.device) -> Tiles:
 def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
     if normalize != "graph":
         return f"normalize={normalize!r} is computed by PyTorch"
-    if max(u.size(-1), z.size(-1)) > LARGEST_RANK:
-        return f"rank {max(u.size(-1), z.size(-1))}, the kernels hold up to {LARGEST_RANK}"
+    if (why_not := _why_not_rank(max(u.size(-1), z.size(-1)), u.dtype, u.device)) is not None:
+        return why_not
     if (why_not := why_not_triton(u, v, z)) is not None:
         return why_not
     if not torch.compiler.is_compiling() and segments.num_nodes > LARGEST_TILED_GRAPH * max(segments.num_graphs, 1):
@@ -220,13 +222,26 @@ def _why_not_fused(
         return f"normalize={normalize!r} is computed by PyTorch"
     if bias is None:
         return "the projection has no bias"
-    if rank > LARGEST_RANK:
-        return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
+    if (why_not := _why_not_rank(rank, _product_dtype(x), x.device)) is not None:
+        return why_not
     if (why_not := why_not_triton(x, weight, bias)) is not None:
         return why_not
     if not _is_large(segments) and x.size(1) > WIDEST_FUSED:
         return f"{x.size(1)} channels, up to {WIDEST_FUSED} are fused"
     return None
+
+
+def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    if rank > LARGEST_RANK:
+        return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
+    exact = dtype == torch.float32 and dot_precision(dtype) != "tf32"  # products keep each factor as two numbers
+    if exact and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM:
+        return f"rank {rank} in float32 without TF32, on this GPU the kernels hold up to {LARGEST_EXACT_RANK}"
+    return None
+
+
+def _product_dtype(x: Tensor) -> torch.dtype:
+    return torch.get_autocast_dtype(x.device.type) if autocast_is_on(x.device.type) else x.dtype
 
 
 def _is_large(segments: Segments) -> bool:

@@ -4,13 +4,14 @@ Forward, x is read once: blocks of rows are projected, V and Z are summed, U and
 second pass turns U into U S / η in place.
 
 Backward, the projections are computed again. The gradient of x is a result, so its memory is free until its rows are
-written: where U, V and Z fit in there (and x in the type of the products, if that is another), one product over all
-rows puts them there; elsewhere kernels project blocks of rows themselves, U alone in a first sweep. T = Uᵀ dA is
-summed, then chunk by chunk a kernel turns U, V and Z (of m4 the result tells the sign) into the gradients before the
-activation, which the library multiplies with x and with the weight. They go into a buffer; where there is room, only
-those of the last rows do, the others lie in rows of the gradient of x whose projections have been used (``KEPT``).
-Beyond inputs, result and gradients there is only that buffer, tens of megabytes whatever N is. No atomics: results do
-not vary between runs.
+written. Where U, V, Z and their gradients fit in there (and x in the type of the products, if x is float32 and that
+has 16 bits), one product over all rows puts U, V and Z there: the library's, or where x must be narrowed too a
+kernel's. T = Uᵀ dA is summed, then from the last chunk of rows to the first a kernel turns U, V and Z (of m4 the
+result tells the sign) into the gradients before the activation; those of the last chunk go into a buffer, the others
+into rows of the gradient of x whose projections have been used. The library multiplies them with x and with the
+weight. Where they do not fit, kernels project blocks of rows themselves, U alone in a first sweep, and the gradients
+of every chunk go into the buffer. Beyond inputs, result and gradients there is only that buffer, tens of megabytes
+whatever N is. No atomics: results do not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
@@ -29,26 +30,26 @@ from lrga.kernels import triton_streaming as kernels
 from lrga.kernels import triton_streaming_backward as between
 from lrga.kernels.launch import COMPUTE, block
 from lrga.kernels.refusal import refuse_derivative
-from lrga.kernels.support import dot_precision
+from lrga.kernels.support import dot_precision, shared_memory
 
 BUFFER_BYTES = 56 << 20
 FEWEST_ROWS = 1024  # of a chunk
-IN_PLACE = True  # the products of the backward pass may lie in the memory of the gradient of x
-KEPT = True  # so may the gradients before the activation
-PROJECT_FUSED = {(torch.float32, torch.bfloat16), (torch.float32, torch.float16)}  # types of x and products: one kernel
-SKIP_ZEROS = False  # forward, of the maps filled up with zeros only what is not zero is read
 PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
 PER_PROCESSOR = {
-    "reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 12,
-    "reduce_gradient_rows": 2, "gradient_rows": 1,
+    "reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "reduce_gradient_rows": 2, "gradient_rows": 1,
 }  # fmt: skip
 REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3}
 APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
-GRADIENT: dict[str, Any] = {"BM": 32, "WALK": False, "STAGES": 1, "HINT": False, "SUM_LATE": False, "num_warps": 4}
+GRADIENT: dict[str, Any] = {"BM": 32, "num_warps": 4}
 RECOMPUTE_REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 4}
 RECOMPUTE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
+# Bytes of shared memory that the largest ranks need with these, and what is taken where there is less:
+SCARCE: dict[str, tuple[int, dict[str, Any]]] = {
+    "reduce_rows": (163_840, {"BM": 64, "num_warps": 4, "num_stages": 2}),
+    "gradient_rows": (196_608, {"BM": 64, "num_warps": 4, "num_stages": 2}),
+}
 MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
 
 
@@ -74,7 +75,7 @@ def streaming_forward(
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     kernels.reduce_rows[programs, heads](
         x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=COMPUTE[dtype],
-        WIDTH=rank if SKIP_ZEROS else columns, **shape, **{"BD": 128 // dtype.itemsize, **REDUCE},
+        **shape, **fitting("reduce_rows", {"BD": 128 // dtype.itemsize, **REDUCE}, x.device),
     )  # fmt: skip
     totals = parts.sum(1)
     kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
@@ -99,9 +100,9 @@ def streaming_backward(
     dx = x.new_empty(x.shape)
     if x.size(0) == 0:
         return dx, torch.zeros_like(weight), torch.zeros_like(bias)
-    dtype = grad.dtype
-    fits = heads * 3 * _padded(rank) <= x.size(1) and (x.dtype == dtype or x.dtype.itemsize == 2 * dtype.itemsize)
-    backward = _backward_in_place if IN_PLACE and fits else _backward_by_blocks
+    fits = heads * max(3 * _padded(rank), 4 * rank) <= x.size(1)
+    in_place = fits and (x.dtype == grad.dtype or _narrows(x.dtype, grad.dtype))
+    backward = _backward_in_place if in_place else _backward_by_blocks
     dw, bias_parts = backward(
         dx, grad.contiguous(), x.contiguous(), weight, bias.contiguous(), out, totals, heads, rank, eps
     )
@@ -113,7 +114,8 @@ def _backward_in_place(
     dx: Tensor, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
     heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradient of x into ``dx``, where the products lie meanwhile; that of the weight, and parts of the bias'."""
+    """The gradient of x into ``dx``, where products and their gradients lie meanwhile; that of the weight, and parts of
+    the bias'."""
     n, dtype, columns, width = x.size(0), grad.dtype, block(rank), heads * 4 * rank
     rows, given, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
     factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
@@ -121,12 +123,9 @@ def _backward_in_place(
         totals, t_totals, factors, n, eps, B=columns, HALF=dtype == torch.float16, PRECISION=_precision(dtype)
     )
     step = rows_of_chunk(n, width * dtype.itemsize)
-    kept = KEPT and width <= x.size(1)
-    begin = max(n - step, 0) // 128 * 128 if kept else 0  # of the last chunk
-    buffer = x.new_empty(n - begin if kept else min(step, n), width, dtype=dtype)
+    begin = max(n - step, 0) // 128 * 128  # of the last chunk
+    buffer = x.new_empty(n - begin, width, dtype=dtype)
     programs = -(-buffer.size(0) // GRADIENT["BM"])  # so many for U and m4, so many for V and Z
-    if GRADIENT["WALK"]:
-        programs = min(max(_programs(x.device, "gradient_maps", heads) // 2, 1), programs)
     bias_parts = totals.new_empty(heads, programs, 4 * columns)
     shape = {**_shape(heads, rank, dtype), "C": _padded(rank), "STRIDE": rows.stride(0), **GRADIENT}
     back = _back(weight, dtype)
@@ -137,15 +136,6 @@ def _backward_in_place(
             TARGET=target.stride(0), **shape,
         )  # fmt: skip
 
-    dw: Tensor | None = None
-    if not kept:
-        for first, last in _chunks(n, step):
-            gradients = buffer[: last - first]
-            differentiate(first, last, gradients, add=first > 0)
-            dw = _sum_mm(dw, gradients.t(), given[first:last])
-            _mm(gradients, back, dx[first:last])  # last: rows and given may lie in these
-        assert dw is not None
-        return dw, bias_parts
     # From the last chunk to the first, the gradients of a row go to one so much further on that nothing in it is needed
     # any more; those of the last chunk, for which there is none, go into the buffer.
     differentiate(begin, n, buffer, add=False)
@@ -153,13 +143,17 @@ def _backward_in_place(
     earlier = [(max(last - step, 0), last) for last in range(begin, 0, -step)]
     for first, last in earlier:
         differentiate(first, last, gradients[first:last], add=True)
-    if begin:
-        dw = _sum_mm(dw, gradients.t(), given[:begin])
+    dw = _sum_mm(None, gradients.t(), given[:begin]) if begin else None
     dw = _sum_mm(dw, buffer.t(), given[begin:])
     for first, last in reversed(earlier):
         _mm(gradients[first:last], back, dx[first:last])
     _mm(buffer, back, dx[begin:])
     return dw, bias_parts
+
+
+def _narrows(given: torch.dtype, dtype: torch.dtype) -> bool:
+    """Whether x is twice as wide as the products: the memory of its gradient holds these and a narrow x."""
+    return given == torch.float32 and dtype.itemsize == 2
 
 
 def _project(
@@ -168,25 +162,22 @@ def _project(
     """Rows of the memory of ``dx`` that begin with the products U, V and Z, x in the type of these (in the same memory
     where it is of another), and T = Uᵀ dA of every head, ``[H, B²]``."""
     dtype, channels, padded = grad.dtype, x.size(1), _padded(rank)
+    narrows = _narrows(x.dtype, dtype)
+    kernel = "project_rows" if narrows else "reduce_gradient_maps"
     rows = dx.view(dtype)
-    given = x if x.dtype == dtype else rows[:, channels:]
-    fused = (x.dtype, dtype) in PROJECT_FUSED
-    kernel = "project_rows" if fused else "reduce_gradient_maps"
     parts = x.new_empty(heads, _programs(x.device, kernel, heads), block(rank) ** 2, dtype=torch.float32)
     shape = {"STRIDE": rows.stride(0), "C": padded, "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
-    if fused:
+    if narrows:
+        given = rows[:, channels:]
         wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
         between.project_rows[parts.size(1), heads](
-            x, wide, wide_bias, grad, rows, None if given is x else given, parts, x.size(0), D=channels,
-            **shape, **PROJECT,
-        )  # fmt: skip
+            x, wide, wide_bias, grad, rows, given, parts, x.size(0), D=channels, **shape, **PROJECT
+        )
         return rows, given, parts.sum(1)
-    if given is not x:
-        given.copy_(x)
     across = _filled(weight, None, 3, padded, heads, rank, dtype, "tf32x3")[0].view(-1, channels).t()
-    torch.mm(given, across, out=rows[:, : across.size(1)])
+    torch.mm(x, across, out=rows[:, : across.size(1)])
     between.reduce_gradient_maps[parts.size(1), heads](rows, bias, grad, parts, x.size(0), **shape, **REDUCE_GRADIENT)
-    return rows, given, parts.sum(1)
+    return rows, x, parts.sum(1)
 
 
 def _backward_by_blocks(
@@ -205,13 +196,13 @@ def _backward_by_blocks(
     bias_parts = totals.new_empty(heads, programs, 4 * columns)
     step = rows_of_chunk(n, heads * 4 * rank * dtype.itemsize)
     buffer = x.new_empty(min(step, n), heads * 4 * rank, dtype=dtype)
-    back = _back(weight, dtype)
+    back, tiles = _back(weight, dtype), fitting("gradient_rows", RECOMPUTE, x.device)
     dw: Tensor | None = None
     for first, last in _chunks(n, step):
         given, gradients = x[first:last], buffer[: last - first]
         kernels.gradient_rows[programs, heads](
             given, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, gradients, bias_parts,
-            last - first, n, eps, ADD=first > 0, HALF=dtype == torch.float16, **shape, **RECOMPUTE,
+            last - first, n, eps, ADD=first > 0, HALF=dtype == torch.float16, **shape, **tiles,
         )  # fmt: skip
         _mm(gradients, back, dx[first:last])
         dw = _sum_mm(dw, gradients.t(), given.to(dtype))
@@ -278,6 +269,12 @@ def rows_of_chunk(n: int, row_bytes: int) -> int:
     """Rows of equal chunks of at most ``BUFFER_BYTES``, a multiple of 128."""
     most = max(FEWEST_ROWS, BUFFER_BYTES // row_bytes // 128 * 128)
     return -(-n // -(-n // most) // 128) * 128
+
+
+def fitting(kernel: str, options: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The options of a kernel, with smaller tiles where the shared memory of the device does not hold them."""
+    needed, smaller = SCARCE[kernel]
+    return options if shared_memory(device) >= needed else {**options, **smaller}
 
 
 def _chunks(n: int, step: int) -> Iterator[tuple[int, int]]:

@@ -42,16 +42,14 @@ def _block_of_x(x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE:
 
 
 @triton.jit
-def _block_of_weight(weight, d0, D: tl.constexpr, B: tl.constexpr, BD: tl.constexpr, WIDTH: tl.constexpr):
-    """A block ``[BD, B]`` of a map, of which the first ``WIDTH`` columns are read; what fills it up need not be."""
+def _block_of_weight(weight, d0, D: tl.constexpr, B: tl.constexpr, BD: tl.constexpr):
+    """A block ``[BD, B]`` of a map."""
     d, k = d0 + tl.arange(0, BD), tl.arange(0, B)
     at = weight + k[None, :] * D + d[:, None]
-    if D % BD == 0 and WIDTH == B:
+    if D % BD == 0:
         return tl.load(at)
-    elif D % BD == 0:
-        return tl.load(at, mask=(k < WIDTH)[None, :], other=0.0)
     else:
-        return tl.load(at, mask=(d < D)[:, None] & (k < WIDTH)[None, :], other=0.0)
+        return tl.load(at, mask=(d < D)[:, None], other=0.0)
 
 
 @triton.jit
@@ -69,9 +67,9 @@ def _three_maps(
     u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     for d0 in range(0, D, BD):
         tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD, B), u, input_precision=PRECISION)
-        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD, B), v, input_precision=PRECISION)
-        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, B), z, input_precision=PRECISION)
+        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
+        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
+        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
     u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
     return u, v, _activated(z, bias + 2 * B, inside, B)
 
@@ -79,17 +77,17 @@ def _three_maps(
 @triton.jit
 def _four_maps(
     x, weight, bias, rows, inside, D: tl.constexpr, B: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
-    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, WIDTH: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """U, V, Z and m4 of a block of rows, float32; zero outside."""
     u, v = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     z, m4 = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     for d0 in range(0, D, BD):
         tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD, WIDTH), u, input_precision=PRECISION)
-        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD, WIDTH), v, input_precision=PRECISION)
-        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, WIDTH), z, input_precision=PRECISION)
-        m4 = tl.dot(tile, _block_of_weight(weight + 3 * B * D, d0, D, B, BD, WIDTH), m4, input_precision=PRECISION)
+        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
+        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
+        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
+        m4 = tl.dot(tile, _block_of_weight(weight + 3 * B * D, d0, D, B, BD), m4, input_precision=PRECISION)
     u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
     z, m4 = _activated(z, bias + 2 * B, inside, B), _activated(m4, bias + 3 * B, inside, B)
     return u, v, z, m4
@@ -99,7 +97,7 @@ def _four_maps(
 def reduce_rows(
     x, weight, bias, out, parts, num_rows,
     D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
-    BM: tl.constexpr, BD: tl.constexpr, WIDTH: tl.constexpr,
+    BM: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """U and m4 into ``out`` ``[R, H, 2, K]``; VᵀZ and the sums of U and V into ``parts`` ``[H, P, B² + 2B]``."""
     h = tl.program_id(1)
@@ -110,9 +108,8 @@ def reduce_rows(
         rows = tl.arange(0, BM)
         inside = rows < num_rows - tile * BM
         u, v, z, m4 = _four_maps(
-            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION,
-            WIDTH,
-        )  # fmt: skip
+            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
+        )
         _store(out + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, u, B)
         _store(out + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, m4, B)
         u_sum += tl.sum(u, 0)
@@ -157,7 +154,7 @@ def reduce_gradient_rows(
         inside = rows < num_rows - tile * BM
         u = tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
-            w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD, B)
+            w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD)
             block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
             u = tl.dot(block, w, u, input_precision=PRECISION)
         u = _activated(u, bias + h * 4 * B, inside, B)

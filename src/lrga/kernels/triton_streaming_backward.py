@@ -1,8 +1,7 @@
 r"""The Triton kernels of the backward pass of low-rank attention of one large graph, between products of the library.
 
-They read products ``P = x Wᵀ`` made by the vendor's library (or by ``project_rows``), before bias and activation: C
-columns for every map, rows ``STRIDE`` numbers apart. Every program walks through its tiles of rows, the loads of the
-next under way, and has its own partial sums: no atomics.
+They read products ``P = x Wᵀ`` made by the vendor's library or by ``project_rows``, before bias and activation: C
+columns for every map, rows ``STRIDE`` numbers apart. Every program has its own partial sums: no atomics.
 
 Letters: R rows, D channels, H heads, K rank, C columns of a product, B columns of a map, P programs.
 """
@@ -23,24 +22,17 @@ def _bias_of(bias, K: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
-def _columns(base, rows, inside, STRIDE: tl.constexpr, WIDTH: tl.constexpr, B: tl.constexpr, HINT: tl.constexpr):
-    """Columns ``0 … WIDTH - 1`` of some rows, float32, zero outside; with ``HINT`` they need not stay in the cache."""
+def _columns(base, rows, inside, STRIDE: tl.constexpr, WIDTH: tl.constexpr, B: tl.constexpr):
+    """Columns ``0 … WIDTH - 1`` of some rows, float32, zero outside."""
     k = tl.arange(0, B)
     at, mask = base + rows[:, None] * STRIDE + k[None, :], inside[:, None] & (k < WIDTH)[None, :]
-    if HINT:
-        value = tl.load(at, mask=mask, other=0.0, eviction_policy="evict_first")
-    else:
-        value = tl.load(at, mask=mask, other=0.0)
-    return value.to(tl.float32)
+    return tl.load(at, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def _map_of(
-    maps, bias, rows, inside, STRIDE: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
-    HINT: tl.constexpr,
-):  # fmt: skip
+def _map_of(maps, bias, rows, inside, STRIDE: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr):
     """relu(P + b) of a block of rows, float32, from the C columns at ``maps``, of which K count; zero outside."""
-    value = _relu(_columns(maps, rows, inside, STRIDE, C, B, HINT) + bias[None, :])
+    value = _relu(_columns(maps, rows, inside, STRIDE, C, B) + bias[None, :])
     return tl.where(inside[:, None] & (tl.arange(0, B) < K)[None, :], value, 0.0)
 
 
@@ -58,8 +50,8 @@ def reduce_gradient_maps(
         first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
         rows = tl.arange(0, BM)
         inside = rows < num_rows - tile * BM
-        u = _map_of(maps + first * STRIDE + h * 3 * C, bias_u, rows, inside, STRIDE, K, C, B, False)
-        da = _columns(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B, False)
+        u = _map_of(maps + first * STRIDE + h * 3 * C, bias_u, rows, inside, STRIDE, K, C, B)
+        da = _columns(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
     k = tl.arange(0, B)
     tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
@@ -71,8 +63,8 @@ def project_rows(
     STRIDE: tl.constexpr, D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
     COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """The products U, V and Z into ``maps`` ``[R, H, 3, C]``, where ``narrow`` ``[R, D]`` is given x in their type into
-    it (rows of both ``STRIDE`` apart), and T = Uᵀ dA into ``parts`` ``[H, P, B²]``; x is read once for every head."""
+    """The products U, V and Z into ``maps`` ``[R, H, 3, C]``, x in their type into ``narrow`` ``[R, D]`` (rows of both
+    ``STRIDE`` apart), and T = Uᵀ dA into ``parts`` ``[H, P, B²]``; x is read once for every head."""
     h = tl.program_id(1)
     t = tl.zeros((B, B), tl.float32)
     weight += h * 4 * B * D
@@ -84,12 +76,11 @@ def project_rows(
         u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
             block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-            if narrow is not None:  # noqa: SIM102  (the first is known when it is compiled)
-                if h == 0:
-                    _store(narrow + first * STRIDE + d0, rows, inside, STRIDE, D - d0, block, BD)
-            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD, B), u, input_precision=PRECISION)
-            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD, B), v, input_precision=PRECISION)
-            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, B), z, input_precision=PRECISION)
+            if h == 0:
+                _store(narrow + first * STRIDE + d0, rows, inside, STRIDE, D - d0, block, BD)
+            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
+            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
+            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
         _store(maps + first * STRIDE + C, rows, inside, STRIDE, C, v, B)
         _store(maps + first * STRIDE + 2 * C, rows, inside, STRIDE, C, z, B)
         _store(maps + first * STRIDE, rows, inside, STRIDE, C, u, B)
@@ -120,24 +111,15 @@ def gradient_factors(
 
 
 @triton.jit
-def _keep(base, rows, inside, STRIDE: tl.constexpr, value, K: tl.constexpr, B: tl.constexpr, HINT: tl.constexpr):
-    """Stores K columns; with ``HINT`` they are read again soon and should stay in the cache."""
+def _keep(base, rows, inside, STRIDE: tl.constexpr, value, K: tl.constexpr, B: tl.constexpr):
+    """``_store`` with the addresses first, as with sums that begin at zero: float32 then needs no spilled registers."""
     k = tl.arange(0, B)
     at, mask = base + rows[:, None] * STRIDE + k[None, :], inside[:, None] & (k < K)[None, :]
-    if HINT:
-        tl.store(at, value.to(base.dtype.element_ty), mask=mask, eviction_policy="evict_last")
-    else:
-        tl.store(at, value.to(base.dtype.element_ty), mask=mask)
+    tl.store(at, value.to(base.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _summed(value, SUM_LATE: tl.constexpr):
-    return value if SUM_LATE else tl.sum(value, 0)
-
-
-@triton.jit
-def _add_up(at, value, add, SUM_LATE: tl.constexpr):
-    total = tl.sum(value, 0) if SUM_LATE else value
+def _add_up(at, total, add):
     if add != 0:
         total += tl.load(at)
     tl.store(at, total)
@@ -147,17 +129,17 @@ def _add_up(at, value, add, SUM_LATE: tl.constexpr):
 def _u_and_m4(
     maps, bias, out, grad, s, shift, gradients, rows, inside,
     STRIDE: tl.constexpr, TARGET: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
-    PRECISION: tl.constexpr, HINT: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of U and m4 before the activation; of m4 only the sign matters: it is read off the result ``out``."""
-    da = _columns(grad, rows, inside, H * 2 * K, K, B, HINT)
-    u = _map_of(maps, bias, rows, inside, STRIDE, K, C, B, HINT)
-    m4 = _columns(out + K, rows, inside, H * 2 * K, K, B, HINT)
-    dm = _columns(grad + K, rows, inside, H * 2 * K, K, B, HINT)
+    da = _columns(grad, rows, inside, H * 2 * K, K, B)
+    u = _map_of(maps, bias, rows, inside, STRIDE, K, C, B)
+    m4 = _columns(out + K, rows, inside, H * 2 * K, K, B)
+    dm = _columns(grad + K, rows, inside, H * 2 * K, K, B)
     g_m = tl.where(m4 > 0, dm, 0.0)
-    _keep(gradients + 3 * K, rows, inside, TARGET, g_m, K, B, HINT)
+    _keep(gradients + 3 * K, rows, inside, TARGET, g_m, K, B)
     g_u = tl.where(u > 0, tl.dot(da, s, input_precision=PRECISION) + shift[None, :], 0.0)
-    _keep(gradients, rows, inside, TARGET, g_u, K, B, HINT)
+    _keep(gradients, rows, inside, TARGET, g_u, K, B)
     return g_u, g_m
 
 
@@ -165,15 +147,15 @@ def _u_and_m4(
 def _v_and_z(
     maps, bias_v, bias_z, t, t_turned, shift, gradients, rows, inside,
     STRIDE: tl.constexpr, TARGET: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
-    PRECISION: tl.constexpr, HINT: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of V and Z before the activation."""
-    v = _map_of(maps + C, bias_v, rows, inside, STRIDE, K, C, B, HINT)
-    z = _map_of(maps + 2 * C, bias_z, rows, inside, STRIDE, K, C, B, HINT)
+    v = _map_of(maps + C, bias_v, rows, inside, STRIDE, K, C, B)
+    z = _map_of(maps + 2 * C, bias_z, rows, inside, STRIDE, K, C, B)
     g_v = tl.where(v > 0, tl.dot(z, t_turned, input_precision=PRECISION) + shift[None, :], 0.0)
-    _keep(gradients + K, rows, inside, TARGET, g_v, K, B, HINT)
+    _keep(gradients + K, rows, inside, TARGET, g_v, K, B)
     g_z = tl.where(z > 0, tl.dot(v, t, input_precision=PRECISION), 0.0)
-    _keep(gradients + 2 * K, rows, inside, TARGET, g_z, K, B, HINT)
+    _keep(gradients + 2 * K, rows, inside, TARGET, g_z, K, B)
     return g_v, g_z
 
 
@@ -181,14 +163,12 @@ def _v_and_z(
 def gradient_maps(
     maps, bias, out, grad, factors, gradients, bias_parts, num_rows, add,
     STRIDE: tl.constexpr, TARGET: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
-    PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr, HINT: tl.constexpr,
-    SUM_LATE: tl.constexpr, WALK: tl.constexpr,
+    PRECISION: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
     """The gradients before the activation into ``gradients`` ``[R, H, 4, K]``, rows ``TARGET`` apart, from the products
     U, V and Z in ``maps`` ``[R, H, 3, C]``; their sums over rows into ``bias_parts`` ``[H, P / 2, 4B]``, with ``add``
-    to what is there. Of every two programs one does U and m4, the other V and Z, all with their factors at hand."""
+    to what is there. Every program has one tile of rows: of every two one does U and m4, the other V and Z."""
     program, h = tl.program_id(0) // 2, tl.program_id(1)
-    programs = tl.num_programs(0) // 2
     k, rows = tl.arange(0, B), tl.arange(0, BM)
     maps += h * 3 * C
     bias += h * 4 * K
@@ -198,61 +178,31 @@ def gradient_maps(
     factors += h * (2 * B * B + 2 * B)
     square = k[:, None] * B + k[None, :]
     turned = k[None, :] * B + k[:, None]
-    at = bias_parts + (h * programs + program) * 4 * B + k
-    tiles = tl.cdiv(num_rows, BM)
-    if SUM_LATE:  # in registers, over the rows of a tile when all is done
-        sum_a, sum_b = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
+    at = bias_parts + (h * (tl.num_programs(0) // 2) + program) * 4 * B + k
+    sum_a, sum_b = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    if tl.program_id(0) % 2 == 0:  # each way counts rows from its own beginning, in 32 bits: fewer registers
+        first = program * tl.full((), BM, tl.int64)
+        inside = rows < num_rows - program * BM
+        s, shift, bias_u = tl.load(factors + turned), tl.load(factors + 2 * B * B + k), _bias_of(bias, K, B)
+        g_u, g_m = _u_and_m4(
+            maps + first * STRIDE, bias_u, out + first * (H * 2 * K), grad + first * (H * 2 * K), s, shift,
+            gradients + first * TARGET, rows, inside, STRIDE, TARGET, H, K, C, B, PRECISION,
+        )  # fmt: skip
+        sum_a += tl.sum(g_u, 0)
+        sum_b += tl.sum(g_m, 0)
+        _add_up(at, sum_a, add)
+        _add_up(at + 3 * B, sum_b, add)
     else:
-        sum_a, sum_b = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
-    if tl.program_id(0) % 2 == 0:
-        if WALK:
-            s, shift, bias_u = tl.load(factors + turned), tl.load(factors + 2 * B * B + k), _bias_of(bias, K, B)
-            for tile in tl.range(program, tiles, programs, num_stages=STAGES):
-                first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-                inside = rows < num_rows - tile * BM
-                g_u, g_m = _u_and_m4(
-                    maps + first * STRIDE, bias_u, out + first * (H * 2 * K), grad + first * (H * 2 * K), s, shift,
-                    gradients + first * TARGET, rows, inside, STRIDE, TARGET, H, K, C, B, PRECISION, HINT,
-                )  # fmt: skip
-                sum_a += _summed(g_u, SUM_LATE)
-                sum_b += _summed(g_m, SUM_LATE)
-        else:
-            first = program * tl.full((), BM, tl.int64)
-            inside = rows < num_rows - program * BM
-            s, shift, bias_u = tl.load(factors + turned), tl.load(factors + 2 * B * B + k), _bias_of(bias, K, B)
-            g_u, g_m = _u_and_m4(
-                maps + first * STRIDE, bias_u, out + first * (H * 2 * K), grad + first * (H * 2 * K), s, shift,
-                gradients + first * TARGET, rows, inside, STRIDE, TARGET, H, K, C, B, PRECISION, HINT,
-            )  # fmt: skip
-            sum_a += _summed(g_u, SUM_LATE)
-            sum_b += _summed(g_m, SUM_LATE)
-        _add_up(at, sum_a, add, SUM_LATE)
-        _add_up(at + 3 * B, sum_b, add, SUM_LATE)
-    else:
-        if WALK:
-            t, t_turned = tl.load(factors + B * B + square), tl.load(factors + B * B + turned)
-            shift = tl.load(factors + 2 * B * B + B + k)
-            bias_v, bias_z = _bias_of(bias + K, K, B), _bias_of(bias + 2 * K, K, B)
-            for tile in tl.range(program, tiles, programs, num_stages=STAGES):
-                first = tile * tl.full((), BM, tl.int64)
-                inside = rows < num_rows - tile * BM
-                g_v, g_z = _v_and_z(
-                    maps + first * STRIDE, bias_v, bias_z, t, t_turned, shift, gradients + first * TARGET, rows,
-                    inside, STRIDE, TARGET, K, C, B, PRECISION, HINT,
-                )  # fmt: skip
-                sum_a += _summed(g_v, SUM_LATE)
-                sum_b += _summed(g_z, SUM_LATE)
-        else:
-            first = program * tl.full((), BM, tl.int64)
-            inside = rows < num_rows - program * BM
-            t, t_turned = tl.load(factors + B * B + square), tl.load(factors + B * B + turned)
-            shift = tl.load(factors + 2 * B * B + B + k)
-            bias_v, bias_z = _bias_of(bias + K, K, B), _bias_of(bias + 2 * K, K, B)
-            g_v, g_z = _v_and_z(
-                maps + first * STRIDE, bias_v, bias_z, t, t_turned, shift, gradients + first * TARGET, rows, inside,
-                STRIDE, TARGET, K, C, B, PRECISION, HINT,
-            )  # fmt: skip
-            sum_a += _summed(g_v, SUM_LATE)
-            sum_b += _summed(g_z, SUM_LATE)
-        _add_up(at + B, sum_a, add, SUM_LATE)
-        _add_up(at + 2 * B, sum_b, add, SUM_LATE)
+        first = program * tl.full((), BM, tl.int64)
+        inside = rows < num_rows - program * BM
+        t, t_turned = tl.load(factors + B * B + square), tl.load(factors + B * B + turned)
+        shift = tl.load(factors + 2 * B * B + B + k)
+        bias_v, bias_z = _bias_of(bias + K, K, B), _bias_of(bias + 2 * K, K, B)
+        g_v, g_z = _v_and_z(
+            maps + first * STRIDE, bias_v, bias_z, t, t_turned, shift, gradients + first * TARGET, rows, inside,
+            STRIDE, TARGET, K, C, B, PRECISION,
+        )  # fmt: skip
+        sum_a += tl.sum(g_v, 0)
+        sum_b += tl.sum(g_z, 0)
+        _add_up(at + B, sum_a, add)
+        _add_up(at + 2 * B, sum_b, add)
