@@ -48,7 +48,9 @@ def command(*words: object) -> dict[str, Any]:
     )
     seconds = time.perf_counter() - begin
     if done.returncode:
-        raise SystemExit(f"lrga {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        raise SystemExit(
+            f"lrga {' '.join(map(str, words))} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
     gpu = [int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("GPU-PEAK")]
     return {
         "seconds": round(seconds, 1),

@@ -61,9 +61,9 @@ def test_node_features_are_joined_to_the_vectors():
 @pytest.mark.parametrize("kind", [Node2Vec, DeepWalk, MatrixFactorization])
 def test_reset_draws_anew(kind):
     model = kind(6, 4)
-    before = [p.clone() for p in model.parameters() if p.dim() > 1]
+    before = [p.clone() for p in model.parameters() if p.dim() > 1 and p.any()]  # contexts of DeepWalk begin at zero
     model.reset_parameters()
-    after = [p for p in model.parameters() if p.dim() > 1]
+    after = [p for p in model.parameters() if p.dim() > 1 and p.any()]
     assert all(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
@@ -85,3 +85,13 @@ def test_encoded_tables_score_as_the_pairs_do():
         torch.testing.assert_close(model.score(h, pairs), expected)
         assert h.requires_grad == (type(model) is MatrixFactorization)
         assert len(model.parameter_groups()) == (2 if type(model) is MatrixFactorization else 1)
+
+
+def test_deepwalk_begins_with_small_vectors_and_no_contexts():
+    torch.manual_seed(0)
+    model = DeepWalk(50, 16)
+    for _ in range(2):
+        assert 0 < float(model.embedding.weight.detach().abs().max()) <= 1 / 16
+        assert not model.context.weight.any()
+        torch.nn.init.ones_(model.context.weight)
+        model.reset_parameters()

@@ -1,11 +1,14 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from link_graphs import communities, config_of
 
+from lrga.kernels.edges import EdgeLayout
 from lrga.tasks.link import LinkTask
 from lrga.training.link_architecture import resolve_link
 from lrga.training.link_evaluate import Messages, evaluate_links
@@ -46,3 +49,21 @@ def test_validation_edges_change_the_test_alone():
     known = evaluate_links(model, data, LinkTask(metric="auc"), messages=messages, test_messages=more)
     assert known["val"] == without["val"]
     assert known["test"] != without["test"]
+
+
+@pytest.mark.parametrize("conv", ["gcn", "graphsage", "gat", "gin"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_edges_from_a_node_to_itself_count_as_pyg_counts_them_without_a_message_for_each_edge(conv, weighted):
+    data = communities()
+    edge = torch.cat([data.edge, torch.tensor([[3, 3], [5, 5], [5, 5]])])
+    weight = torch.rand(edge.size(0)) + 0.5 if weighted else None
+    splits = {**data.splits, "train": replace(data.splits["train"], edge=edge, weight=weight)}
+    data = replace(data, edge=edge, edge_weight=weight, splits=splits)
+    torch.manual_seed(0)
+    model = resolve_link(config_of(model=conv), data).build().eval()
+    messages = Messages.of(data, conv=conv, weighted=weighted)
+    assert isinstance(messages.edges, EdgeLayout) == (conv != "gcn" or not weighted)
+    graph = data.graph(weighted=weighted and conv == "gcn")
+    with torch.no_grad():
+        expected = model.encode(None, graph.layout.edge_index, graph.weight)
+        torch.testing.assert_close(messages.encode(model), expected, rtol=1e-5, atol=1e-5)

@@ -127,15 +127,16 @@ def test_half_precision_trains():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("model", ["gcn", "graphsage", "mf", "node2vec"])
+@pytest.mark.parametrize("model", ["gcn", "graphsage", "mf", "node2vec", "deepwalk"])
 def test_a_gpu_learns_as_a_cpu_does(model):
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
-    options = {"walk_epochs": 3, "walk_length": 10, "walk_context": 5} if model == "node2vec" else {}
-    trainer = trainer_of(communities().to("cuda"), model=model, max_epochs=30, lr=0.01, dropout=0.0, **options)
-    trainer.model.to("cuda")
-    trainer = LinkTrainer(trainer.model, trainer.task, trainer.data, config_of(
-        model=model, max_epochs=30, lr=0.01, dropout=0.0, **options,
-    ))  # fmt: skip
+    walks = {"walk_epochs": 40, "walk_length": 10, "walk_context": 5, "walk_lr": 0.05, "walk_batch_size": 20}
+    options = {"model": model, "max_epochs": 40, "lr": 0.02, "dropout": 0.0}
+    options |= walks if model in ("node2vec", "deepwalk") else {}
+    trainer = trainer_of(communities().to("cuda"), **options)
+    trainer = LinkTrainer(trainer.model.to("cuda"), trainer.task, trainer.data, config_of(**options))
     trainer.fit()
-    assert trainer.best.record.test_metric > 0.7
+    assert trainer.last.train_metric > 0.8
+    if model != "mf":  # which learns the training edges by heart
+        assert trainer.best.record.val_metric > 0.7

@@ -110,18 +110,19 @@ class Node2Vec(MatrixFactorization):
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
         super().__init__(num_nodes, channels, **options)
 
-    def walk_loss(self, walks: Tensor, negatives: Tensor) -> Tensor:
-        """The loss above, averaged; ``walks`` and ``negatives`` are node numbers ``[B, T]``, T at least 2."""
+    def walk_loss(self, walks: Tensor, negatives: Tensor, *, pull: float = 0.0) -> Tensor:
+        """The loss above, averaged; ``walks`` and ``negatives`` are node numbers ``[B, T]``, T at least 2. With
+        ``pull`` λ comes λ/2 ‖v − c‖² of what is near, which draws the two tables of DeepWalk together."""
         if walks.dim() != 2 or walks.size(1) < 2 or negatives.dim() != 2 or negatives.size(0) != walks.size(0):
             raise ShapeError(
                 "walks [B, T] and negatives [B, S] of at least two nodes",
                 f"{list(walks.shape)} and {list(negatives.shape)}",
                 "pass one row per walk",
             )
-        start = self.embedding(walks[:, :1])  # [B, 1, D]
-        near = (start * self._context(walks[:, 1:])).sum(-1)
+        start, context = self.embedding(walks[:, :1]), self._context(walks[:, 1:])  # [B, 1, D] and [B, T - 1, D]
         far = (start * self._context(negatives[:, 1:])).sum(-1)
-        return F.softplus(-near).mean() + F.softplus(far).mean()
+        loss = F.softplus(-(start * context).sum(-1)).mean() + F.softplus(far).mean()
+        return loss + pull / 2 * (start - context).square().sum(-1).mean() if pull else loss
 
     def _context(self, nodes: Tensor) -> Tensor:
         return self.embedding(nodes)
@@ -140,11 +141,18 @@ class DeepWalk(Node2Vec):
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
         super().__init__(num_nodes, channels, **options)
         self.context = nn.Embedding(num_nodes, channels)
+        self._draw_tables()
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
         super().reset_parameters()
-        self.context.reset_parameters()
+        self._draw_tables()
+
+    def _draw_tables(self) -> None:
+        """As word2vec begins: small vectors, no contexts. Larger ones v · c would learn to do without, yet they would
+        stay in v, and the predictor, which reads v alone, would see little else."""
+        nn.init.uniform_(self.embedding.weight, -1 / self.channels, 1 / self.channels)
+        nn.init.zeros_(self.context.weight)
 
     def _context(self, nodes: Tensor) -> Tensor:
         return self.context(nodes)

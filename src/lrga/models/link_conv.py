@@ -58,7 +58,7 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
     Args:
         conv: Of :data:`CONVOLUTIONS`.
         x: Node features.
-        edges: ``[2, E]``, or a layout without loops from a node to itself.
+        edges: ``[2, E]``, or a layout, for GCN one without loops from a node to itself.
         weight: ``[E]``, for GCN alone.
         scale: What :func:`gcn_scale` gave, for GCN on a layout.
     """

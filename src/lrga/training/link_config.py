@@ -21,7 +21,16 @@ UNUSED = (
 
 NETWORK_ONLY = ("rank", "attention_heads", "skip", "backend", "layers", "validation_edges", "edge_weights")
 WALK_BIAS = ("walk_p", "walk_q")
-WALKS = ("walk_length", "walk_context", "walks_per_node", "walk_epochs", "walk_batch_size", "walk_lr", *WALK_BIAS)
+WALKS = (
+    "walk_length",
+    "walk_context",
+    "walks_per_node",
+    "walk_epochs",
+    "walk_batch_size",
+    "walk_lr",
+    "walk_pull",
+    *WALK_BIAS,
+)
 """What only some models read."""
 
 
@@ -42,6 +51,7 @@ class LinkConfig:
         walk_epochs: Epochs of walks before the predictor is trained.
         walk_batch_size: Nodes whose walks make a batch.
         walk_lr: Learning rate of the vectors.
+        walk_pull: How strongly what is near on a walk is drawn together beside the loss; DeepWalk's Laplacian term.
         walk_p: Node2Vec's p: how little a walk returns to where it was.
         walk_q: Node2Vec's q: how little it goes away.
     """
@@ -58,6 +68,7 @@ class LinkConfig:
     walk_epochs: int = 2
     walk_batch_size: int = 256
     walk_lr: float = 0.01
+    walk_pull: float = 0.0
     walk_p: float = 1.0
     walk_q: float = 1.0
 
@@ -78,12 +89,21 @@ class LinkConfig:
             if name != "walk_lr" and not 1 / EXTREME <= value <= EXTREME:
                 expected = f"{name} from {1 / EXTREME:g} to {EXTREME:g}"
                 raise OptionError(expected, repr(value), f"pass another {name}")
+        pull = self.walk_pull
+        if isinstance(pull, bool) or not isinstance(pull, int | float) or not 0 <= pull < float("inf"):
+            raise OptionError("walk_pull, a number of at least 0", repr(pull), "pass another walk_pull")
         for name in ("skip", "validation_edges", "edge_weights"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} to be true or false", repr(getattr(self, name)), "pass a bool")
 
 
 _LR = {"ogbl-collab": 5e-4, "ogbl-ddi": 5e-3, "ogbl-ppa": 1e-2}  # of the networks
+# Windows and walks of the leaderboard's DeepWalk: of a dense graph only the next two nodes of a walk are near.
+_DEEPWALK: dict[str, dict[str, Any]] = {
+    "ogbl-collab": {"walk_length": 40, "walk_context": 20, "walk_epochs": 5, "walk_pull": 0.005},
+    "ogbl-ddi": {"walk_length": 80, "walk_context": 3, "walk_epochs": 5, "walk_batch_size": 16, "walk_pull": 0.05},
+    "ogbl-ppa": {"walk_length": 80, "walk_context": 3, "walk_epochs": 3, "walk_pull": 0.02},
+}
 _EPOCHS = {"ogbl-collab": 200, "ogbl-ddi": 200, "ogbl-ppa": 20}
 
 
@@ -121,7 +141,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
         return options | {
             "hidden": facts.hidden, "lr": rate, "clip_gradient": 1.0, "predictor_layers": facts.layers,
         }  # fmt: skip
-    walks = {"walk_epochs": 100 if dataset == "ogbl-ddi" else 2}
+    walks = _DEEPWALK[dataset] if model == "deepwalk" else {"walk_epochs": 100 if dataset == "ogbl-ddi" else 2}
     width = 256 if model == "mf" else 128
     return options | walks | {"hidden": width, "lr": 0.01, "clip_gradient": None, "predictor_layers": 3}
 

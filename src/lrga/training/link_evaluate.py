@@ -23,9 +23,14 @@ class Messages:
 
     @classmethod
     def of(cls, data: LinkData, *, conv: str, weighted: bool, with_validation: bool = False) -> "Messages":
-        """Of ``data``; an edge from a node to itself, which GCN counts by a rule of its own, is left to PyG."""
+        """Of ``data``. GCN gives every node one edge to itself, of weight 1 unless there is one with another weight:
+        loops without weights can go, those with weights are left to PyG."""
         graph: LinkGraph = data.graph(with_validation=with_validation, weighted=weighted and conv == "gcn")
-        edges = graph.layout.edge_index if graph.has_loops else graph.layout
+        edges: EdgeLayout | Tensor = graph.layout
+        if conv == "gcn" and graph.has_loops:
+            edges = graph.layout.edge_index
+            if graph.weight is None:
+                edges, _ = EdgeLayout.from_edge_index(edges[:, edges[0] != edges[1]], graph.layout.num_nodes)
         return cls(data.x, edges, graph.weight)
 
     def encode(self, model: LinkNetwork) -> Tensor:

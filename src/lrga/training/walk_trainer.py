@@ -47,7 +47,7 @@ class WalkTrainer:
 
     def step(self) -> Tensor:
         """One batch of walks; returns its loss."""
-        loss = self.model.walk_loss(*self.sample())
+        loss = self.model.walk_loss(*self.sample(), pull=self.options.walk_pull)
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             where = f"a finite loss in epoch {self.epoch + 1} of the walks, batch {self.batch + 1}"
             raise NonFiniteError(where, "NaN or infinity", "lower the learning rate of the walks (walk_lr)")
