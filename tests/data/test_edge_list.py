@@ -70,6 +70,12 @@ def test_missing_and_foreign_files(file, tmp_path):
     (tmp_path / "odd.csv").write_bytes(b"a,\xff\n")
     with pytest.raises(DataError, match="UTF-8"):
         read_edge_list(tmp_path / "odd.csv")
+    (tmp_path / "wide.csv").write_bytes("a,b\nb,c\n".encode("utf-16-le"))
+    with pytest.raises(DataError, match="UTF-16"):
+        read_edge_list(tmp_path / "wide.csv")
+    (tmp_path / "long.csv").write_text('a,b\n"x\ny",z\n')
+    with pytest.raises(DataError, match=r"line end within quotation marks in .*, line 2"):
+        read_edge_list(tmp_path / "long.csv")
 
 
 def test_loops_and_repetitions_are_handled_and_said(file):

@@ -149,6 +149,8 @@ def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
         raise DataError(f"text in UTF-8 in {path}", "another encoding", "save the file as UTF-8") from error
     except OSError as error:
         raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
+    if "\0" in text:  # UTF-16 without a mark at its beginning; and numpy drops zero bytes at the end of a name
+        raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
     numbered = [
         (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip() and line[0] not in "#%"
     ]
@@ -163,6 +165,9 @@ def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
             rows = list(csv.reader([line for _, line in numbered], delimiter=separator, strict=True))
         except csv.Error as error:
             raise DataError(f"well-formed lines in {path}", str(error), "close every quotation mark") from error
+        if len(rows) != len(numbered):
+            at = next((number for number, line in numbered if line.count('"') % 2), 1)
+            raise DataError("names of one line", f"a line end within quotation marks in {path}, line {at}", "remove it")
     if len(rows[0]) < 2:
         got = f"{first[:60]!r} in {path}, line {numbered[0][0]}"
         raise DataError("two nodes on each line", got, "separate them by a comma, a tab, a semicolon or a space")

@@ -101,7 +101,8 @@ class Monitor:
             return self._store.get("lost").decode()
         for other in self._others:
             if self._store.check([f"failed/{other}"]):
-                return f"rank {other} ({self._who[other]}) failed: {self._store.get(f'failed/{other}').decode()}"
+                why = self._store.get(f"failed/{other}").decode().rstrip(".")  # the sentence it becomes part of has one
+                return f"rank {other} ({self._who[other]}) failed: {why}"
         return None
 
     def _silent(self, silence: float) -> str | None:
