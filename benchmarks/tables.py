@@ -9,7 +9,9 @@ them is replaced.
 
 import argparse
 import json
+import math
 import re
+import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -123,6 +125,13 @@ def training_table(folder: Path) -> str:
     return facts + markdown(["", "ours, ms", "PyG, ms", "times faster"], rows)
 
 
+def slope(record: Mapping[str, Any], method: str, key: str, least: int) -> float | None:
+    """The exponent of growth with the nodes, of at least so many; ``None`` of fewer than two sizes."""
+    rows = [row for row in record["rows"] if row["method"] == method and key in row and row["nodes"] >= least]
+    points = [(math.log(row["nodes"]), math.log(row[key])) for row in rows]
+    return statistics.linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else None
+
+
 def scale_table(name: str, command: str) -> Callable[[Path], str]:
     """How a training step grows with the graph (benchmarks/scale.py)."""
 
@@ -141,17 +150,18 @@ def scale_table(name: str, command: str) -> Callable[[Path], str]:
             share = found.get((size, "LRGA + GCN"), {}).get("attention_share")
             rows.append([f"{size:,}", *times, *memory, "–" if share is None else f"{share:.0%}"])
         headings = ["nodes", *(f"{m}, ms" for m in methods), *(f"{m}, MB" for m in methods), "LRGA's share"]
+        least = 1_000_000 if sizes[-1] >= 10_000_000 else 100_000  # below, a GPU waits for its launches
         growth = [
-            f"{method} {powers['seconds']:.2f} (memory {powers['peak_bytes']:.2f})"
-            for method, powers in record["exponents"].items()
-            if powers["seconds"] is not None
+            f"{method} {slope(record, method, 'seconds', least):.2f} (memory "
+            f"{slope(record, method, 'peak_bytes', least):.2f})"
+            for method in methods
+            if slope(record, method, "seconds", least) is not None
         ]
         facts = f"{record['device']}, torch {record['versions']['torch']}, {record['layers']} layers of width "
         facts += f"{record['width']}, rank {record['rank']}, {record['edges_per_node']} edges a node"
         facts += f", TF32 {'on' if record['tf32'] else 'off'}."
-        return (
-            f"{facts}\n\n{markdown(headings, rows)}\n\nExponents of growth from 100,000 nodes on: {', '.join(growth)}."
-        )
+        exponents = f"Exponents of growth from {least:,} nodes on: {', '.join(growth)}."
+        return f"{facts}\n\n{markdown(headings, rows)}\n\n{exponents}"
 
     return table
 
