@@ -8,14 +8,13 @@ Letters: N nodes, E edges, I channels in, O channels out.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.kernels.support import dot_precision, interpreted
+from lrga.kernels.support import dot_precision, interpreted, shared_memory
 
 WIDEST = 96  # padded channels
 ROOM = 150_000  # bytes of shared memory that hold the tiles of a program for the widest weight
@@ -47,7 +46,6 @@ def blocks_of(width: int) -> tuple[int, int]:
     return (half, rest) if half >= 16 and half + rest < whole else (whole, 0)
 
 
-@cache
 def tiles_on(device: torch.device, wanted: Tiles) -> Tiles:
     """The division, with half the rows where a program has less memory than on the GPUs of data centres.
 
@@ -55,10 +53,7 @@ def tiles_on(device: torch.device, wanted: Tiles) -> Tiles:
         >>> tiles_on(torch.device("cpu"), Tiles(rows=64)).rows
         64
     """
-    if device.type != "cuda":
-        return wanted
-    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
-    return wanted if room >= ROOM else replace(wanted, rows=max(wanted.rows // 2, 16))
+    return wanted if shared_memory(device) >= ROOM else replace(wanted, rows=max(wanted.rows // 2, 16))
 
 
 def takes(weight: Tensor) -> bool:
