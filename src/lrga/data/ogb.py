@@ -5,6 +5,8 @@ A set is a folder as its archive unpacks::
     raw/num-node-list.csv.gz  raw/num-edge-list.csv.gz  raw/edge.csv.gz       one graph, every edge once
     raw/node-feat.csv.gz  raw/edge_weight.csv.gz  raw/edge_year.csv.gz        where the set has them
     split/KIND/train.pt  valid.pt  test.pt                                    dicts of arrays edge, edge_neg, …
+
+A file that someone unzipped is read too, without its ``.gz``.
 """
 
 from collections.abc import Mapping
@@ -66,7 +68,7 @@ class OgbSet:
         """The folder of the set: ``folder`` itself, or one below it called as OGB or its archive calls it."""
         names = (".", self.name.replace("-", "_"), self.name, self.folder)
         for place in (folder / name for name in names):
-            if (place / "raw" / "edge.csv.gz").is_file():
+            if _unzipped(place / "raw" / "edge.csv.gz").is_file():
                 return place
         raise DataMissingError(
             f"the files of {self.name} as OGB lays them out in {folder}",
@@ -77,9 +79,8 @@ class OgbSet:
     def read(self, folder: Path, *, progress: Progress = silent) -> LinkData:
         """The set in ``folder``, every file checked against the others."""
         raw = folder / "raw"
-        wanted = [raw / f"{name}.csv.gz" for name in ("num-node-list", "num-edge-list", "edge")]
-        if self.weighted:
-            wanted += [raw / "edge_weight.csv.gz", raw / "edge_year.csv.gz"]
+        names = ["num-node-list", "num-edge-list", "edge", *(("edge_weight", "edge_year") if self.weighted else ())]
+        wanted = [_unzipped(raw / f"{name}.csv.gz") for name in names]
         wanted += [folder / "split" / self.split / name for name in FILES.values()]
         missing = [str(path) for path in wanted if not path.is_file()]
         if missing:
@@ -87,7 +88,7 @@ class OgbSet:
             raise DataMissingError(f"all files of {self.name}", f"no {', '.join(missing)}", remedy)
         nodes, edges = (self._count(raw / f"num-{what}-list.csv.gz") for what in ("node", "edge"))
         edge = torch.from_numpy(self._numbers(raw / "edge.csv.gz", columns=2, rows=edges, progress=progress))
-        features = raw / "node-feat.csv.gz"
+        features = _unzipped(raw / "node-feat.csv.gz")
         x = self._numbers(features, dtype=np.float32, rows=nodes, progress=progress) if features.is_file() else None
         weight, year = (self._column(raw / f"{name}.csv.gz", edges) for name in ("edge_weight", "edge_year"))
         splits = {}
@@ -112,6 +113,7 @@ class OgbSet:
         return LINK_CATALOG[self.name].files[0].url
 
     def _numbers(self, path: Path, **options: Any) -> np.ndarray:
+        path = _unzipped(path)
         check_sums(path)
         return read_numbers(path, **options)
 
@@ -123,7 +125,7 @@ class OgbSet:
         return int(values[0, 0])
 
     def _column(self, path: Path, rows: int) -> Tensor | None:
-        if not path.is_file():
+        if not _unzipped(path).is_file():
             return None
         return torch.from_numpy(self._numbers(path, columns=1, rows=rows)).view(-1)
 
@@ -153,6 +155,12 @@ class OgbSet:
         if _pairs_sum(edge, nodes) != _pairs_sum(splits["train"].edge, nodes):
             odd.append("the edges of train are not those of the graph")
         return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
+
+
+def _unzipped(path: Path) -> Path:
+    """The file without ``.gz`` where only that is there."""
+    plain = path.with_suffix("")
+    return plain if plain.is_file() and not path.is_file() else path
 
 
 def _tensor(value: Any, key: str, path: Path) -> Tensor:
