@@ -86,7 +86,8 @@ def test_interrupted_it_continues_and_ends_as_if_it_had_not_been(tiny, tmp_path)
     with pytest.raises(Interrupted):
         Campaign([cell], tmp_path / "b", listeners=stop.make, say=said.append).run()
     assert "the same command continues" in said[-1]
-    assert statuses(Campaign([cell], tmp_path / "b").outcomes()) == ["pending", "pending"]
+    stopped = Campaign([cell], tmp_path / "b").outcomes()
+    assert [(outcome.status, outcome.begun) for outcome in stopped] == [("pending", True), ("pending", False)]
     rest = Counter()
     continued = Campaign([cell], tmp_path / "b", listeners=rest.make).run()
     assert rest.epochs == 1 + 3
@@ -149,14 +150,15 @@ def test_a_run_that_another_process_trains_is_left_to_it(tiny, tmp_path):
     assert find_record(tmp_path, run_name(config)) is None
 
 
-def test_a_run_that_another_process_takes_at_the_same_moment_is_left_to_it(tiny, tmp_path, monkeypatch):
+@pytest.mark.parametrize("written", [True, False])
+def test_a_run_that_another_process_takes_at_the_same_moment_is_left_to_it(tiny, tmp_path, monkeypatch, written):
     cell = table1("CLUSTER", seeds=[41], **tiny)
     config = cell.runs()[0]
     home = RunFolder(tmp_path / run_name(config))
-    home.rewrite_config(config)
-    looks = iter([False])  # the first look finds it free
-    in_use = Campaign._in_use
-    monkeypatch.setattr(Campaign, "_in_use", lambda self, name: next(looks, True) and in_use(self, name))
+    home.path.mkdir()
+    if written:
+        home.rewrite_config(config)
+    monkeypatch.setattr(Campaign, "_in_use", lambda self, name: False)  # when one looked it was free
     with home.lock():
         assert statuses(Campaign([cell], tmp_path).run()) == ["busy"]
     assert read_records(tmp_path) == []

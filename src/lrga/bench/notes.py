@@ -90,8 +90,10 @@ def _unfinished(outcomes: Sequence[Outcome]) -> list[str]:
             lines.append(f"{title}: paused after {record.epochs} epochs{number}; the same command continues it.")
         elif outcome.status == BUSY:
             lines.append(f"{title}: another process trains it.")
-    pending = sum(outcome.status == PENDING for outcome in outcomes)
-    if pending and any(outcome.status != PENDING for outcome in outcomes):
+        elif outcome.status == PENDING and outcome.begun:
+            lines.append(f"{title}: stopped on its way; the same command continues it.")
+    pending = sum(outcome.status == PENDING and not outcome.begun for outcome in outcomes)
+    if 0 < pending < len(outcomes):
         done = sum(outcome.status == FINISHED for outcome in outcomes)
         lines.append(f"{done} of {len(outcomes)} runs are done, {pending} not begun; the same command continues.")
     return lines

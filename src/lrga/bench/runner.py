@@ -42,6 +42,7 @@ class Outcome:
         status: As in its record; ``"pending"`` where it has none; ``"busy"`` where another process trains it.
         record: Its record, where there is one.
         fresh: Whether this campaign made or continued it, rather than found it done.
+        begun: Whether it has a folder, though perhaps no record: one that was stopped is continued from there.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Outcome:
     status: str
     record: RunRecord | None = None
     fresh: bool = False
+    begun: bool = False
 
 
 class Campaign:
@@ -166,7 +168,8 @@ class Campaign:
     def _found(self, config: TrainingConfig) -> Outcome:
         name = run_name(config)
         record = find_record(self.folder, name)
-        return Outcome(name=name, config=config, status=PENDING if record is None else record.status, record=record)
+        status, begun = PENDING if record is None else record.status, RunFolder(self.folder / name).holds_a_run
+        return Outcome(name=name, config=config, status=status, record=record, begun=begun)
 
     def _train(
         self, cell: Cell, configs: list[TrainingConfig], place: str, minutes: float | None
