@@ -76,6 +76,10 @@ class CheckpointError(LRGAError, RuntimeError):
     """A run folder or checkpoint cannot be read, written or continued."""
 
 
+class FolderInUseError(CheckpointError):
+    """Another process trains in a run folder."""
+
+
 class MissingDependencyError(LRGAError, ImportError):
     """An optional package is needed that is not installed."""
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -48,3 +49,13 @@ def test_the_lock_of_a_killed_process_is_gone_with_it(tmp_path):
 def test_a_folder_that_is_not_there_is_told_of(tmp_path):
     with pytest.raises(CheckpointError, match="No such file"):
         FolderLock(tmp_path / "none").__enter__()
+
+
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path):
+    held = FolderLock(tmp_path)
+    held.__enter__()
+    timer = threading.Timer(0.2, lambda: held.__exit__(None, None, None))
+    timer.start()
+    with FolderLock(tmp_path):
+        assert (tmp_path / ".lock").read_text() == str(os.getpid())
+    timer.join()

@@ -18,7 +18,7 @@ from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunReco
 from lrga.data.building import plan_dataset
 from lrga.data.custom import load_custom
 from lrga.data.link_catalog import link_name
-from lrga.errors import CheckpointError, NonFiniteError, OptionError
+from lrga.errors import FolderInUseError, NonFiniteError, OptionError
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
@@ -217,7 +217,7 @@ class Campaign:
         name, title, seconds = run_name(config), f"{place} {run_title(config)}", None
         if isinstance(result, TrainingResult):
             status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
-        elif isinstance(result, CheckpointError) and self._in_use(name):  # another process was faster by a moment
+        elif isinstance(result, FolderInUseError):  # another process was faster by a moment
             return self._busy(config, title)
         elif isinstance(result, NonFiniteError):
             status, reason = DIVERGED, str(result)
@@ -259,7 +259,7 @@ class Campaign:
         try:
             with home.lock():
                 return False
-        except CheckpointError:
+        except FolderInUseError:
             return True
 
 

@@ -1,12 +1,15 @@
 """One process at a time in a run folder."""
 
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from lrga.errors import CheckpointError
+from lrga.errors import FolderInUseError
 from lrga.training.files import writing
+
+_TRIES, _PAUSE = 6, 0.1  # who only looks whether a folder is in use holds its lock for a moment
 
 
 class FolderLock:
@@ -20,12 +23,17 @@ class FolderLock:
         path = self.folder / ".lock"
         with writing(path):
             file = open(path, "a+", encoding="utf-8")  # stays open as long as the lock is held
-        if not _try_lock(file):
+        for left in reversed(range(_TRIES)):
+            if _try_lock(file):
+                break
+            if left:
+                time.sleep(_PAUSE)
+        else:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             file.close()
             remedy = "wait for it or stop it, or train into another folder"
-            raise CheckpointError(f"the run folder {self.folder} to be free", f"process {holder} using it", remedy)
+            raise FolderInUseError(f"the run folder {self.folder} to be free", f"process {holder} using it", remedy)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
