@@ -1,7 +1,10 @@
+import inspect
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
+from typer.models import OptionInfo
 from typer.testing import CliRunner
 
 import lrga
@@ -46,3 +49,37 @@ def test_help_does_not_wait_for_torch():
     code = "import sys; import lrga.cli.main; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def callbacks(commands):
+    for command in commands.registered_commands:
+        yield command.callback
+    for group in commands.registered_groups:
+        yield from callbacks(group.typer_instance)
+
+
+def test_options_shown_with_their_own_name_in_capitals_declare_it():
+    # versions 0.27 of typer call an option --NODE whose metavar is NODE, unless its name is declared
+    unnamed, seen = [], 0
+    for callback in callbacks(app):
+        for name, parameter in inspect.signature(callback).parameters.items():
+            for option in getattr(parameter.annotation, "__metadata__", ()):
+                if not isinstance(option, OptionInfo) or (option.metavar or "").lower() != name:
+                    continue
+                seen += 1
+                declared = [option.default, *(option.param_decls or ())]  # typer.Option takes the first for a value
+                if f"--{name}" not in declared:
+                    unnamed.append(f"{callback.__module__}: {name}")
+    assert seen >= 4
+    assert not unnamed
+
+
+def test_every_option_is_written_in_small_letters():
+    def options(command):
+        for below in getattr(command, "commands", {}).values():
+            yield from options(below)
+        yield from (word for option in command.params for word in option.opts if word.startswith("--"))
+
+    found = set(options(get_command(app)))
+    assert {"--node", "--test", "--format", "--device", "--data-root"} <= found
+    assert found == {word.lower() for word in found}

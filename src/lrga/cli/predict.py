@@ -27,7 +27,8 @@ def predict(
         ),
     ] = False,
     node: Annotated[
-        str | None, typer.Option(help="Link prediction: list the likeliest new links of this node.", metavar="NODE")
+        str | None,
+        typer.Option("--node", help="Link prediction: list the likeliest new links of this node.", metavar="NODE"),
     ] = None,
     top_k: Annotated[int, typer.Option(help="How many of them.", metavar="K")] = 10,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",

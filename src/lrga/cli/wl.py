@@ -14,10 +14,16 @@ def wl(
         typer.Argument(help="graph6 (.g6, one graph per line), GraphML or edge lists.", metavar="FILES"),
     ],
     test: Annotated[
-        str, typer.Option(help="1-wl, 2-wl, 2-fwl, 3-fwl (small graphs), or all: the first three.", metavar="TEST")
+        str,
+        typer.Option(
+            "--test", help="1-wl, 2-wl, 2-fwl, 3-fwl (small graphs), or all: the first three.", metavar="TEST"
+        ),
     ] = "all",
     format: Annotated[
-        str, typer.Option(help="graph6, edgelist or graphml; told from the file's ending by default.", metavar="FORMAT")
+        str,
+        typer.Option(
+            "--format", help="graph6, edgelist or graphml; told from the file's ending by default.", metavar="FORMAT"
+        ),
     ] = "auto",
     directed: Annotated[bool, typer.Option("--directed", help="Edges of edge lists have a direction.")] = False,
     node_label: Annotated[
@@ -28,7 +34,7 @@ def wl(
         str,
         typer.Option(help="GraphML attribute with the edges' integer labels, or none.", metavar="NAME"),
     ] = "auto",
-    device: Annotated[str, typer.Option(help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Which Weisfeiler–Lehman tests tell graphs apart: a verdict for two, a matrix for more.
