@@ -112,3 +112,17 @@ def test_check_tells_a_stale_document(tables, monkeypatch, tmp_path):
     tables.main([])
     assert "stale" not in page.read_text(encoding="utf-8")
     tables.main(["--check"])  # says nothing now
+
+
+def test_the_readme_names_the_baseline_of_every_ratio(tables):
+    rows = [
+        {"case": case, "precision": "tf32", "method": method, "launch": launch, "both_ms": ms}
+        for case, method in (
+            ("step LRGA + GCN", "PyG"), ("step LRGA + GatedGCN", "PyG"), ("small", "padded LRGA"),
+            ("large", "authors' arithmetic"), ("large", "PyG SGFormer"),
+        )
+        for method, launch, ms in (("lrga", "eager", 3.0), ("lrga", "replay", 2.0), (method, "eager", 30.0))
+    ]  # fmt: skip
+    found = tables.gpu_short({"device": "D", "rows": rows})
+    assert found.count("30.0 → 2.00 ms, 15.0×") == 5
+    assert "PyG SGFormer" in found
