@@ -2,11 +2,15 @@
 
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 9 python benchmarks/memcheck.py
 
-Odd sizes, isolated nodes, an empty graph and a graph of one node; a checker then sees every access out of bounds. The
-kernels that ran are counted and named at the end, from PyTorch's own list of operators.
+Odd sizes, isolated nodes, an empty graph and a graph of one node; a checker then sees every access out of bounds. First
+the models run as they choose their kernels themselves, then each kernel is called directly. The operators and kernels
+that ran are counted and named at the end. On a CPU the kernels run in Triton's interpreter: TRITON_INTERPRET=1.
 """
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -16,13 +20,18 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data.fixed import Capacity, FixedGraphs
 from lrga.data.packed import PackedGraphs
-from lrga.kernels import mix
+from lrga.kernels import edge_map, mix
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.gated import Normalization, gated_edges_fused
 from lrga.kernels.message import sum_edges, sum_sources
+from lrga.kernels.norm import Running
+from lrga.kernels.segments import Segments
+from lrga.kernels.tiles import Tiles
 from lrga.models.gnn import CONVOLUTIONS
 
 SIZES = (37, 0, 1, 70, 12)
 CHANNELS, RANK = 20, 5
+ROWS, LARGE = 1_237, 20_011
 
 
 class Operators(TorchDispatchMode):
@@ -60,7 +69,7 @@ def run(device: str) -> set[str]:
         (sum_sources(leaf, layout, weight).sum() + sum_edges(leaf[layout.source], layout, len(x)).sum()).backward()
         u = torch.rand(len(x), RANK, device=device, requires_grad=True)
         lrga.low_rank_attention(u, u, leaf, batch, len(SIZES)).sum().backward()
-        large = torch.randn(20_011, 33, device=device, requires_grad=True)
+        large = torch.randn(LARGE, 33, device=device, requires_grad=True)
         lrga.LowRankGlobalAttention(33, 7, heads=2).to(device)(large).sum().backward()
         parts = [torch.randn(9, 2, device=device, requires_grad=True) for _ in range(2)]
         mix._mixed(parts, torch.randn(3, 4, device=device), None).sum().backward()
@@ -72,11 +81,130 @@ def run(device: str) -> set[str]:
     return seen.names
 
 
+@contextmanager
+def launches() -> Iterator[set[str]]:
+    """The kernels that are launched meanwhile, as ``module.name``."""
+    from triton.runtime.jit import KernelInterface
+
+    names: set[str] = set()
+    launch = KernelInterface.__getitem__
+
+    def noted(kernel, grid):  # type: ignore[no-untyped-def]
+        names.add(f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}")
+        return launch(kernel, grid)
+
+    KernelInterface.__getitem__ = noted
+    try:
+        yield names
+    finally:
+        KernelInterface.__getitem__ = launch
+
+
+def run_kernels(device: str) -> set[str]:
+    """Every kernel once, whatever would be chosen; the names of those that were launched."""
+    torch.manual_seed(0)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True  # where the products of edges are our own
+    try:
+        with launches() as names:
+            over_edges(device)
+            over_rows(device)
+            attention(device)
+            batches(device)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return names
+
+
+def over_edges(device: str) -> None:
+    """Sums, maxima, attention over edges and GatedGCN, with a node of so many edges that they are divided."""
+    from lrga.kernels import sum_ops, triton_max, triton_softmax
+
+    x, edge_index, _ = graphs(device)
+    hub = torch.stack([torch.randint(0, len(x), (2_111,)), torch.full((2_111,), 3)]).to(device)
+    x.requires_grad_()
+    for ends, longest in ((edge_index, None), (hub, 2_111), (hub.flip(0), 2_111)):
+        layout = replace(EdgeLayout.from_edge_index(ends, len(x))[0], longest=longest)
+        weight = torch.rand(layout.num_edges, device=device, requires_grad=True)
+        sum_ops.sum_sources(x, layout, weight).sum().backward()
+        sum_ops.sum_edges(x[layout.source], layout).sum().backward()
+    layout, _ = EdgeLayout.from_edge_index(edge_index, len(x))
+    triton_max.max_sources(x, layout).sum().backward()
+    heads, scores = x.view(-1, 4, CHANNELS // 4), torch.randn(len(x), 4, device=device, requires_grad=True)
+    triton_softmax.attention_sum(heads, scores, scores, layout, 0.2).sum().backward()
+    e = layout.num_edges
+    for width in (CHANNELS, edge_map.WIDEST + 5):  # a product of ours, and the library's
+        shapes = ((e, width), (width, width), (width,), *[(len(x), width)] * 3)
+        tensors = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
+        norm = Normalization(*(torch.ones(width, device=device) for _ in range(4)), True, 0.1, 1e-5)
+        mean, new = gated_edges_fused(*tensors, layout, norm=norm, scale=torch.rand(e, 1, device=device))
+        assert new is not None
+        (mean.sum() + new.square().sum()).backward()
+
+
+def over_rows(device: str) -> None:
+    """Normalisation, classes, embeddings and sums of columns."""
+    from lrga.kernels import classes, norm_ops
+    from lrga.kernels.embedding import category_sums
+    from lrga.kernels.triton_columns import launch_column_sum
+
+    for rows in (ROWS, norm_ops.MANY // 33 + 77):
+        x = torch.randn(rows, 33, device=device, requires_grad=True)
+        state = Running(*(torch.ones(33, device=device) for _ in range(4)), torch.tensor(0, device=device))
+        for training, count in ((True, None), (True, torch.tensor(rows - 7, device=device)), (False, None)):
+            norm_ops.batch_norm(x, state, training=training, count=count, relu="after", residual=x).sum().backward()
+    x = torch.randn(ROWS, 33, device=device, requires_grad=True)
+    labels, counted = torch.randint(0, 33, (ROWS,), device=device), torch.rand(ROWS, device=device) < 0.7
+    classes.class_loss(x, labels, counted)[0].backward()
+    classes.class_accuracy(x.detach(), labels, counted)
+    category_sums(x.detach(), labels, 33)
+    launch_column_sum(x.detach().unsqueeze(0))
+
+
+def attention(device: str) -> None:
+    """Of many graphs; of one large graph, both ways backward, and features wider than the products."""
+    from lrga.kernels.fused import fused_attention, tiled_attention
+    from lrga.kernels.streaming import streaming_attention
+
+    x, _, batch = graphs(device)
+    tiles = Tiles.of(Segments.from_batch(batch, len(batch), len(SIZES)), batch.device)
+    weight, bias = (torch.randn(shape, device=device, requires_grad=True) for shape in ((40, CHANNELS), (40,)))
+    fused_attention(
+        x.requires_grad_(), weight, bias, tiles, heads=2, rank=RANK, eps=1e-6, dtype=torch.float32
+    ).sum().backward()
+    u = torch.rand(len(x), 1, RANK, device=device, requires_grad=True)
+    tiled_attention(u, u, x.view(-1, 1, CHANNELS), tiles, eps=1e-6).sum().backward()
+    half = torch.bfloat16 if device == "cuda" else torch.float16  # the interpreter multiplies no bfloat16
+    for channels, dtype in ((51, torch.float32), (51, half), (CHANNELS, torch.float32), (CHANNELS, half)):
+        large = torch.randn(LARGE, channels, device=device, requires_grad=True)
+        weight, bias = (torch.randn(shape, device=device, requires_grad=True) for shape in ((40, channels), (40,)))
+        streaming_attention(large, weight, bias, heads=2, rank=RANK, eps=1e-6, dtype=dtype).float().sum().backward()
+
+
+def batches(device: str) -> None:
+    """Tiles, roots of degrees, and a batch of two paths of two nodes with padding."""
+    from lrga.kernels import triton_gather
+    from lrga.kernels.triton_tiles import launch_cut, launch_roots
+
+    counts = torch.tensor(SIZES, device=device)
+    launch_cut(counts, sum(SIZES) // 64 + len(SIZES), 64)
+    ptr = torch.arange(0, 38, device=device)
+    launch_roots(ptr, 2 * ptr)
+    table = torch.tensor([[0, 0, 2, 2], [2, 2, 2, 2], [4, 4, 0, 0]], device=device)
+    begins, shift, _, _ = triton_gather.batch_begins(table, torch.tensor([1, 0, 2], device=device), 9)
+    source, target = (torch.tensor(ends, device=device) for ends in ([1, 0, 1, 0], [0, 1, 0, 1]))
+    start = torch.arange(5, device=device)
+    triton_gather.batch_layout(begins, shift, source, target, source, start, start, 9, 11, 0, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu only tries the script")
-    names = sorted(run(parser.parse_args().device))
-    print(f"{len(names)} operators ran: {', '.join(names)}")
+    device = parser.parse_args().device
+    for what, names in (("operators", run(device)), ("kernels", run_kernels(device))):
+        print(f"{len(names)} {what} ran: {', '.join(sorted(names))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,48 @@
 """The script that a memory checker watches."""
 
+import ast
 import importlib.util
 from pathlib import Path
 
-PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "memcheck.py"
+import pytest
+
+from lrga.kernels.support import has_triton
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_it_runs_and_names_the_operators():
-    spec = importlib.util.spec_from_file_location("memcheck", PATH)
-    memcheck = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(memcheck)
+@pytest.fixture(scope="module")
+def memcheck():
+    spec = importlib.util.spec_from_file_location("memcheck", ROOT / "benchmarks" / "memcheck.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernels_of_the_source():
+    """Triton's functions that no other of them calls: those that are launched."""
+    functions, called = set(), set()
+    for path in (ROOT / "src" / "lrga" / "kernels").glob("triton_*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        places = {alias.asname or alias.name: f"{node.module.rpartition('.')[2]}.{alias.name}"
+                  for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            if any(ast.unparse(decorator).startswith("triton.jit") for decorator in function.decorator_list):
+                functions.add(f"{path.stem}.{function.name}")
+                names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+                called |= {places.get(name, f"{path.stem}.{name}") for name in names}
+    return functions - called
+
+
+def test_it_runs_and_names_the_operators(memcheck):
     assert "mixed_linear" in memcheck.run("cpu")
+
+
+@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+def test_it_launches_every_kernel_there_is(memcheck, monkeypatch):
+    for name, small in (("SIZES", (11, 0, 1, 5)), ("ROWS", 71), ("LARGE", 71)):
+        monkeypatch.setattr(memcheck, name, small)
+    monkeypatch.setattr("lrga.kernels.norm_ops.MANY", 3_000)
+    wanted = kernels_of_the_source()
+    assert {"triton_sum._sum_long", "triton_streaming_backward.project_rows", "triton_edge_map.map_edges"} <= wanted
+    assert memcheck.run_kernels("cpu") == wanted
