@@ -36,7 +36,7 @@ def test_the_options_are_these():
         "residual", "root", "seed", "source", "tensorboard", "weight_decay",
         # of link prediction, written where links are predicted
         "edge_weights", "negatives", "predictor", "predictor_layers", "skip", "validation_edges", "walk_batch_size",
-        "walk_context", "walk_epochs", "walk_length", "walk_lr", "walk_p", "walk_q", "walks_per_node",
+        "walk_context", "walk_epochs", "walk_length", "walk_lr", "walk_p", "walk_pull", "walk_q", "walks_per_node",
     ])  # fmt: skip
 
 
