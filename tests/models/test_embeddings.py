@@ -95,3 +95,17 @@ def test_deepwalk_begins_with_small_vectors_and_no_contexts():
         assert not model.context.weight.any()
         torch.nn.init.ones_(model.context.weight)
         model.reset_parameters()
+
+
+@pytest.mark.parametrize("kind", [Node2Vec, DeepWalk])
+def test_the_pull_draws_what_is_near_together(kind):
+    torch.manual_seed(0)
+    model = kind(6, 4)
+    if kind is DeepWalk:
+        torch.nn.init.normal_(model.context.weight)
+    walks, others = torch.randint(6, (5, 3)), torch.randint(6, (5, 3))
+    v = model.embedding.weight
+    c = model.context.weight if kind is DeepWalk else v
+    apart = torch.stack([(v[w[0]] - c[near]).square().sum() for w in walks for near in w[1:]]).mean()
+    more = model.walk_loss(walks, others, pull=0.3) - model.walk_loss(walks, others)
+    torch.testing.assert_close(more, 0.15 * apart)

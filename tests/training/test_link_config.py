@@ -40,6 +40,22 @@ def test_embedding_rows_have_their_own_protocol():
         link_protocol("ogbl-ddi", "mf", lrga=True)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "context", "walks"), [("ogbl-collab", 20, 50), ("ogbl-ddi", 3, 50), ("ogbl-ppa", 3, 30)]
+)
+def test_deepwalk_has_the_windows_and_walks_of_the_leaderboard(dataset, context, walks):
+    link = make_config(dataset, model="deepwalk").link
+    assert (link.walk_context, link.walk_epochs * link.walks_per_node) == (context, walks)
+    assert link.walk_pull > 0
+    assert make_config(dataset, model="node2vec").link.walk_pull == 0
+
+
+@pytest.mark.parametrize("pull", [-0.1, float("nan"), float("inf"), "much", True])
+def test_a_pull_that_is_no_strength_is_refused(pull):
+    with pytest.raises(OptionError, match="walk_pull"):
+        LinkConfig(walk_pull=pull)
+
+
 def test_options_that_would_do_nothing_are_refused():
     for key, value in (
         ("patience", 5),

@@ -25,7 +25,6 @@ from lrga.kernels.checks import autocast_is_on
 from lrga.kernels.support import runs_on_gpu
 
 FEWEST_ROWS = 1024  # below, launches cost more than the products
-ENABLED = True  # for measurements
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -48,7 +47,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def takes(x: Tensor, *parameters: Tensor | None) -> bool:
     """Whether :func:`linear` has its own way with these: many rows, on a GPU, all of one dtype or under autocast."""
-    if not ENABLED or torch.compiler.is_compiling() or x.dim() != 2 or x.size(0) < FEWEST_ROWS:
+    if torch.compiler.is_compiling() or x.dim() != 2 or x.size(0) < FEWEST_ROWS:
         return False
     same = all(t is None or t.dtype == x.dtype for t in parameters)
     if not runs_on_gpu(x, *parameters) or not (same or autocast_is_on(x.device.type)):
@@ -62,9 +61,7 @@ class Linear(Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if x.size(1) == 1 and weight.shape[1:] == (
-            1,
-        ):  # no product at all, which the library takes it for; with the bias in one pass
+        if x.size(1) == weight.size(1) == 1:  # no product at all, which the library takes it for
             row = weight.view(1, -1)
             return x * row if bias is None else torch.addcmul(bias, x, row)
         return F.linear(x, weight, bias)
