@@ -99,8 +99,8 @@ def test_the_time_limit_holds_for_all_runs_together_and_the_same_call_continues(
     cell = table1("CLUSTER", seeds=[41, 95], **tiny)
     load("CLUSTER", tiny["root"], sizes=(8, 4, 4))
     said = []
-    slow = Counter({1: lambda: time.sleep(1.6)})
-    limited = Campaign([cell], tmp_path, time_limit=1.5 / 60, listeners=slow.make, say=said.append).run()
+    slow = Counter({1: lambda: time.sleep(4.1)})
+    limited = Campaign([cell], tmp_path, time_limit=4 / 60, listeners=slow.make, say=said.append).run()
     assert statuses(limited) == ["time-limited", "pending"]
     assert limited[0].record.reason == "time_limit"
     assert any("time limit" in line for line in said)

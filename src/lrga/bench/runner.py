@@ -60,7 +60,7 @@ class Campaign:
         cells: What to run.
         folder: Where run folders and records live.
         data: The graphs themselves, in place of those that the configurations name.
-        time_limit: Minutes for all runs together.
+        time_limit: Minutes for all runs together, from the beginning of the first that is still to be made.
         retry: Whether runs that diverged are made again; those that failed always are.
         at_once: Whether several seeds of a cell may be trained at once where that is faster.
         failed_since: Runs that failed since then are left alone, as another process of the campaign tried them.
@@ -113,7 +113,7 @@ class Campaign:
 
     def run(self) -> list[Outcome]:
         """Makes what is missing. On Ctrl-C the run that trains writes a checkpoint, and ``Interrupted`` is raised."""
-        begin = time.monotonic()
+        begin: float | None = None
         for device in {config.run.device for _, config in self._runs}:
             choose_device(device)
         for number, (cell, config) in enumerate(self._runs, start=1):
@@ -127,6 +127,7 @@ class Campaign:
                 continue
             if found.status == FAILED and found.record is not None and self._just_failed(found.record):
                 continue
+            begin = begin or time.monotonic()
             left = None if self.time_limit is None else self.time_limit - (time.monotonic() - begin) / 60
             if left is not None and left <= 0:
                 self.say("The time limit is reached; the same command continues.")
