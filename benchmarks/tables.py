@@ -190,9 +190,13 @@ def scale_table(name: str, command: str) -> Callable[[Path], str]:
 
 
 def pipeline_table(folder: Path) -> str:
-    record = read("ogb-pipeline-h200", folder)
-    if record is None:
+    found = [record for place in ("cpu", "h200") if (record := read(f"ogb-pipeline-{place}", folder)) is not None]
+    if not found:
         return "No record yet: `python benchmarks/ogb_pipeline.py --out results/speed/ogb-pipeline-h200.json` makes it."
+    return "\n\n".join(_pipeline(record) for record in found)
+
+
+def _pipeline(record: dict[str, Any]) -> str:
     train = record["train"]
     rows = [
         ["`lrga reproduce table2 --dataset ogbl-ppa`", number(train["seconds"]), number(train["peak_bytes"] / 2**30),
@@ -202,8 +206,10 @@ def pipeline_table(folder: Path) -> str:
         ["`lrga predict --node 17 --top-k 10`", number(record["new_links"]["seconds"]), "–", "–"],
     ]  # fmt: skip
     facts = f"{record['device']}, torch {record['torch']}: {record['nodes']:,} nodes, "
-    facts += f"{record['directed_edges']:,} directed edges, LRGA + GCN of {train['parameters']:,} parameters."
-    return f"{facts}\n\n" + markdown(["", "seconds", "memory GiB", "of the GPU GiB"], rows)
+    facts += f"{record['directed_edges']:,} directed edges, LRGA + GCN of {train['parameters']:,} parameters"
+    for name, value in record["changes"].items():
+        facts += f", `--{name.replace('_', '-')} {value}`"
+    return f"{facts}.\n\n" + markdown(["", "seconds", "memory GiB", "of the GPU GiB"], rows)
 
 
 def hours_table(folder: Path) -> str:

@@ -70,10 +70,14 @@ def test_the_pipeline_at_full_size_is_shown(tables, tmp_path):
     train = {"seconds": 90.0, "peak_bytes": 4 * 2**30, "gpu_peak_bytes": None, "epochs": 1, "run_seconds": 60.0}
     record = {
         "device": "D", "torch": "2", "nodes": 10, "directed_edges": 40, "train": {**train, "parameters": 1234},
-        "score_pairs": {"seconds": 5.0}, "new_links": {"seconds": 4.0},
+        "score_pairs": {"seconds": 5.0}, "new_links": {"seconds": 4.0}, "changes": {"batch_size": 77},
     }  # fmt: skip
     (tmp_path / "speed" / "ogb-pipeline-h200.json").write_text(json.dumps(record))
-    assert "| 90.00 | 4.00 | – |" in tables.TABLES["ppa"](tmp_path)
+    (tmp_path / "speed" / "ogb-pipeline-cpu.json").write_text(json.dumps(record | {"device": "C", "changes": {}}))
+    page = tables.TABLES["ppa"](tmp_path)
+    assert page.count("| 90.00 | 4.00 | – |") == 2
+    assert page.startswith("C, torch 2: 10 nodes, 40 directed edges, LRGA + GCN of 1,234 parameters.")
+    assert "1,234 parameters, `--batch-size 77`." in page
 
 
 def test_numbers_of_a_record_reach_the_table(tables, folder):
