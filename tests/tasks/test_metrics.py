@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, mean_absolute_error, recall_score
 
-from lrga.errors import DataError, DeviceError, DTypeError, OptionError, ShapeError
+from lrga.errors import DataError, DeviceError, DTypeError, NonFiniteError, OptionError, ShapeError
 from lrga.tasks.metrics import accuracy, f1_positive, hits_at_k, mae, weighted_accuracy
 
 
@@ -125,6 +125,8 @@ def test_hits_is_that_of_a_plain_count():
         (lambda: f1_positive(torch.zeros(2, 3), torch.tensor([0, 1])), ShapeError),
         (lambda: mae(torch.zeros(2, dtype=torch.complex64), torch.zeros(2)), DTypeError),
         (lambda: hits_at_k(torch.zeros(2), torch.zeros(3), 0), OptionError),
+        (lambda: hits_at_k(torch.tensor([0.0, float("nan")]), torch.zeros(3), 1), NonFiniteError),
+        (lambda: hits_at_k(torch.zeros(2), torch.tensor([float("nan")]), 5), NonFiniteError),
         (lambda: accuracy(torch.zeros(2, 2), torch.zeros(2, dtype=torch.long, device="meta")), DeviceError),
     ],
 )

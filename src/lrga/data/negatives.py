@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lrga.data.link_data import as_edge_index
-from lrga.errors import DataError, OptionError
+from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_count
 
 KINDS = ("uniform", "no_edge")
@@ -21,6 +21,7 @@ def uniform_pairs(count: int, num_nodes: int, *, generator: torch.Generator) -> 
         torch.Size([2, 3])
     """
     check_count("count", count)
+    check_count("num_nodes", num_nodes, minimum=1)
     return torch.randint(num_nodes, (2, count), generator=generator, device=generator.device)
 
 
@@ -46,6 +47,14 @@ class NoEdgePairs:
         check_count("num_nodes", num_nodes, minimum=1)
         if num_nodes > 3_037_000_499:
             raise OptionError("fewer than 3,037,000,500 nodes", f"{num_nodes:,}", "draw uniform pairs instead")
+        if edge.dim() != 2 or edge.size(1) != 2:
+            got = f"shape {list(edge.shape)}"
+            raise ShapeError(
+                "edges of shape [E, 2], a pair a row", got, "transpose an edge_index: edge_index.t()"
+            )
+        if edge.is_floating_point() or edge.is_complex() or edge.dtype == torch.bool:
+            raise DTypeError("edges of whole numbers", str(edge.dtype), "call edge.long()")
+        edge = edge.long()  # u N + v does not fit into 32 bits
         if edge.numel() and not 0 <= int(edge.min()) <= int(edge.max()) < num_nodes:
             bad = int(edge.max()) if int(edge.min()) >= 0 else int(edge.min())
             raise DataError(f"edges between nodes 0 to {num_nodes - 1:,}", f"node {bad:,}", "count the nodes again")

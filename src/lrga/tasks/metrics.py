@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrga.errors import DataError, DTypeError, ShapeError
+from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
 from lrga.kernels.checks import check_count, check_same_device, may_read_values
 
 
@@ -101,6 +101,8 @@ def mae(scores: Tensor, targets: Tensor) -> Tensor:
 def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tensor:
     """Fraction of positive scores strictly above the k-th best negative one; 1 with fewer than k negatives (OGB).
 
+    NaN cannot be ranked and is refused; on a GPU, which is not waited for, it makes the result NaN.
+
     Example:
         >>> float(hits_at_k(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.5, 0.3, 0.2]), 1))
         0.3333333333333333
@@ -110,9 +112,15 @@ def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tenso
     negative = negative.flatten()
     check_same_device(positive_scores=positive, negative_scores=negative)
     _check_not_empty(positive)
+    unranked = positive.isnan().any() | negative.isnan().any()
+    if may_read_values(unranked) and bool(unranked):
+        got, remedy = "NaN among them", "look at the loss: training has diverged"
+        raise NonFiniteError("scores that can be compared", got, remedy)
     if negative.numel() < k:
-        return torch.ones((), dtype=torch.float64, device=positive.device)
-    return (positive > negative.topk(k).values[-1]).double().mean()
+        found = torch.ones((), dtype=torch.float64, device=positive.device)
+    else:
+        found = (positive > negative.topk(k).values[-1]).double().mean()
+    return found.masked_fill(unranked, float("nan"))
 
 
 def _classified(scores: Any, labels: Any) -> tuple[Tensor, Tensor]:
