@@ -3,8 +3,9 @@ import gzip
 import numpy as np
 import pytest
 
+from lrga.data import edge_list
 from lrga.data.edge_list import load_edge_list, read_edge_list, read_pairs
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError, OptionError
 
 
 @pytest.fixture
@@ -89,13 +90,79 @@ def test_loops_and_repetitions_are_handled_and_said(file):
 
 
 def test_pairs_to_score(file):
-    assert read_pairs(file("source,target\na,b\nc,d\n")) == ([("a", "b"), ("c", "d")], [2, 3])
-    assert read_pairs(file("1 2\n3 4\n"))[0] == [("1", "2"), ("3", "4")]
+    assert list(read_pairs(file("source,target\na,b\nc,d\n"))) == [([("a", "b"), ("c", "d")], [2, 3])]
+    assert next(read_pairs(file("1 2\n3 4\n")))[0] == [("1", "2"), ("3", "4")]
     for text in ("", "source,target\n"):
         with pytest.raises(DataError, match="none"):
-            read_pairs(file(text))
+            list(read_pairs(file(text)))
     with pytest.raises(DataError, match="line 2"):
-        read_pairs(file("a,b\nc\n"))
+        list(read_pairs(file("a,b\nc\n")))
+    with pytest.raises(DataMissingError, match="a folder"):
+        next(read_pairs(file("").parent))
+
+
+def test_pairs_come_in_blocks_with_the_header_once_and_the_lines_of_the_file(file, monkeypatch):
+    monkeypatch.setattr(edge_list, "BLOCK_LINES", 3)
+    path = file("# pairs\ntarget,source\n" + "".join(f"a{i},b{i}\n" for i in range(7)))
+    blocks = list(read_pairs(path))
+    assert [len(pairs) for pairs, _ in blocks] == [2, 3, 2]
+    assert [pair for pairs, _ in blocks for pair in pairs] == [(f"b{i}", f"a{i}") for i in range(7)]
+    assert [line for _, lines in blocks for line in lines] == list(range(3, 10))
+    assert names(read_edge_list(path)) == [(f"b{i}", f"a{i}") for i in range(7)]
+
+
+def test_a_first_pair_of_nodes_that_exist_is_no_header(file):
+    path = file("node1,node2\n")
+    assert list(read_pairs(path, nodes={"node1", "node2"})) == [([("node1", "node2")], [1])]
+    assert names(read_edge_list(file("node1,node2\nnode1,node3\n"))) == [("node1", "node2"), ("node1", "node3")]
+    assert names(read_edge_list(file("node1,node2\nann,bob\n"))) == [("ann", "bob")]
+
+
+@pytest.mark.parametrize(
+    "header", ["source_id,target_id", "FromNodeId,ToNodeId", "id_1,id_2", "u,v,w", "drug,protein,weight"]
+)
+def test_a_header_in_other_words_above_names_is_seen(file, header):
+    more = ",1" * (header.count(",") - 1)
+    listed = read_edge_list(file(f"{header}\nann,bob{more}\nbob,cid{more}\n"))
+    assert names(listed) == [("ann", "bob"), ("bob", "cid")]
+    assert (listed.weight is None) == (more == "")
+
+
+def test_columns_that_could_both_be_meant_are_refused(file):
+    with pytest.raises(DataError, match="source_id and source_name"):
+        read_edge_list(file("source_id,source_name,target_id,target_name\n1,a,2,b\n"))
+
+
+def test_marks_within_values_do_not_divide_them(file):
+    assert names(read_edge_list(file("Smith, J\tDoe\nRoe, K\tFoe\n"))) == [("Smith, J", "Doe"), ("Roe, K", "Foe")]
+    assert names(read_edge_list(file("Smith; J,Doe\nRoe,Foe\n"))) == [("Smith; J", "Doe"), ("Roe", "Foe")]
+    assert names(read_edge_list(file('a, "b, c"\nd, "e f"\n'))) == [("a", "b, c"), ("d", "e f")]
+    with pytest.raises(DataError, match="commas and semicolons"):
+        read_edge_list(file("a;b;0,5\nb;c;1,5\n"))  # not the nodes "a;b;0" and "5"
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (("2024", "now"), "'now'.*line 3"),
+        (("today", "2024-05-31"), "'today'.*line 2"),
+        (("1700000000", "soon"), "'soon'.*line 3"),
+        (("2024-05-31", "1700000000"), "numbers alone or dates alone.*line 3"),
+        (("1_000", "2000"), "'1_000'.*line 2"),
+    ],
+)
+def test_times_that_are_neither_number_nor_date_are_named(file, column, message):
+    with pytest.raises(DataError, match=message):
+        read_edge_list(file("source,target,time\n" + "".join(f"a{i},b,{text}\n" for i, text in enumerate(column))))
+
+
+def test_weights_with_underscores_and_files_of_comments_are_named(file):
+    with pytest.raises(DataError, match="'1_000'"):
+        read_edge_list(file("a,b,2\nb,c,1_000\n"))
+    with pytest.raises(DataError, match="comments alone"):
+        read_edge_list(file("#cats,#dogs\n"))
+    with pytest.raises(OptionError, match="fractions"):
+        load_edge_list(file("a,b\n"), split=0.8)
 
 
 def test_a_compressed_file_is_read_and_a_cut_one_refused(tmp_path):

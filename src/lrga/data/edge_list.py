@@ -8,10 +8,12 @@ compressed with gzip (``.gz``).
 
 import csv
 import gzip
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,18 @@ import numpy as np
 
 from lrga.data.edge_split import SplitRequest, split_edges
 from lrga.data.link_data import LinkData
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError, OptionError
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "source": ("source", "src", "from", "head", "u", "node1", "i", "a"),
-    "target": ("target", "dst", "dest", "destination", "to", "tail", "v", "node2", "j", "b"),
+    "source": ("source", "src", "from", "head", "u", "node1", "node_1", "id1", "id_1", "i", "a"),
+    "target": ("target", "dst", "dest", "destination", "to", "tail", "v", "node2", "node_2", "id2", "id_2", "j", "b"),
     "weight": ("weight", "w", "value", "count"),
     "time": ("time", "timestamp", "year", "date", "t"),
     "split": ("split", "set", "fold"),
 }
+_ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: source_id, FromNodeId
+_DATE = re.compile(r"\d{4}|[+-]?\d{4,6}-\d{2}(?:-\d{2}(?:[T ][\d:.]+)?)?")  # beyond those that Python reads
+BLOCK_LINES = 65_536
 _SPLIT_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 
 
@@ -80,6 +85,9 @@ def load_edge_list(
         (30, 20, ['6 edges from a node to itself left out'])
     """
     listed = read_edge_list(path)
+    if isinstance(split, str) or not isinstance(split, Sequence):
+        expected = "three fractions above 0 that add up to 1"
+        raise OptionError(expected, repr(split), "write for example (0.8, 0.1, 0.1)")
     request = SplitRequest(fractions=tuple(split), by=split_by, directed=directed, seed=seed, negatives=negatives)
     return split_edges(
         listed.edge, listed.node_ids, request, weight=listed.weight, time=listed.time, given=listed.split,
@@ -93,9 +101,13 @@ def read_edge_list(path: str | Path) -> EdgeList:
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
         raise DataMissingError(f"a file with one edge a line at {path}", got, "name the file of your edges")
-    rows, first_line = _rows(path)
+    rows, first_line = [], []
+    for some, numbers in _blocks(path):
+        rows += some
+        first_line += numbers
     if not rows:
-        raise DataError(f"edges in {path}", "an empty file", "write two nodes on each line")
+        got = "blank lines and comments alone (# or % begins one)" if path.stat().st_size else "an empty file"
+        raise DataError(f"edges in {path}", got, "write two nodes on each line")
     header = _header(rows)
     columns = _columns(path, header, len(rows[0]))
     body = rows[1:] if header is not None else rows
@@ -121,72 +133,127 @@ def read_edge_list(path: str | Path) -> EdgeList:
     return EdgeList(edge, ids, **more)
 
 
-def read_pairs(path: str | Path) -> tuple[list[tuple[str, str]], list[int]]:
-    """Pairs of nodes by their names, and the line of each; read as an edge list is."""
+def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tuple[list[tuple[str, str]], list[int]]]:
+    """Pairs of nodes by their names, and the line of each; read as an edge list is, some thousands at a time.
+
+    Args:
+        path: The file.
+        nodes: Names of the nodes that there are: a first line of two of them is no header, whatever they are called.
+    """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise DataMissingError(f"a file with one pair a line at {path}", "no such file", "name the file of your pairs")
-    rows, lines = _rows(path)
-    header = _header(rows) if rows else None
-    columns = _columns(path, header, min(len(rows[0]), 4)) if rows else {}
-    if header is not None:
-        rows, lines = rows[1:], lines[1:]
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) <= max(columns["source"], columns["target"]):
-            raise DataError("two nodes on each line", f"{len(row)} in {path}, line {line}", "complete the line")
-    if not rows:
+        got = "a folder" if path.is_dir() else "no such file"
+        raise DataMissingError(f"a file with one pair a line at {path}", got, "name the file of your pairs")
+    columns: dict[str, int] = {}
+    count = 0
+    for rows, lines in _blocks(path):
+        if not columns:
+            is_pair = all(text.strip() in nodes for text in rows[0][:2])
+            header = None if is_pair else _header(rows)
+            columns = _columns(path, header, min(len(rows[0]), 4))
+            if header is not None:
+                rows, lines = rows[1:], lines[1:]
+        for row, line in zip(rows, lines, strict=True):
+            if len(row) <= max(columns["source"], columns["target"]):
+                raise DataError("two nodes on each line", f"{len(row)} in {path}, line {line}", "complete the line")
+        count += len(rows)
+        yield [(row[columns["source"]].strip(), row[columns["target"]].strip()) for row in rows], lines
+    if count == 0:
         raise DataError(f"pairs of nodes in {path}", "none", "write two nodes on each line")
-    return [(row[columns["source"]].strip(), row[columns["target"]].strip()) for row in rows], lines
 
 
-def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, but for blank ones and comments."""
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
-            text = file.read()
+            for number, line in enumerate(file, start=1):
+                if "\0" in line:  # UTF-16 without a mark at its beginning; and numpy drops zero bytes at a name's end
+                    raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
+                if line.strip() and line[0] not in "#%":
+                    yield number, line.removesuffix("\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"a whole gzip file {path}", str(error), "copy or compress it again") from error
     except UnicodeDecodeError as error:
         raise DataError(f"text in UTF-8 in {path}", "another encoding", "save the file as UTF-8") from error
     except OSError as error:
         raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
-    if "\0" in text:  # UTF-16 without a mark at its beginning; and numpy drops zero bytes at the end of a name
-        raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
-    numbered = [
-        (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip() and line[0] not in "#%"
-    ]
-    if not numbered:
-        return [], []
-    first = numbered[0][1]
-    separator = next((mark for mark in ",\t;" if mark in first), None)
-    if separator is None:
-        rows = [line.split() for _, line in numbered]
-    else:
-        try:
-            rows = list(csv.reader([line for _, line in numbered], delimiter=separator, strict=True))
-        except csv.Error as error:
-            raise DataError(f"well-formed lines in {path}", str(error), "close every quotation mark") from error
-        if len(rows) != len(numbered):
-            at = next((number for number, line in numbered if line.count('"') % 2), 1)
-            raise DataError("names of one line", f"a line end within quotation marks in {path}, line {at}", "remove it")
-    if len(rows[0]) < 2:
-        got = f"{first[:60]!r} in {path}, line {numbered[0][0]}"
-        raise DataError("two nodes on each line", got, "separate them by a comma, a tab, a semicolon or a space")
-    return rows, [number for number, _ in numbered]
+
+
+def _blocks(path: Path) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Rows of texts and the number of each one's line, some thousands at a time."""
+    lines = _lines(path)
+    separator: str | None = None
+    first = True
+    while block := list(islice(lines, BLOCK_LINES)):
+        texts = [line for _, line in block]
+        separator = _separator(path, texts) if first else separator
+        if separator is None:
+            rows = [line.split() for line in texts]
+        else:
+            try:
+                rows = _split(texts, separator)
+            except csv.Error as error:
+                raise DataError(f"well-formed lines in {path}", str(error), "close every quotation mark") from error
+            if len(rows) != len(block):
+                at = next((number for number, line in block if line.count('"') % 2), 1)
+                got = f"a line end within quotation marks in {path}, line {at}"
+                raise DataError("names of one line", got, "remove it")
+        if first and len(rows[0]) < 2:
+            got = f"{texts[0][:60]!r} in {path}, line {block[0][0]}"
+            raise DataError("two nodes on each line", got, "separate them by a comma, a tab, a semicolon or a space")
+        first = False
+        yield rows, [number for number, _ in block]
+
+
+def _split(lines: Sequence[str], separator: str) -> list[list[str]]:
+    return list(csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=separator != "\t"))
+
+
+def _separator(path: Path, lines: Sequence[str]) -> str | None:
+    """What separates the columns: a tab before all else, for names may hold commas; ``None`` for spaces."""
+    if "\t" in lines[0]:
+        return "\t"
+    found = [mark for mark in ",;" if mark in lines[0]]
+    if len(found) == 2:  # one of them belongs to the values, as in a;b;0,5
+        even = [mark for mark in found if _is_even(lines[:50], mark)]
+        if len(even) == 2:
+            remedy = "put values that hold one of them in quotation marks, and write 0.5, not 0,5"
+            raise DataError(f"one separator in {path}", f"commas and semicolons: {lines[0][:60]!r}", remedy)
+        found = even or found
+    return found[0] if found else None
+
+
+def _is_even(lines: Sequence[str], separator: str) -> bool:
+    """Whether every line has as many columns."""
+    try:
+        return len({len(row) for row in _split(lines, separator)}) == 1
+    except csv.Error:
+        return False
 
 
 def _header(rows: list[list[str]]) -> list[str] | None:
     """Names of the columns, ``None`` where the first line is an edge already."""
     first = [text.strip().lower() for text in rows[0]]
+    others = rows[1 : min(len(rows), 50)]
     # single letters may be nodes
     known = {word for words in NAMES.values() for word in words if len(word) > 1}
     pair = known & {word for key in ("source", "target") for word in NAMES[key]}
-    if sum(text in known for text in first) >= 2 and sum(text in pair for text in first) >= 1:
+    plain = [text if text in known else _ENDING.sub("", text) for text in first]
+    if sum(text in known for text in plain) >= 2 and sum(text in pair for text in plain) >= 1:
+        return None if _goes_on(first, others) else first
+    if any(text in NAMES[key] for key in ("weight", "time", "split") for text in first[2:]):  # where numbers belong
         return first
-    if len(rows) > 1 and not any(_is_number(text) for text in first[:2]):
-        others = rows[1 : min(len(rows), 50)]
-        if all(len(row) >= 2 and _is_number(row[0]) and _is_number(row[1]) for row in others):
-            return first
-    return None
+    words = not any(_is_number(text) for text in first[:2])
+    numbers = all(len(row) >= 2 and _is_number(row[0]) and _is_number(row[1]) for row in others)
+    return first if others and words and numbers else None
+
+
+def _goes_on(first: list[str], others: list[list[str]]) -> bool:
+    """Whether node1, node2 are nodes: others are called node3, node4."""
+    digits = "0123456789"
+    stems = {text.rstrip(digits) for text in first[:2] if text[-1:] in digits and text.rstrip(digits)}
+    seen = {text.strip().lower() for row in others for text in row[:2]}
+    return any(text[-1:] in digits and text.rstrip(digits) in stems for text in seen if text)
 
 
 def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]:
@@ -198,6 +265,7 @@ def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]
     found: dict[str, int] = {}
     for key, words in NAMES.items():
         places = [place for place, name in enumerate(header) if name in words]
+        places = places or [place for place, name in enumerate(header) if _ENDING.sub("", name) in words]
         if len(places) > 1:
             got = f"{' and '.join(header[p] for p in places)} in {path}"
             raise DataError(f"one column of {key}", got, "rename or drop one of the two")
@@ -243,37 +311,34 @@ def _refuse_two_forms(path: Path, names: list[str]) -> None:
 
 def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
     try:
+        if any("_" in text for text in texts):
+            raise ValueError("Python reads 1_000 as a number; a file that has it is more likely mistaken")
         values = np.array(list(map(float, texts)))
     except ValueError:
-        values = _dates(texts) if key == "time" else np.full(len(texts), np.nan)
+        values = np.array([_seconds(text.strip()) if key == "time" else np.nan for text in texts])
     if not np.isfinite(values).all():
-        at = int(np.flatnonzero(~np.isfinite(values))[0])
-        bad = next((k for k, text in enumerate(texts) if not _is_number(text)), at) if key == "weight" else at
+        odd = [k for k, text in enumerate(texts) if not _is_number(text)]
+        if key == "time":
+            odd = [k for k in odd if not np.isfinite(_seconds(texts[k].strip()))]
+        at = odd[0] if odd else int(np.flatnonzero(~np.isfinite(values))[0])
         what = "a number" if key == "weight" else "a number or a date such as 2024-05-31"
-        raise DataError(f"{what} as {key}", f"{texts[bad]!r} in {path}, line {lines[bad]}", "correct the line")
-    return values
-
-
-def _dates(texts: Sequence[str]) -> np.ndarray:
-    """Seconds since 1970 of dates as ISO 8601 writes them, those without a zone in UTC; NaN from what is none on."""
-    values = np.full(len(texts), np.nan)
-    for at, text in enumerate(texts):
-        try:
-            values[at] = _seconds(text.strip())
-        except ValueError:
-            break
+        what = what if odd else "numbers alone or dates alone"
+        raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", "correct the line")
     return values
 
 
 def _seconds(text: str) -> float:
+    """Seconds since 1970 of a date as ISO 8601 writes it, one without a zone in UTC; NaN of what is none."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:  # months alone, 2024-05, and years beyond Python's
-        found = np.datetime64(text).astype("datetime64[s]")
-        if np.isnat(found):
-            raise
-        return float(found.astype(np.int64))
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except ValueError:  # years and months alone, 2024-05, and years beyond Python's
+        if _DATE.fullmatch(text) is None:  # numpy knows "now" and "today" too, and takes any number for a year
+            return float("nan")
+    try:
+        return float(np.datetime64(text).astype("datetime64[s]").astype(np.int64))
+    except ValueError:
+        return float("nan")
 
 
 def _splits(path: Path, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
