@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,11 @@ def test_a_campaign_leaves_one_record_per_run_and_resumes(tmp_path):
     table = table_of(study.title, study.cells, again)
     assert table.rows[1].spread().mean == pytest.approx(sum(o.record.test for o in again[2:]) / 2)
     notes = " ".join(table.notes)
-    assert "validation edges known in the test" in notes
+    assert "validation edges known in the test, predictor hadamard, negatives no_edge" in notes
+    assert "not the published" not in notes
+    note = "not the published set: nodes 60 (published 4,267)"
+    other = [replace(o, record=replace(o.record, data=o.record.data | {"note": note})) for o in again]
+    assert table_of(study.title, study.cells, other).notes.count(f"ogbl-ddi: {note}.") == 1
     assert "rank 2 (paper 50)" in notes
     assert table.to_json()["rows"][0]["model"] == "GCN"
 

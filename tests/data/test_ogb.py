@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ogb_files import write_csv
 
 from lrga.data import load
 from lrga.data.link_catalog import LINK_CATALOG
@@ -77,7 +78,8 @@ def test_files_that_were_unzipped_are_read_as_well(ogb_folder, tmp_path, name):
 @pytest.mark.parametrize(
     "name",
     ["raw/edge.csv.gz", "raw/num-node-list.csv.gz", "raw/num-edge-list.csv.gz", "raw/edge_weight.csv.gz",
-     "raw/edge_year.csv.gz", "split/time/train.pt", "split/time/valid.pt", "split/time/test.pt"],
+     "raw/edge_year.csv.gz", "raw/node-feat.csv.gz", "split/time/train.pt", "split/time/valid.pt",
+     "split/time/test.pt"],
 )  # fmt: skip
 def test_every_missing_or_truncated_file_is_named(ogb_folder, tmp_path, name):
     folder = ogb_folder("ogbl-collab")
@@ -153,3 +155,13 @@ def test_a_graph_of_other_edges_than_those_of_train_is_said(ogb_folder):
     for other, said in ((edge[::-1, ::-1].copy(), False), (np.concatenate([edge[1:], [[0, 0]]]), True)):
         torch.save({"edge": other}, path)
         assert (note in SETS["ogbl-ddi"].read(folder).meta["differs"]) == said
+
+
+def test_features_of_another_width_are_said_and_infinite_weights_refused(ogb_folder):
+    folder = ogb_folder("ogbl-collab")
+    write_csv(folder / "raw" / "node-feat.csv.gz", np.ones((60, 5)))
+    assert "5 columns of node features (published 128)" in SETS["ogbl-collab"].read(folder).meta["differs"]
+    path = folder / "split" / "time" / "train.pt"
+    torch.save({"edge": np.array([[0, 1]]), "weight": np.array([np.inf])}, path)
+    with pytest.raises(DataError, match="whole numbers as 'weight'"):
+        SETS["ogbl-collab"].read(folder)

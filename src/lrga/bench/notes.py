@@ -17,6 +17,7 @@ def notes_of(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
         _how(cells),
         *_changes(cells),
         *_fresh_draws(cells),
+        *_other_files(outcomes),
         *_mixed_data(outcomes),
         *_unfinished(outcomes),
     ]
@@ -41,7 +42,9 @@ def _how_links(cells: Sequence[Cell]) -> str:
     """The same of link prediction."""
     links = [cell.config.link for cell in cells if cell.config.link is not None]
     known = _distinct("known" if link.validation_edges else "not known" for link in links)
-    parts = [f"validation edges {known} in the test"]
+    predictors = _distinct(link.predictor for link in links).replace(", ", " or ")
+    negatives = _distinct(link.negatives for link in links).replace(", ", " or ")
+    parts = [f"validation edges {known} in the test", f"predictor {predictors}", f"negatives {negatives}"]
     if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
         ranks = _distinct(config.model.rank for config in augmented)
         skips = _distinct("with" if config.link is not None and config.link.skip else "without" for config in augmented)
@@ -65,6 +68,15 @@ def _changes(cells: Sequence[Cell]) -> list[str]:
 def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
     names = dict.fromkeys(catalogue_name(cell.config.data.name) for cell in cells)
     return [f"{name}: {CATALOG[name].note}" for name in names if name is not None and CATALOG[name].note]
+
+
+def _other_files(outcomes: Sequence[Outcome]) -> list[str]:
+    """Files of a link-prediction set that are not the published ones, as the records have it."""
+    found: dict[str, None] = {}
+    for outcome in outcomes:
+        if outcome.config.link is not None and outcome.record is not None and outcome.record.data.get("note"):
+            found[f"{outcome.config.data.name}: {outcome.record.data['note']}."] = None
+    return list(found)
 
 
 def _mixed_data(outcomes: Sequence[Outcome]) -> list[str]:

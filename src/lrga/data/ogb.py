@@ -42,12 +42,14 @@ class OgbSet:
         split: Folder of its split below ``split``.
         folder: Folder that its archive unpacks to.
         weighted: Whether its edges have a weight and a year.
+        features: Columns of its node features; ``None`` where it has none.
     """
 
     name: str
     split: str
     folder: str
     weighted: bool = False
+    features: int | None = None
     RECIPE_VERSION: int = RECIPE_VERSION
 
     def options(self) -> dict[str, Any]:
@@ -79,7 +81,9 @@ class OgbSet:
     def read(self, folder: Path, *, progress: Progress = silent) -> LinkData:
         """The set in ``folder``, every file checked against the others."""
         raw = folder / "raw"
-        names = ["num-node-list", "num-edge-list", "edge", *(("edge_weight", "edge_year") if self.weighted else ())]
+        names = ["num-node-list", "num-edge-list", "edge"]
+        names += [] if self.features is None else ["node-feat"]  # without them a vector of each node would be learned
+        names += ["edge_weight", "edge_year"] if self.weighted else []
         wanted = [_unzipped(raw / f"{name}.csv.gz") for name in names]
         wanted += [folder / "split" / self.split / name for name in FILES.values()]
         missing = [str(path) for path in wanted if not path.is_file()]
@@ -103,7 +107,7 @@ class OgbSet:
             edge_weight=None if weight is None else weight.float(),
             edge_year=year,
             metric=LINK_CATALOG[self.name].metric.lower(),
-            meta={"dataset": self.name} | self._differences(nodes, edge, splits),
+            meta={"dataset": self.name} | self._differences(nodes, edge, splits, None if x is None else x.shape[1]),
         )
         data.check(str(folder))
         return data
@@ -146,12 +150,16 @@ class OgbSet:
         weight = more["weight"].float() if "weight" in more else None
         return LinkSplit(edge, negatives, weight, more.get("year"))
 
-    def _differences(self, nodes: int, edge: Tensor, splits: Mapping[str, LinkSplit]) -> dict[str, Any]:
+    def _differences(
+        self, nodes: int, edge: Tensor, splits: Mapping[str, LinkSplit], features: int | None
+    ) -> dict[str, Any]:
         """What tells these files from the published ones, to be said beside every number made with them."""
         facts = LINK_CATALOG[self.name]
         found = {"nodes": nodes} | {name: len(split.edge) for name, split in splits.items()}
         wanted = {"nodes": int(facts.mean_nodes)} | facts.splits
         odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
+        if features != self.features:
+            odd.append(f"{features or 'no'} columns of node features (published {self.features or 'none'})")
         if _pairs_sum(edge, nodes) != _pairs_sum(splits["train"].edge, nodes):
             odd.append("the edges of train are not those of the graph")
         return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
@@ -169,7 +177,7 @@ def _tensor(value: Any, key: str, path: Path) -> Tensor:
         tensor = torch.from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
     if not isinstance(tensor, Tensor) or tensor.is_complex():
         raise DataError(f"an array of numbers as {key!r} in {path}", type(value).__name__, "get the file again")
-    if tensor.is_floating_point() and not bool((tensor == tensor.round()).all()):
+    if tensor.is_floating_point() and not bool((tensor.isfinite() & (tensor == tensor.round())).all()):
         raise DataError(f"whole numbers as {key!r} in {path}", "others", "get the file again")
     return tensor.long()
 
@@ -185,7 +193,7 @@ def _pairs_sum(edge: Tensor, num_nodes: int) -> tuple[int, int]:
 
 
 SETS: dict[str, OgbSet] = {
-    "ogbl-ppa": OgbSet("ogbl-ppa", "throughput", "ppassoc"),
-    "ogbl-collab": OgbSet("ogbl-collab", "time", "collab", weighted=True),
+    "ogbl-ppa": OgbSet("ogbl-ppa", "throughput", "ppassoc", features=58),
+    "ogbl-collab": OgbSet("ogbl-collab", "time", "collab", weighted=True, features=128),
     "ogbl-ddi": OgbSet("ogbl-ddi", "target", "ddi"),
 }
