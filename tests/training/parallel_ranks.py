@@ -11,9 +11,11 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data import PackedGraphs
 from lrga.distributed.launch import joined
+from lrga.errors import OptionError
 from lrga.tasks import graph_regression, node_classification
 from lrga.training import OptimizerConfig, Trainer
-from lrga.training.parallel import ParallelTrainer
+from lrga.training.memory import peak_of_process, plan_memory
+from lrga.training.parallel import ParallelTrainer, tell
 
 
 def graphs(count, level, seed):
@@ -69,6 +71,22 @@ def compare(conv, rank, level, **options):
     return results
 
 
+def memory_plan():
+    """Of ranks that hold different amounts of memory, within a limit that suits the first only as it is."""
+    splits = {name: graphs(6, "graph", 1) for name in ("train", "val", "test")}
+    held = torch.ones(75_000_000 if dist.get_rank() == 1 else 1)  # 300 MB
+    model = lrga.GNN(4, 8, 1, 2, conv="gcn", rank=3, task="graph")
+    trainer = ParallelTrainer(model, graph_regression(), splits, OptimizerConfig(batch_size=4))
+    limit = tell(peak_of_process(torch.device("cpu"))[1] + 150_000_000)
+    try:
+        plan = plan_memory(trainer.model, splits, batch_size=4, limit=limit, ranks=dist.get_world_size())
+    except OptionError as error:
+        return f"refused {error}"
+    finally:
+        del held
+    return str(plan)
+
+
 def main():
     torch.set_num_threads(1)
     with joined("cpu"):
@@ -76,6 +94,7 @@ def main():
             "gcn node": compare("gcn", 3, "node"),
             "gatedgcn graph": compare("gatedgcn", 3, "graph", clip_gradient=0.5),
             "gin plain graph": compare("gin", None, "graph", recalibrate_norm=2),
+            "memory": memory_plan(),
         }
         (Path(sys.argv[1]) / f"{dist.get_rank()}.json").write_text(json.dumps(results))
 

@@ -108,9 +108,9 @@ def test_a_trainer_is_told_and_trains_as_before(splits, monkeypatch):
 
 def test_sizes_are_read_and_written_as_people_do():
     assert [parse_bytes(text) for text in ("8GB", "500 mb", "2GiB", "1.5t", "10")] == [
-        8 * 10**9, 5 * 10**8, 2 * 10**9, 15 * 10**11, 10,
+        8 * 10**9, 5 * 10**8, 2 * 2**30, 15 * 10**11, 10,
     ]  # fmt: skip
     assert (show_bytes(8e9), show_bytes(12e6)) == ("8.0 GB", "12 MB")
-    for wrong in ("", "GB", "8XB", "-1GB", "0", True):
+    for wrong in ("", "GB", "8XB", "8iB", "-1GB", "0", True):
         with pytest.raises(OptionError, match="8GB"):
             parse_bytes(wrong)

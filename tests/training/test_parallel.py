@@ -28,6 +28,11 @@ def test_three_ranks_take_the_steps_of_one_process(reports, case):
             assert difference < (1e-7 if name == "parameters" else 1e-10), name
 
 
+def test_ranks_that_hold_different_amounts_of_memory_decide_alike(reports):
+    """Layers computed again on some ranks only would leave the others waiting for BatchNorm's sums."""
+    assert reports[0]["memory"].startswith("refused expected a training step that fits")
+
+
 def test_every_rank_reports_the_same(reports):
     assert reports[0] == reports[1] == reports[2]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -33,24 +34,24 @@ from lrga.training.trainer import Trainer
 
 MARGIN = 1.15  # for what a fit to small batches does not see
 _TRIALS = ((1000, 4000), (3000, 4000), (1000, 16_000), (3000, 16_000))  # nodes and edges
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE)
 _M_MMAP_THRESHOLD = -3  # of malloc.h
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_bytes(text: str | int) -> int:
     """A size as people write it.
 
     Example:
-        >>> parse_bytes("8GB"), parse_bytes("1.5g"), parse_bytes(1000)
-        (8000000000, 1500000000, 1000)
+        >>> parse_bytes("8GB"), parse_bytes("1.5g"), parse_bytes("1GiB"), parse_bytes(1000)
+        (8000000000, 1500000000, 1073741824, 1000)
     """
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return text
     match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None or float(match[1]) == 0:
         raise OptionError("a size of memory such as 8GB or 500MB", repr(text), "write one of these")
-    return round(float(match[1]) * _UNITS[match[2].lower()])
+    return round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()])
 
 
 def show_bytes(size: float) -> str:
@@ -127,10 +128,12 @@ def plan_memory(
         raise OptionError("lrga.GNN for a memory limit", type(model).__name__, "leave the limit out")
     nodes, edges = _largest(splits["train"], -(-batch_size // ranks))
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    standing = 4 * weights + _standing(splits)
-    plain = standing + fit_memory(model).of(nodes, edges)
+    standing = _most_of_ranks(4 * weights + _standing(splits))
+    plain = _most_of_ranks(standing + fit_memory(model).of(nodes, edges))
     # Where it fits as it is, the other number is not needed.
-    recomputed = standing + fit_memory(model, recompute=True).of(nodes, edges) if plain > limit else plain
+    recomputed = plain
+    if plain > limit:
+        recomputed = _most_of_ranks(standing + fit_memory(model, recompute=True).of(nodes, edges))
     plan = MemoryPlan(limit, standing, plain, min(plain, recomputed), nodes, edges)
     if plan.recomputed > limit:
         got = f"{show_bytes(plan.plain)}, {show_bytes(plan.recomputed)} with activation checkpointing"
@@ -237,6 +240,15 @@ def _largest(graphs: PackedGraphs, batch_size: int) -> tuple[int, int]:
     count = min(batch_size, len(graphs))
     nodes, edges = graphs.nodes_per_graph, graphs.edges_per_graph
     return int(nodes.topk(count).values.sum()), int(edges.topk(count).values.sum())
+
+
+def _most_of_ranks(size: int) -> int:
+    """The greatest of what the ranks found: all must decide alike, or some would wait for the others' BatchNorm."""
+    if world_size() == 1:
+        return size
+    found: list[Any] = [None] * world_size()
+    dist.all_gather_object(found, size)
+    return max(found)
 
 
 def _standing(splits: Mapping[str, PackedGraphs]) -> int:
