@@ -100,3 +100,9 @@ def test_an_option_goes_to_the_rows_that_read_it_and_one_that_none_reads_is_refu
     assert ranks["Node2Vec"] == (50, 3)
     with pytest.raises(OptionError, match="rank"):
         cells_of_table2(dataset="ogbl-ddi", model="mf", rank=25)
+
+
+def test_another_metric_does_not_stand_beside_the_papers():
+    assert table2("ogbl-ddi", metric="mrr").published is None
+    assert published_for_links(make_config("ogbl-ddi", metric="mrr")) is None
+    assert table2("ogbl-ddi", metric="Hits@20").published.mean == 0.623

@@ -45,3 +45,10 @@ def test_own_graphs_are_asked_for_their_inputs(tiny):
     splits = load("CLUSTER", tiny["root"], sizes=(8, 4, 4))
     inputs = inputs_of(paper_config("CLUSTER").changed(name="mine"), data=splits)
     assert (inputs.encoder, inputs.in_channels, inputs.out_channels) == ("embedding", 7, 6)
+
+
+def test_plans_of_links_have_no_patience_and_embeddings_no_layers(tmp_path):
+    text = reproduction("table2", dataset="ogbl-ddi").plan(tmp_path).to_text()
+    assert "patience" not in text
+    assert next(line for line in text.splitlines() if "MF" in line).split()[2:4] == ["256", "1,224,193"]
+    assert "patience" in reproduction("table3").plan(tmp_path).to_text()

@@ -77,6 +77,17 @@ def test_options_of_links_reach_the_run(edges):
     assert json.loads(result.stdout)["stopped_by"] == "max_epochs"
 
 
+def test_campaigns_on_edge_lists_are_split_as_asked(edges):
+    options = ("--task", "link", "--split-by", "time", "--directed", "--epochs", 1, "--device", "cpu", "--quiet")
+    call("sweep", "./edges.csv", *options, "--grid", "rank=2,3", "--set", "hidden=8", "--set", "metric=Hits@7")
+    call("compare", "./edges.csv", *options, "--rank", 2, "--set", "hidden=8")
+    records = [json.loads(path.read_text()) for path in (edges.parent / "runs" / "records").glob("*.json")]
+    assert len(records) == 4
+    wanted = {"task": "link", "split_by": "time", "directed": True}
+    assert all(record["config"]["data"]["options"] == wanted for record in records)
+    assert sorted(record["metric"] for record in records) == ["auc", "auc", "hits@7", "hits@7"]
+
+
 def test_plans_and_mistakes(edges):
     plan = call("train", "ogbl-ddi", "--dry-run", "--data-root", "data", "--device", "cpu").stdout
     for word in ("1,576,081", "no_edge", "not known in the test", "without skip", "17 of 65,536 edges"):
@@ -87,8 +98,13 @@ def test_plans_and_mistakes(edges):
     )
     with pytest.raises(OptionError, match="patience"):
         train("--patience", 3)
-    with pytest.raises(DataError, match="--task link"):
-        call("train", "./edges.csv")
+    for name in ("edges.csv", "edges.tsv"):
+        (edges.parent / "edges.tsv").write_text("a\tb\nb\tc\n")
+        with pytest.raises(DataError, match="--task link"):
+            call("train", f"./{name}")
+    assert "1,576,081" in call("train", "ogbl-ddi", "--task", "link", "--dry-run", "--device", "cpu").stdout
+    with pytest.raises(OptionError, match="task"):
+        call("train", "ogbl-ddi", "--task", "regression", "--dry-run", "--device", "cpu")
     with pytest.raises(OptionError, match="predict"):
         call("train", "ZINC", "--no-skip", "--dry-run")
 

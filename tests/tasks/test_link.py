@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from lrga.errors import OptionError
 from lrga.tasks.link import LinkTask, score_pairs
 from lrga.tasks.ranking import auc, hits, mrr
+from lrga.tasks.task import METRICS
 
 
 def test_the_metric_is_the_named_one():
@@ -46,3 +47,16 @@ def test_scores_do_not_depend_on_how_many_are_made_at_a_time(batch_size):
         F.cosine_similarity(h[pairs[:, 0]], h[pairs[:, 1]]) * h[pairs[:, 0]].norm(dim=1) * h[pairs[:, 1]].norm(dim=1),
     )
     assert max(seen) <= batch_size
+
+
+def test_hits_at_any_k_is_a_metric():
+    positive, negative = torch.linspace(0, 1, 40), torch.linspace(0, 1, 200)
+    assert float(LinkTask(metric="hits@7").score(positive, negative)) == float(hits(positive, negative, 7))
+    assert LinkTask(metric="hits@7").metric_facts.name == "Hits@7"
+    assert "hits@7" in METRICS
+    for name in ("hits@0", "hits@", "hits@x", "hits"):
+        assert name not in METRICS
+        with pytest.raises(OptionError, match="metric"):
+            LinkTask(metric=name)
+        with pytest.raises(KeyError):
+            METRICS[name]

@@ -57,7 +57,7 @@ def table2(
         labels={"dataset": name, "model": model_label(config)},
         config=config,
         seeds=LINK_SEEDS if seeds is None else tuple(seeds),
-        published=published_link(name, kind, lrga=lrga),
+        published=published_link(name, kind, lrga=lrga) if _papers_metric(config) else None,
         paper=make_config(name, model=kind, lrga=lrga),
     )
 
@@ -75,9 +75,14 @@ def published_for_links(config: TrainingConfig) -> Published | None:
     paper = make_config(config.data.name, model=config.model.model, lrga=config.model.lrga)
     same = all(getattr(config.model, key) == getattr(paper.model, key) for key in ("hidden", "layers", "rank"))
     assert paper.link is not None
-    if not same or (config.model.lrga and config.link.skip != paper.link.skip):
+    if not same or not _papers_metric(config) or (config.model.lrga and config.link.skip != paper.link.skip):
         return None
     return published_link(config.data.name, config.model.model, lrga=config.model.lrga)
+
+
+def _papers_metric(config: TrainingConfig) -> bool:
+    """Whether a run reports what the paper reports on its set."""
+    return config.run.metric in (None, LINK_CATALOG[config.data.name].metric.lower())
 
 
 def cells_of_table2(

@@ -11,6 +11,7 @@ from lrga.bench.notes import notes_of
 from lrga.bench.runner import Outcome
 from lrga.data.link_catalog import link_name
 from lrga.models.budget import count_of
+from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import INPUTS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
@@ -82,17 +83,20 @@ class CampaignPlan:
         table = slim_table(f"{self.title}: what would run")
         rows = label_columns(table, [cell.cell.labels for cell in self.cells])
         ranked = any("rank" in cell.cell.labels for cell in self.cells)  # then κ has a column already
-        for heading in ("d", "L", *(() if ranked else ("κ",)), "params", "batch", "patience", "epochs ≤"):
+        patient = any(cell.cell.config.link is None for cell in self.cells)  # links are trained to the last epoch
+        schedule = ("batch", *(("patience",) if patient else ()), "epochs ≤")
+        for heading in ("d", "L", *(() if ranked else ("κ",)), "params", *schedule):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("seeds")
         for first, cell in zip(rows, self.cells, strict=True):
             options, network = cell.cell.config.optimizer, cell.network
             rank = [] if ranked else ["" if network.rank is None else str(network.rank)]
-            numbers = (options.batch_size, options.patience, options.max_epochs)
+            numbers = (options.batch_size, *((options.patience,) if patient else ()), options.max_epochs)
+            layers = "" if cell.cell.config.model.model in EMBEDDINGS else str(network.num_layers)
             table.add_row(
                 *first,
                 str(network.hidden_channels),
-                str(network.num_layers),
+                layers,
                 *rank,
                 f"{cell.parameters:,}",
                 *(f"{number:,}" for number in numbers),

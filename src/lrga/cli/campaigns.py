@@ -58,6 +58,12 @@ Level = Annotated[
 ]
 Task = Annotated[str | None, typer.Option(help="Own data: classification, regression or link.", rich_help_panel=DATA)]
 Split = Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=DATA)]
+SplitBy = Annotated[
+    str | None, typer.Option(help="Edge list: random, time or given (column split).", rich_help_panel=DATA)
+]
+Directed = Annotated[
+    bool | None, typer.Option("--directed", help="Edge list: a,b is another edge than b,a.", rich_help_panel=DATA)
+]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=RUN)]
 Output = Annotated[
     Path, typer.Option(help="Run folders and records; what is done there is not done again.", rich_help_panel=RUN)
@@ -111,6 +117,8 @@ def data_options(
     level: str | None = None,
     task: str | None = None,
     split: str | None = None,
+    split_by: str | None = None,
+    directed: bool | None = None,
 ) -> dict[str, Any]:
     """Options of the data set, as typed."""
     from lrga.data.place import parse_sizes
@@ -122,6 +130,8 @@ def data_options(
         "level": level,
         "task": task,
         "split": None if split is None else parse_fractions(split),
+        "split_by": split_by,
+        "directed": directed,
     }
 
 

@@ -45,6 +45,8 @@ def sweep(
     level: c.Level = None,
     task: c.Task = None,
     split: c.Split = None,
+    split_by: c.SplitBy = None,
+    directed: c.Directed = None,
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
@@ -79,7 +81,9 @@ def sweep(
         name,
         (GRID if paper_grid else {}) | parse_grid(grid or []),
         seeds=parse_seeds(seeds, context.args),
-        data_options=c.data_options(sizes=sizes, seed=data_seed, level=level, task=task, split=split),
+        data_options=c.data_options(
+            sizes=sizes, seed=data_seed, level=level, task=task, split=split, split_by=split_by, directed=directed
+        ),
         **options,
     )
     c.carry_out(

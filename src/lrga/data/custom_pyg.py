@@ -74,9 +74,18 @@ def load_file(path: Path) -> Any:
             "save a list of torch_geometric.data.Data objects with torch.save; a file that asks for anything but data "
             "classes and tensors is not loaded, as loading it could run any code"
         )
+        if _is_text(path):
+            remedy = "add --task link to train on an edge list; of graphs in CSV files name the folder that holds them"
+            raise DataError(f"PyG graphs (torch.save) in {path}", "a text file", remedy) from error
         raise DataError(
             f"PyG graphs alone in {path}", f"a file that cannot be loaded safely ({reason[:300]})", remedy
         ) from error
+
+
+def _is_text(path: Path) -> bool:
+    with open(path, "rb") as file:
+        begin = file.read(1024)
+    return bool(begin) and all(byte >= 32 or byte in b"\t\n\r" for byte in begin)
 
 
 def graph_table(loaded: Any, source: str, *, level: str | None = None, target: bool = True) -> GraphTable:

@@ -3,7 +3,6 @@
 Letters: N nodes, P pairs.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -16,9 +15,7 @@ from lrga.data.negatives import KINDS
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice
 from lrga.tasks.ranking import auc, hits, mrr
-from lrga.tasks.task import METRICS, Metric
-
-_HITS = re.compile(r"hits@([1-9]\d*)")
+from lrga.tasks.task import HITS, METRICS, Metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +23,7 @@ class LinkTask:
     """Which pairs of nodes are edges?
 
     Attributes:
-        metric: ``"hits@10"``, ``"hits@20"``, ``"hits@50"``, ``"hits@100"`` (and some others), ``"mrr"`` or ``"auc"``.
+        metric: ``"hits@20"`` (or any other number), ``"mrr"`` or ``"auc"``.
         negatives: What training takes for no edge: ``"uniform"`` random pairs, or pairs that are ``"no_edge"``.
 
     Example:
@@ -41,7 +38,8 @@ class LinkTask:
     kind: str = "link"
 
     def __post_init__(self) -> None:
-        check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if m.kind == "link"))
+        if HITS.fullmatch(str(self.metric)) is None:
+            check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if m.kind == "link"))
         check_choice("negatives", self.negatives, KINDS)
         if (self.level, self.kind) != ("link", "link"):
             raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "leave them out")
@@ -57,7 +55,7 @@ class LinkTask:
 
     def score(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The metric from scores of true and false pairs."""
-        if (match := _HITS.fullmatch(self.metric)) is not None:
+        if (match := HITS.fullmatch(self.metric)) is not None:
             return hits(positive, negative, int(match[1]))
         return {"mrr": mrr, "auc": auc}[self.metric](positive, negative)
 

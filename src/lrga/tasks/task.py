@@ -1,5 +1,6 @@
 """What is predicted, what is minimised, and how it is scored."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
@@ -42,21 +43,36 @@ class Metric:
     decimals: int = 2
 
 
-METRICS: dict[str, Metric] = {
-    "weighted_accuracy": Metric(
-        "weighted accuracy (%)", lambda s, y: weighted_accuracy(s, y, s.size(1)), "classification", True
-    ),
-    "accuracy": Metric("accuracy (%)", accuracy, "classification", True, scale=100.0),
-    "f1_positive": Metric("F1 of class 1", f1_positive, "classification", True, decimals=3),
-    "mae": Metric("MAE", mae, "regression", False, decimals=3),
-    # of scores of true and of false pairs (lrga.tasks.link)
-    **{
-        f"hits@{k}": Metric(f"Hits@{k}", partial(hits, k=k), "link", True, decimals=3)
-        for k in (1, 3, 5, 10, 20, 30, 50, 100)
-    },
-    "mrr": Metric("MRR", mrr, "link", True, decimals=3),
-    "auc": Metric("AUC", auc, "link", True, decimals=3),
-}
+class _Metrics(dict[str, Metric]):
+    """Metrics by name, ``hits@K`` for any K above 0."""
+
+    def __missing__(self, name: str) -> Metric:
+        if (match := HITS.fullmatch(str(name))) is None:
+            raise KeyError(name)
+        return Metric(f"Hits@{match[1]}", partial(hits, k=int(match[1])), "link", True, decimals=3)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or HITS.fullmatch(str(name)) is not None
+
+
+HITS = re.compile(r"hits@([1-9][0-9]{0,8})")
+METRICS: dict[str, Metric] = _Metrics(
+    {
+        "weighted_accuracy": Metric(
+            "weighted accuracy (%)", lambda s, y: weighted_accuracy(s, y, s.size(1)), "classification", True
+        ),
+        "accuracy": Metric("accuracy (%)", accuracy, "classification", True, scale=100.0),
+        "f1_positive": Metric("F1 of class 1", f1_positive, "classification", True, decimals=3),
+        "mae": Metric("MAE", mae, "regression", False, decimals=3),
+        # of scores of true and of false pairs (lrga.tasks.link)
+        **{
+            f"hits@{k}": Metric(f"Hits@{k}", partial(hits, k=k), "link", True, decimals=3)
+            for k in (1, 3, 5, 10, 20, 30, 50, 100)
+        },
+        "mrr": Metric("MRR", mrr, "link", True, decimals=3),
+        "auc": Metric("AUC", auc, "link", True, decimals=3),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,6 +48,8 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
 def _link_config(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingConfig:
     refuse_unused(given)
     dataset = link_name(name)
+    if dataset is not None and chosen.get("task") == "link":  # what it is anyway
+        chosen = {key: value for key, value in chosen.items() if key != "task"}
     base = TrainingConfig(data=DataConfig(name=dataset or _absolute(name), options=chosen), link=LinkConfig())
     model = base.changed(model=given.get("model", base.model.model)).model.model
     refuse_idle(given, model)
@@ -78,6 +80,8 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in options.items() if value is not None}
     if isinstance(given.get("budget"), str):
         given["budget"] = parse_budget(given["budget"])
+    if isinstance(given.get("metric"), str):  # as tables write them: Hits@20, MRR
+        given["metric"] = given["metric"].lower()
     for key in ("root", "source"):
         if key in given:
             given[key] = os.path.abspath(os.path.expanduser(given[key]))
