@@ -1,4 +1,6 @@
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from lrga.training.memory import (
     fit_memory,
     parse_bytes,
     plan_memory,
+    return_freed_memory,
     show_bytes,
 )
 
@@ -64,6 +67,9 @@ def test_measuring_leaves_model_and_random_state_alone():
 
 def test_what_fits_is_left_alone_what_fits_by_recomputing_is_recomputed_the_rest_is_refused(splits):
     model = lrga.GNN(7, 64, 6, 8, rank=30, encoder="embedding")
+    return_freed_memory()
+    for _ in range(2):  # what the first steps of a process set up stays
+        plan_memory(model, splits, batch_size=8, limit=10**12)
     roomy = plan_memory(model, splits, batch_size=8, limit=10**12)
     assert not roomy.recompute
     assert "nothing to do" in str(roomy)
@@ -74,8 +80,31 @@ def test_what_fits_is_left_alone_what_fits_by_recomputing_is_recomputed_the_rest
     assert plan_memory(model, splits, batch_size=8, limit=10**12, ranks=2).nodes < roomy.nodes
     with pytest.raises(OptionError, match="--batch-size"):
         plan_memory(model, splits, batch_size=8, limit=tight.standing)
+    with pytest.raises(OptionError, match="data, weights and Python alone take"):
+        plan_memory(model, splits, batch_size=8, limit=10**6)
     with pytest.raises(OptionError, match=r"lrga\.GNN"):
         plan_memory(nn.Linear(2, 2), splits, batch_size=8, limit=10**12)
+
+
+def test_what_the_first_steps_of_a_process_leave_behind_is_counted():
+    """In a process of its own: in this one the libraries have long been set up."""
+    script = """
+import torch
+import lrga
+from lrga.data import PackedGraphs
+from lrga.training.memory import peak_of_process, plan_memory, return_freed_memory
+from torch_geometric.data import Data
+torch.set_num_threads(1)
+return_freed_memory()
+edges = torch.randint(1000, (2, 4000))
+graphs = PackedGraphs.from_data_list([Data(x=torch.rand(1000, 7), edge_index=edges, y=torch.zeros(1))], y_level="graph")
+model = lrga.GNN(7, 64, 6, 8, rank=30)
+plan = plan_memory(model, {"train": graphs}, batch_size=1, limit=10**12)
+now, _ = peak_of_process(torch.device("cpu"))
+print(plan.standing - now)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=True)
+    assert int(done.stdout) > -1_000_000
 
 
 def test_a_trainer_is_told_and_trains_as_before(splits, monkeypatch):
@@ -86,7 +115,7 @@ def test_a_trainer_is_told_and_trains_as_before(splits, monkeypatch):
             told.append(text)
 
     # Small batches hide behind the memory of the process: it is left out here.
-    monkeypatch.setattr("lrga.training.memory._standing", lambda splits: 0)
+    monkeypatch.setattr("lrga.training.memory._standing", lambda splits, before: 0)
     losses = []
     for limited in (False, True):
         torch.manual_seed(0)

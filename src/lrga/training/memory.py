@@ -128,8 +128,10 @@ def plan_memory(
         raise OptionError("lrga.GNN for a memory limit", type(model).__name__, "leave the limit out")
     nodes, edges = _largest(splits["train"], -(-batch_size // ranks))
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
-    standing = _most_of_ranks(4 * weights + _standing(splits))
-    plain = _most_of_ranks(standing + fit_memory(model).of(nodes, edges))
+    _, before = peak_of_process(torch.device("cpu"))
+    fit = fit_memory(model)  # first: what the libraries set up in their first steps stays
+    standing = _most_of_ranks(4 * weights + _standing(splits, before))
+    plain = _most_of_ranks(standing + fit.of(nodes, edges))
     # Where it fits as it is, the other number is not needed.
     recomputed = plain
     if plain > limit:
@@ -137,6 +139,8 @@ def plan_memory(
     plan = MemoryPlan(limit, standing, plain, min(plain, recomputed), nodes, edges)
     if plan.recomputed > limit:
         got = f"{show_bytes(plan.plain)}, {show_bytes(plan.recomputed)} with activation checkpointing"
+        if standing > limit:
+            got += f"; data, weights and Python alone take {show_bytes(standing)}"
         smaller = "a smaller --batch-size or --hidden" if batch_size > 1 else "a smaller --hidden"
         remedy = f"take {smaller}, or divide the work: torchrun --nproc-per-node 2 -m lrga train …"
         raise OptionError(f"a training step that fits into {show_bytes(limit)}", got, remedy)
@@ -251,12 +255,13 @@ def _most_of_ranks(size: int) -> int:
     return max(found)
 
 
-def _standing(splits: Mapping[str, PackedGraphs]) -> int:
-    """What is there before the first step: the data set on a GPU, all of the process (Python, PyTorch) on a CPU."""
+def _standing(splits: Mapping[str, PackedGraphs], before: int) -> int:
+    """What is there beside a step: the data set on a GPU; on a CPU all of the process (Python, PyTorch), now or,
+    where it was more, ``before`` the steps that were measured."""
     data = sum(_bytes_of(graphs) for graphs in splits.values())
     if splits["train"].device.type == "cuda":
         return data
-    return max(data, peak_of_process(torch.device("cpu"))[1])
+    return max(data, before, peak_of_process(torch.device("cpu"))[0])
 
 
 def return_freed_memory() -> None:
