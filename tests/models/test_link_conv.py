@@ -25,17 +25,16 @@ def test_sums_over_a_layout_equal_pyg_with_every_gradient(name, weighted, widths
     conv = CONVOLUTIONS[name](*widths).double()
     edge_index, weight, layout, sorted_weight = graph(weighted=weighted)
     x = torch.randn(N, widths[0], dtype=torch.float64, requires_grad=True)
-    scale = gcn_scale(layout, sorted_weight)
+    scale = gcn_scale(layout, sorted_weight, x.dtype)
     ours = convolve(conv, x, layout, sorted_weight, scale)
     theirs = conv(x, edge_index) if weight is None else conv(x, edge_index, weight)
-    # degrees are summed in float32 without weights
-    torch.testing.assert_close(ours, theirs, rtol=1e-6 if not weighted and name == "gcn" else 1e-12, atol=1e-7)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     seed = torch.randn_like(ours)
     parameters = [x, *conv.parameters()]
     for a, b in zip(
         torch.autograd.grad(ours, parameters, seed), torch.autograd.grad(theirs, parameters, seed), strict=True
     ):
-        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -46,6 +45,13 @@ def test_a_network_of_any_convolution_gives_the_same_on_sorted_edges(name, rank)
     x = torch.randn(N, 6)
     torch.testing.assert_close(gnn(x, layout), gnn(x, edge_index), rtol=1e-4, atol=1e-5)
     assert copy.deepcopy(gnn).state_dict().keys() == gnn.state_dict().keys()
+
+
+def test_a_network_in_float64_is_pygs_to_its_last_digits():
+    gnn = LinkGNN(6, 8, 2, rank=3).double().eval()
+    edge_index, _, layout, _ = graph()
+    x = torch.randn(N, 6, dtype=torch.float64)
+    torch.testing.assert_close(gnn(x, layout), gnn(x, edge_index), rtol=1e-12, atol=1e-12)
 
 
 def test_a_node_without_neighbours_keeps_its_own_features():

@@ -184,7 +184,7 @@ class LinkGNN(Stack):
             raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
         on_layout = isinstance(edge_index, EdgeLayout) and not isinstance(edge_index, DividedLayout)
         scale = (
-            gcn_scale(edge_index, edge_weight) if on_layout and self.conv == "gcn" else None
+            gcn_scale(edge_index, edge_weight, x.dtype) if on_layout and self.conv == "gcn" else None
         )  # the same in every layer
         segments = Segments.from_batch(batch, x.size(0), num_graphs)
         for i in range(self.num_layers):

@@ -42,10 +42,11 @@ CONVOLUTIONS: dict[str, Callable[[int, int], nn.Module]] = {
 """Name → module of (in_channels, out_channels); ``"gcn"`` has self-loops, ``"graphsage"`` takes the mean."""
 
 
-def gcn_scale(layout: EdgeLayout, weight: Tensor | None) -> Tensor:
-    """1/√d of each node, ``[N, 1]``, where d counts (or weighs) the edges that end there and one loop."""
+def gcn_scale(layout: EdgeLayout, weight: Tensor | None, dtype: torch.dtype = torch.float32) -> Tensor:
+    """1/√d of each node, ``[N, 1]``, where d counts (or weighs) the edges that end there and one loop; for features of
+    ``dtype``, at least in float32."""
     if weight is None:
-        degree = layout.in_degree + 1.0
+        degree = layout.in_degree.to(torch.promote_types(dtype, torch.float32)) + 1.0
     else:
         degree = sum_edges(weight.unsqueeze(1), layout, layout.num_nodes).squeeze(1) + 1.0
     # as PyG: a node whose weights add up to nothing sends and receives nothing
