@@ -33,5 +33,6 @@ def ranks(launch, tmp_path_factory):
         "no_halo",
         "links",
         "link traffic",
+        "augmented",
     )
     return launch.run("ranks.py", 4, tmp_path_factory.mktemp("ranks"), *names)

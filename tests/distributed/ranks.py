@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch_geometric.nn import GCN
 
 import lrga
 from lrga.distributed import (
@@ -362,7 +363,22 @@ def check_no_halo(group):
     return {"exchanges": part.exchanges, "wire": traffic.wire, "rows": out.size(0)}
 
 
+def check_augmented(group):
+    """Greatest difference of output and gradients of an augmented model of PyG, divided and whole."""
+    edge_index, x, _ = make_graph(23, 70)
+    torch.manual_seed(7)
+    whole = lrga.augment(GCN(FEATURES, WIDTH, 2, CLASSES, norm="batch_norm"), 3, single_graph=True).double()
+    part = partition_graph(edge_index, 23, group=group)
+    ours = partition_model(whole, part)
+    out, expected = ours(part.take_nodes(x), part.edges), whole(x, edge_index)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    reduce_gradients(ours, group)
+    return max(worst_gradient(ours, whole), float((out - part.take_nodes(expected)).detach().abs().max()))
+
+
 CHECKS = {
+    "augmented": lambda groups: check_augmented(groups[3]) if 3 in groups else None,
     "collectives": lambda groups: {world: check_collectives(group) for world, group in groups.items() if world > 1},
     "norm": check_norm,
     "attention": check_attention,

@@ -1,10 +1,12 @@
 import pytest
 import torch
-from torch_geometric.nn import GIN, PNA
+from torch_geometric.nn import GCN, GIN, MLP, PNA, GCNConv, GPSConv, Sequential
+from torch_geometric.nn.aggr import SumAggregation
 
 import lrga
 from lrga.distributed import partition_graph, partition_model
 from lrga.errors import UnsupportedError
+from lrga.nn.gps import GPSAttention
 
 MODELS = [f"{conv} {kind}" for conv in ("gcn", "gat", "gatedgcn", "graphsage", "gin") for kind in ("plain", "lrga")]
 
@@ -48,3 +50,45 @@ def test_a_layer_that_cannot_be_divided_is_named():
         partition_model(GIN(4, 8, num_layers=2, aggr="max"), part)
     with pytest.raises(UnsupportedError, match=r"convs\.0: PNAConv"):
         partition_model(PNA(4, 8, 2, aggregators=["mean"], scalers=["identity"], deg=torch.tensor([0, 1])), part)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: GCN(4, 8, 2, norm="graph_norm"), r"norms\.0: GraphNorm"),
+        (lambda: GCN(4, 8, 2, norm="layer_norm"), r"norms\.0: LayerNorm"),
+        (lambda: MLP([4, 8, 8], norm="pair_norm"), "PairNorm"),
+        (lambda: Sequential("x, e", [(GCNConv(4, 8), "x, e -> x"), (SumAggregation(), "x -> x")]), "SumAggregation"),
+        (lambda: GPSConv(4, GCNConv(4, 4)), "the model: GPSConv"),
+        (lambda: lrga.GNN(4, 8, 2, 2, random_features=True, resample_features=False), "the model: GNN"),
+        (lambda: lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2, resample=False), "the model: RandomFeatures"),
+    ],
+)
+def test_what_would_take_the_nodes_of_one_rank_for_the_whole_graph_is_refused(make, named):
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    with pytest.raises(UnsupportedError, match=named):
+        partition_model(make(), part)
+
+
+def test_models_of_pyg_are_divided_augmented_or_not():
+    layer = GPSConv(4, GCNConv(4, 4))
+    layer.attn = GPSAttention(4, rank=2)
+    edge_index, x = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.randn(3, 4)
+    part = partition_graph(edge_index, 3)
+    for model in (
+        layer,
+        GCN(4, 8, 2, 3, norm="batch_norm"),
+        lrga.augment(GCN(4, 8, 2, 3), 2, single_graph=True),
+        lrga.GNN(4, 8, 3, 2, resample_features=False),
+        lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2).eval(),
+    ):
+        divided = partition_model(model, part)
+        torch.manual_seed(0)
+        expected = model(x, edge_index)
+        torch.manual_seed(0)
+        assert torch.allclose(divided(x, part.edges), expected, atol=1e-6)
+
+
+def test_an_augmented_model_of_pyg_on_three_ranks_is_that_of_one_process(ranks):
+    for report in ranks[:3]:
+        assert report["augmented"] < 1e-12

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lrga.distributed.partition import Partition
-from lrga.errors import MissingDependencyError, OptionError, ShapeError
+from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
 
 
 @pytest.mark.parametrize(("nodes", "parts"), [(0, 3), (1, 4), (7, 3), (12, 4), (5, 1)])
@@ -57,6 +57,8 @@ def test_wrong_assignments_and_methods_are_refused():
         Partition.of_assignment(torch.tensor([0, 2]), 2)
     with pytest.raises(ShapeError, match="one whole number"):
         Partition.of_assignment(torch.tensor([0.0]), 2)
+    with pytest.raises(DTypeError, match=r"got list\. To fix: call torch\.as_tensor"):
+        Partition.of_assignment([0, 1], 2)
     with pytest.raises(OptionError, match="method"):
         Partition.by("random", torch.zeros(2, 0, dtype=torch.int64), 3, 2)
 
@@ -67,7 +69,12 @@ def test_an_order_that_misses_a_node_is_refused(order):
         Partition((0, 1, 3), torch.tensor(order))
 
 
-@pytest.mark.parametrize("starts", [(), (0,), (1, 3), (0, 3, 2)])
+@pytest.mark.parametrize("starts", [(), (0,), (1, 3), (0, 3, 2), (0, 1.5, 3)])
 def test_parts_that_do_not_follow_each_other_are_refused(starts):
     with pytest.raises(OptionError, match="from 0 upwards"):
         Partition(starts)
+
+
+def test_an_order_of_another_type_is_refused():
+    with pytest.raises(ShapeError, match=r"got 3 others, torch\.int32 on cpu"):
+        Partition((0, 1, 3), torch.tensor([0, 1, 2], dtype=torch.int32))

@@ -5,7 +5,9 @@ import copy
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import GPSConv, MessagePassing
+from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.norm import GraphNorm, GraphSizeNorm, InstanceNorm, LayerNorm, MeanSubtractionNorm, PairNorm
 
 from lrga.distributed.attention import DividedAttention
 from lrga.distributed.collectives import Group, world_size
@@ -16,8 +18,12 @@ from lrga.distributed.norm import convert_norms
 from lrga.distributed.pyg_layers import DIVIDED_PYG
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.conv import LRGAConv
 from lrga.nn.layer import BenchmarkLayer
 from lrga.nn.node_embedding import NodeEmbedding
+from lrga.nn.random_features import RandomFeatures
+
+_LOCAL_NORMS = (GraphNorm, GraphSizeNorm, InstanceNorm, MeanSubtractionNorm, PairNorm)
 
 
 def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
@@ -31,7 +37,8 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
 
     Args:
         model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`;
-            :class:`~lrga.models.link.LinkModel` and :class:`~lrga.models.link.LinkGNN`.
+            :class:`~lrga.models.link.LinkModel` and :class:`~lrga.models.link.LinkGNN`; PyG models of these layers, as
+            they are or with :func:`lrga.augment`. What would see the nodes of this rank only is refused by name.
         part: What :func:`~lrga.distributed.graph.partition_graph` returned.
 
     Example:
@@ -44,6 +51,11 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
     """
     copied = copy.deepcopy(model)
     for name, module in copied.named_modules():
+        if (wrong := _sees_own_nodes_only(copied, name, module)) is not None:
+            expected, remedy = wrong
+            raise UnsupportedError(expected, f"{name or 'the model'}: {type(module).__name__}", remedy)
+        if issubclass(type(module), LRGAConv):  # of augment, which says it is the convolution within
+            continue
         if isinstance(module, LowRankGlobalAttention):
             DividedAttention.of(module, part.num_nodes, part.group)
         elif type(module) in DIVIDED:
@@ -63,6 +75,23 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
         if isinstance(module, NodeEmbedding):
             OwnRows.of(module, part)
     return copied
+
+
+def _sees_own_nodes_only(model: nn.Module, name: str, module: nn.Module) -> tuple[str, str] | None:
+    """What was expected and what to do, where a module would take this rank's nodes for the whole graph."""
+    if isinstance(module, _LOCAL_NORMS) or (isinstance(module, LayerNorm) and module.mode == "graph"):
+        return "normalisation over single nodes, or by BatchNorm over all ranks", "take norm='batch_norm'"
+    if isinstance(module, Aggregation):
+        holder = model.get_submodule(name.rpartition(".")[0]) if name else None
+        if not isinstance(holder, MessagePassing):
+            return "layers whose sums run over edges", "sum over nodes with lrga.distributed.all_reduce_sum"
+    attention = module.attn if isinstance(module, GPSConv) else None
+    if attention is not None and not any(isinstance(inner, LowRankGlobalAttention) for inner in attention.modules()):
+        return "attention that can be divided", "give the layer lrga.nn.gps.GPSAttention as attn"
+    held = not module.resample if isinstance(module, RandomFeatures) else not getattr(module, "resample_features", True)
+    if held and getattr(module, "random_features", True):
+        return "random features drawn anew at every pass", "pass held ones as x: part.take_nodes(features)"
+    return None
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lrga.errors import MissingDependencyError, OptionError, ShapeError
+from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
 from lrga.kernels.edges import check_edge_index
 
@@ -36,12 +36,20 @@ class Partition:
 
     def __post_init__(self) -> None:
         starts = self.starts
-        if len(starts) < 2 or starts[0] != 0 or any(a > b for a, b in pairwise(starts)):
+        whole = all(isinstance(start, int) for start in starts)
+        if len(starts) < 2 or not whole or starts[0] != 0 or any(a > b for a, b in pairwise(starts)):
             raise OptionError("starts from 0 upwards, one more than parts", repr(starts), "for example (0, 4, 7)")
+        if self.order is None:
+            return
         # A node that is missing, or there twice, would take its edges with it.
-        if self.order is not None and not torch.equal(self.order.sort().values, torch.arange(starts[-1])):
+        fits = self.order.dtype == torch.int64 and self.order.device.type == "cpu"
+        if not fits or not torch.equal(self.order.sort().values, torch.arange(starts[-1])):
             expected = f"every node from 0 to {starts[-1] - 1} once in order, int64 on the CPU"
-            raise ShapeError(expected, f"{self.order.numel()} others", "use Partition.of_assignment")
+            raise ShapeError(
+                expected,
+                f"{self.order.numel()} others, {self.order.dtype} on {self.order.device}",
+                "use Partition.of_assignment",
+            )
 
     @staticmethod
     def blocks(num_nodes: int, parts: int) -> "Partition":
@@ -54,6 +62,9 @@ class Partition:
     def of_assignment(part_of_node: Tensor, parts: int) -> "Partition":
         """From the part of each node, ``[N]``."""
         check_count("parts", parts, minimum=1)
+        if not isinstance(part_of_node, Tensor):
+            got = type(part_of_node).__name__
+            raise DTypeError("a tensor [N] with the part of each node", got, "call torch.as_tensor on it")
         if part_of_node.dim() != 1 or part_of_node.is_floating_point():
             got = f"{part_of_node.dtype} of shape {list(part_of_node.shape)}"
             raise ShapeError("one whole number for each node, the part it belongs to", got, "pass a vector [N]")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from lrga.distributed.collectives import Group, reduce_, world_size
 from lrga.distributed.graph import GraphPart
+from lrga.errors import ShapeError
 from lrga.nn.node_embedding import NodeEmbedding
 
 RowLoss = Callable[[Tensor, Tensor], Tensor]
@@ -98,10 +99,26 @@ def training_step(
     """
     optimizer.zero_grad()
     out = model(x, part.edges, edge_attr)
+    _check_rows("targets", targets, out)
     if mask is not None:
+        if mask.dtype == torch.bool:
+            _check_rows("mask", mask, out)
         out, targets = out[mask], targets[mask]
-    share = global_mean(loss(out, targets), group=part.group)  # where all ranks predict one graph, a W-th each
+    losses = loss(out, targets)
+    if losses.dim() == 0 or losses.size(0) != out.size(0):
+        got = f"shape {list(losses.shape)}"
+        raise ShapeError(f"a loss for each of {out.size(0)} rows", got, "let it reduce nothing: reduction='none'")
+    share = global_mean(losses, group=part.group)  # where all ranks predict one graph, a W-th each
     share.backward()
     reduce_gradients(model, part.group)
     optimizer.step()
     return total_over_ranks(share, part.group)
+
+
+def _check_rows(name: str, values: Tensor, out: Tensor) -> None:
+    if values.dim() == 0 or values.size(0) != out.size(0):
+        raise ShapeError(
+            f"{name} with one row for each of the {out.size(0)} predictions of this rank",
+            f"shape {list(values.shape)}",
+            f"pass those of its own nodes, part.take_nodes({name}), or of its edges, part.take_edges({name})",
+        )
