@@ -165,3 +165,14 @@ def test_features_of_another_width_are_said_and_infinite_weights_refused(ogb_fol
     torch.save({"edge": np.array([[0, 1]]), "weight": np.array([np.inf])}, path)
     with pytest.raises(DataError, match="whole numbers as 'weight'"):
         SETS["ogbl-collab"].read(folder)
+
+
+def test_files_that_are_not_read_for_the_set_is_built_from_others_are_warned_of(ogb_folder, tmp_path):
+    first = ogb_folder("ogbl-ddi")
+    other = first.rename(tmp_path / "other")
+    root, here = tmp_path / "root", ogb_folder("ogbl-ddi", seed=1)
+    built = load("ogbl-ddi", root, source=here).fingerprint()
+    assert load("ogbl-ddi", root, source=here / ".." / here.name).fingerprint() == built  # the same folder: no warning
+    assert load("ogbl-ddi", root).fingerprint() == built
+    with pytest.warns(UserWarning, match=f"built from {here}; {other} is not read"):
+        assert load("ogbl-ddi", root, source=other).fingerprint() == built

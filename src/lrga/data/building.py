@@ -105,6 +105,16 @@ class Plan:
             "note": "" if manifest is None else manifest.notes.get("note", ""),
         }
 
+    def warn_of_other_source(self, manifest: Manifest, source: str | Path | None) -> None:
+        """Says that ``source`` is not read, where the set that is there was built from something else."""
+        if source is None or self.facts.name not in READ_SOURCE:
+            return
+        asked, built = Path(source).expanduser().resolve(), manifest.notes.get("source")
+        if built is None or Path(built).resolve() != asked:
+            origin = "the official files" if built is None else built
+            remedy = f"to build it from there, delete {self.folder} or name another data root"
+            warnings.warn(f"{self.facts.name} is built from {origin}; {asked} is not read: {remedy}", stacklevel=3)
+
     def finished(self) -> Manifest | None:
         """The manifest if this variant is completely built by the present recipe, else ``None``."""
         manifest = read_manifest(self.folder, remedy=self.rebuild())
@@ -210,6 +220,7 @@ def build_dataset(
         manifest = None if force else plan.finished()
         if manifest is not None:
             verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
+            plan.warn_of_other_source(manifest, source)
             return manifest
         with writable(plan.folder):
             (plan.folder / FILE_NAME).unlink(missing_ok=True)  # first: from here on the folder is not believed

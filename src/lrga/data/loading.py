@@ -54,7 +54,8 @@ def load(
     Args:
         name: A name of :data:`lrga.data.catalog.CATALOG`, in any case.
         root: Data root; see :func:`lrga.data.root.data_root`.
-        source: Folder of raw or prepared files to build from, where the set is not built yet.
+        source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
+            something else, a warning says so.
         workers: Processes or threads of a build; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress; shown on stderr where it is ``None``.
         download: Whether the network may be used.
@@ -74,6 +75,8 @@ def load(
         else:
             with show_progress() as shown:
                 manifest = build_dataset(plan, source=source, workers=workers, progress=shown, download=download)
+    else:
+        plan.warn_of_other_source(manifest, source)
     return load_splits(plan, manifest)
 
 
