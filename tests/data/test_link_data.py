@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.data.link_data import LinkData, LinkSplit, as_edge_index
-from lrga.errors import DataError, ShapeError
+from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
 
 
 def make(**changes):
@@ -60,3 +60,27 @@ def test_a_split_without_negatives_is_refused_for_every_score_would_be_perfect()
     splits = make().splits | {"val": LinkSplit(torch.tensor([[0, 2]]), none)}
     with pytest.raises(DataError, match="negative pairs of 'val'"):
         make(splits=splits).check("here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"edge": torch.tensor([[0, 1]], dtype=torch.int32)}, DTypeError, "int64"),
+        ({"x": torch.ones(3, 2)}, ShapeError, "node features of shape .4, F. in here"),
+        ({"x": torch.ones(4)}, ShapeError, "node features"),
+        ({"x": torch.ones(4, 2, dtype=torch.float64)}, DTypeError, "float32"),
+        ({"x": torch.ones(4, 2, dtype=torch.int64)}, DTypeError, "float32"),
+        ({"x": torch.full((4, 2), float("nan"))}, NonFiniteError, "finite node features"),
+        ({"edge_weight": torch.ones(3)}, ShapeError, "a weight for each of 2 edges"),
+        ({"edge_weight": torch.tensor([1.0, float("inf")])}, NonFiniteError, "finite edge weights"),
+    ],
+)
+def test_features_and_weights_that_do_not_fit_the_graph_are_refused(changes, error, message):
+    make(x=torch.ones(4, 2)).check("here")
+    with pytest.raises(error, match=message):
+        make(**changes).check("here")
+
+
+def test_a_split_to_predict_needs_negative_pairs():
+    with pytest.raises(DataError, match="negative pairs of 'test'"):
+        make(splits=make().splits | {"test": LinkSplit(torch.tensor([[2, 3]]))}).check("here")

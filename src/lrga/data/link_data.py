@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrga.errors import DataError, ShapeError
+from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
 from lrga.kernels.edges import EdgeLayout
 
 SPLITS = ("train", "val", "test")
@@ -136,6 +136,8 @@ class LinkData:
         for what, edge in pairs.items():
             if edge.dim() != 2 or edge.size(1) != 2:
                 raise ShapeError(f"{what} in {where} as rows of two nodes", f"shape {list(edge.shape)}", remedy)
+            if edge.dtype != torch.int64:
+                raise DTypeError(f"{what} in {where} in int64", str(edge.dtype), "call .long()")
             if edge.numel() and not 0 <= int(edge.min()) <= int(edge.max()) < self.num_nodes:
                 bad = int(edge.max()) if int(edge.min()) >= 0 else int(edge.min())
                 raise DataError(f"nodes 0 to {self.num_nodes - 1:,} in {what} in {where}", f"node {bad:,}", remedy)
@@ -143,10 +145,30 @@ class LinkData:
             if self.splits[name].edge.size(0) == 0:
                 raise DataError(f"edges to predict in {name!r} in {where}", "none", "divide the edges otherwise")
             none = self.splits[name].edge_neg
-            if none is not None and none.size(0) == 0:  # every metric would be perfect
+            if none is None or none.size(0) == 0:  # every metric would be perfect
                 raise DataError(f"negative pairs of {name!r} in {where}", "none", "give pairs that are no edge")
         if self.splits["train"].edge.size(0) == 0:
             raise DataError(f"edges to train on in {where}", "none", "divide the edges otherwise")
+        self._check_values(where)
+
+    def _check_values(self, where: str) -> None:
+        """Refuses node features and weights that are not one finite number each for what they belong to."""
+        x = self.x
+        if x is not None and (x.dim() != 2 or x.size(0) != self.num_nodes):
+            got = f"shape {list(x.shape)}"
+            raise ShapeError(f"node features of shape [{self.num_nodes}, F] in {where}", got, "give each node a row")
+        if x is not None and x.dtype != torch.float32:
+            raise DTypeError(f"node features in float32 in {where}", str(x.dtype), "call x.float()")
+        weights = {"the graph": (self.edge_weight, self.edge)}
+        weights |= {f"{name!r}": (split.weight, split.edge) for name, split in self.splits.items()}
+        for what, (weight, edge) in weights.items():
+            if weight is not None and weight.shape != edge.shape[:1]:
+                expected = f"a weight for each of {edge.size(0):,} edges of {what} in {where}"
+                raise ShapeError(expected, f"shape {list(weight.shape)}", "give each edge one")
+        for what, values in {"node features": x, "edge weights": self.edge_weight}.items():
+            if values is not None and not bool(values.isfinite().all()):
+                remedy = "replace what is missing, and scale what is too large for float32"
+                raise NonFiniteError(f"finite {what} in {where}", "NaN or infinity", remedy)
 
 
 @dataclass(frozen=True)
