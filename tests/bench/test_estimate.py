@@ -92,7 +92,10 @@ def test_a_folder_without_records_is_refused(tmp_path):
             find_records(place)
 
 
-def test_link_prediction_is_refused(example):
+def test_link_prediction_is_refused(example, tmp_path):
+    (tmp_path / "ddi.json").write_text(next((RESULTS.parent / "table2").glob("*.json")).read_text())
+    with pytest.raises(DataError, match="link prediction alone"):
+        find_records(tmp_path)
     with pytest.raises(OptionError, match="link prediction"):
         estimate_hours(cells_of("table2", dataset="ogbl-ddi"), [example])
 

@@ -116,14 +116,18 @@ def find_records(folder: str | Path) -> list[RunRecord]:
         DataError: Where there is none.
     """
     place = Path(folder)
-    records = []
+    records, links = [], 0
     for path in sorted(place.rglob("*.json")) if place.is_dir() else []:
         try:
             record = read_record(path)
         except DataError:
             continue  # speeds, results of run folders and so on
+        links += "link" in record.config
         if record.status == FINISHED and record.epochs and "link" not in record.config:
             records.append(record)
+    if not records and links:
+        got, remedy = "records of link prediction alone", "estimate table1, table3 or rank"
+        raise DataError(f"records of networks on graphs in {place}", got, remedy)
     if not records:
         raise DataError(
             f"records of finished runs in {place}", "none", "name a folder that lrga reproduce wrote, or results/table1"
