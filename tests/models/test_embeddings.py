@@ -109,3 +109,9 @@ def test_the_pull_draws_what_is_near_together(kind):
     apart = torch.stack([(v[w[0]] - c[near]).square().sum() for w in walks for near in w[1:]]).mean()
     more = model.walk_loss(walks, others, pull=0.3) - model.walk_loss(walks, others)
     torch.testing.assert_close(more, 0.15 * apart)
+
+
+def test_a_list_of_pairs_is_refused_by_score_too():
+    model = MatrixFactorization(5, 4)
+    with pytest.raises(ShapeError, match="transpose"):
+        model.score(model.encode(None), torch.tensor([[0, 1], [1, 2], [2, 3]]))

@@ -137,3 +137,23 @@ def test_clipping_groups_are_network_predictor_and_embedding():
     assert len(groups) == 3
     assert sum(p.numel() for group in groups for p in group) == sum(p.numel() for p in model.parameters())
     assert groups[2][0] is model.embedding.weight
+
+
+@pytest.mark.parametrize("kind", ["hadamard", "dot", "concat"])
+def test_features_and_pairs_of_another_shape_are_refused(kind):
+    predictor = LinkPredictor(D, 5, 2, kind=kind)
+    for source, target in ((torch.ones(3, D), torch.ones(1, D)), (torch.ones(3, 5), torch.ones(3, 5))):
+        with pytest.raises(ShapeError, match=r"\[P, 4\] of both nodes"):
+            predictor(source, target)
+    model = LinkModel(LinkGNN(D, D, 2), predictor, num_nodes=N)
+    h = model.encode(None, EDGES)
+    with pytest.raises(ShapeError, match="transpose"):  # of these three pairs the first two would be scored as columns
+        model.score(h, torch.tensor([[0, 1], [1, 2], [2, 3]]))
+    with pytest.raises(ShapeError, match=r"x of shape \[N, 4\]"):
+        model.gnn(torch.ones(N, 5), EDGES)
+
+
+def test_widths_of_nothing_are_refused():
+    for make in (lambda: LinkPredictor(0, 5, 2), lambda: LinkPredictor(D, 0, 2), lambda: LinkGNN(D, 0, 2)):
+        with pytest.raises(OptionError, match="channels of at least 1"):
+            make()

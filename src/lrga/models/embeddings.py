@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_count
-from lrga.models.link import LinkPredictor, link_set
+from lrga.models.link import LinkPredictor, check_pairs, link_set
 
 
 class MatrixFactorization(nn.Module):
@@ -61,8 +61,7 @@ class MatrixFactorization(nn.Module):
 
     def forward(self, pairs: Tensor, x: Tensor | None = None) -> Tensor:
         """Logits of ``pairs`` ``[2, P]``: ``[P]``. ``x`` ``[N, num_features]`` where the model has features."""
-        if pairs.dim() != 2 or pairs.size(0) != 2:
-            raise ShapeError("pairs of shape [2, P]", f"shape {list(pairs.shape)}", "transpose a list of pairs")
+        check_pairs(pairs)
         if (x is None) != (self.num_features is None):
             raise ShapeError(
                 f"x of shape [{self.num_nodes}, {self.num_features}]" if self.num_features else "no node features",
@@ -82,6 +81,7 @@ class MatrixFactorization(nn.Module):
 
     def score(self, h: Tensor, pairs: Tensor) -> Tensor:
         """Logits of ``pairs`` ``[2, P]`` of nodes with ``h`` of :meth:`encode`: ``[P]``."""
+        check_pairs(pairs)
         return self.predictor(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:

@@ -50,6 +50,12 @@ LINK_SETS: dict[str, LinkSet] = {
 }
 
 
+def check_pairs(pairs: Tensor) -> None:
+    """Refuses anything but ``[2, P]``: of a list ``[P, 2]`` the first two rows would be scored."""
+    if pairs.dim() != 2 or pairs.size(0) != 2:
+        raise ShapeError("pairs of shape [2, P]", f"shape {list(pairs.shape)}", "transpose a list of pairs: pairs.t()")
+
+
 class LinkPredictor(nn.Module):
     """A logit for each pair of nodes from their features.
 
@@ -78,9 +84,12 @@ class LinkPredictor(nn.Module):
         kind: str = "hadamard",
     ) -> None:
         super().__init__()
+        check_count("in_channels", in_channels, minimum=1)
+        check_count("hidden_channels", hidden_channels, minimum=1)
         check_count("num_layers", num_layers, minimum=1)
         check_fraction("dropout", dropout)
         check_choice("kind", kind, PREDICTORS)
+        self.in_channels = in_channels
         widths = [in_channels * (2 if kind == "concat" else 1), *[hidden_channels] * (num_layers - 1), 1]
         self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths) if kind != "dot")
         self.dropout, self.kind = float(dropout), kind
@@ -90,6 +99,12 @@ class LinkPredictor(nn.Module):
         reset(self.lins)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits ``[P]`` of pairs whose nodes have features ``source`` and ``target``, both ``[P, in_channels]``."""
+        if source.shape != target.shape or source.size(-1) != self.in_channels:
+            got = f"{list(source.shape)} and {list(target.shape)}"
+            raise ShapeError(
+                f"features of shape [P, {self.in_channels}] of both nodes", got, "pass a row for each pair"
+            )
         if self.kind == "dot":
             return (source * target).sum(-1)
         h = source * target if self.kind == "hadamard" else torch.cat([source, target], dim=-1)
@@ -133,6 +148,7 @@ class LinkGNN(Stack):
     ) -> None:
         super().__init__()
         check_count("in_channels", in_channels, minimum=1)
+        check_count("hidden_channels", hidden_channels, minimum=1)
         check_count("num_layers", num_layers, minimum=1)
         check_choice("conv", conv, tuple(CONVOLUTIONS))
         check_fraction("dropout", dropout)
@@ -182,6 +198,9 @@ class LinkGNN(Stack):
         """
         if edge_weight is not None and self.conv != "gcn":
             raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
+        if x.dim() != 2 or x.size(1) != self.in_channels:
+            got, remedy = f"shape {list(x.shape)}", "build the network with in_channels of your features"
+            raise ShapeError(f"x of shape [N, {self.in_channels}]", got, remedy)
         on_layout = isinstance(edge_index, EdgeLayout) and not isinstance(edge_index, DividedLayout)
         scale = (
             gcn_scale(edge_index, edge_weight, x.dtype) if on_layout and self.conv == "gcn" else None
@@ -246,6 +265,7 @@ class LinkModel(nn.Module):
 
     def score(self, h: Tensor, pairs: Tensor) -> Tensor:
         """Logits of ``pairs`` ``[2, P]`` of nodes with features ``h``: ``[P]``."""
+        check_pairs(pairs)
         return self.predictor(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
 
     def forward(self, x: Tensor | None, edge_index: Any, pairs: Tensor, edge_weight: Tensor | None = None) -> Tensor:
