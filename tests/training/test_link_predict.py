@@ -9,7 +9,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from link_graphs import communities, config_of
 
-from lrga.errors import CheckpointError, DataError
+from lrga.errors import CheckpointError, DataError, DTypeError, OptionError, ShapeError
 from lrga.training import train
 from lrga.training.link_predict import LinkScorer, write_rows, write_rows_file
 
@@ -89,3 +89,30 @@ def test_links_are_ranked_where_all_probabilities_round_to_one(scorer):
     assert [score for _, score in found] == [1.0, 1.0, 1.0]
     assert nodes == sorted(nodes, reverse=True)
     assert nodes[0] == max(set(range(60)) - set(torch.nonzero(scorer._known(4)).flatten().tolist()))
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda s: s.score(torch.tensor([[0, 1, 2], [1, 2, 3]])), ShapeError, r"\[P, 2\]"),
+        (lambda s: s.score(torch.tensor([[0.0, 1.0]])), DTypeError, "whole numbers"),
+        (lambda s: s.score(torch.tensor([[0, 60]])), DataError, "0 to 59, got 60"),
+        (lambda s: s.score(torch.tensor([[0, -1]])), DataError, "got -1"),
+        (lambda s: s.score(torch.tensor([[0, 1]]), batch_size=0), OptionError, "batch_size"),
+        (lambda s: s.top(60), DataError, "got 60"),
+        (lambda s: s.top(-1), DataError, "got -1"),
+        (lambda s: s.top("n1"), DataError, "number\\(\\)"),
+    ],
+)
+def test_pairs_and_nodes_that_there_are_not_are_refused(scorer, ask, error, message):
+    with pytest.raises(error, match=message):
+        ask(scorer)
+    assert scorer.score(torch.empty(0, 2, dtype=torch.int64)).shape == (0,)
+
+
+def test_a_file_whose_first_pair_reads_like_a_header_is_scored_whole(scorer, tmp_path, monkeypatch):
+    ids = ("node1", "node2", *scorer.data.node_ids[2:])
+    named = replace(scorer, data=replace(scorer.data, node_ids=ids))
+    (tmp_path / "pairs.csv").write_text("node1,node2\n" + "n3,n4\n" * 5)
+    monkeypatch.setattr("lrga.data.edge_list.BLOCK_LINES", 2)
+    assert named.read(tmp_path / "pairs.csv").tolist() == [[0, 1], *[[3, 4]] * 5]

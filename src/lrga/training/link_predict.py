@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lrga.data.edge_list import read_pairs
 from lrga.data.link_data import LinkData
-from lrga.errors import CheckpointError, DataError, NonFiniteError, OptionError
+from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.training.determinism import choose_device
 from lrga.training.files import writing
@@ -104,6 +104,14 @@ class LinkScorer:
 
     def score(self, pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:
         """Probabilities of ``pairs`` ``[P, 2]``: ``[P]``."""
+        check_count("batch_size", batch_size, minimum=1)
+        if pairs.dim() != 2 or pairs.size(1) != 2:
+            raise ShapeError("pairs of shape [P, 2]", f"shape {list(pairs.shape)}", "pass two nodes in each row")
+        if pairs.is_floating_point() or pairs.dtype == torch.bool:
+            raise DTypeError("pairs of whole numbers", str(pairs.dtype), "call pairs.long()")
+        if pairs.numel():
+            self._check_node(int(pairs.min()))
+            self._check_node(int(pairs.max()))
         return self._logits(pairs, batch_size=batch_size).sigmoid()
 
     @torch.no_grad()
@@ -126,6 +134,7 @@ class LinkScorer:
         Known edges of all splits are left out. Candidates are scored ``block`` at a time, so memory grows neither with
         the number of nodes nor with that of the edges, but for one mark for each node.
         """
+        self._check_node(node)
         check_count("k", k, minimum=1)
         check_count("block", block, minimum=1)
         taken = self._known(node)
@@ -142,6 +151,11 @@ class LinkScorer:
             order = torch.argsort(torch.cat([best_scores, scores]), descending=True, stable=True)[:k]
             best_scores, best_nodes = torch.cat([best_scores, scores])[order], nodes[order]
         return list(zip(best_nodes.tolist(), best_scores.sigmoid().tolist(), strict=True))
+
+    def _check_node(self, node: int) -> None:
+        if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < self.data.num_nodes:
+            remedy = "ask number() for the number of a name"
+            raise DataError(f"the number of a node, 0 to {self.data.num_nodes - 1:,}", repr(node), remedy)
 
     def _known(self, node: int) -> Tensor:
         """``[N]`` whether a link to each node is known, or it is the node itself."""
