@@ -87,3 +87,12 @@ def test_times_beyond_whole_numbers_are_cut_not_wrapped():
     data = split_edges(edge, None, SplitRequest(by="time"), time=np.array([1e300, 0.0, -1e300]))
     assert data.splits["train"].edge.tolist() == [[2, 3]]
     assert int(data.splits["test"].year[0]) == 2**62
+
+
+def test_fractions_beside_given_splits_are_refused_not_passed_over():
+    edge, given = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]), np.array([0, 0, 0, 1, 2])
+    half = (0.5, 0.25, 0.25)
+    with pytest.raises(OptionError, match="no fractions beside the column 'split'"):
+        split_edges(edge, None, SplitRequest(fractions=half), given=given)
+    parts = split_edges(edge, None, SplitRequest(fractions=half, by="random"), given=given).splits
+    assert [len(parts[name].edge) for name in ("train", "val", "test")] == [3, 1, 1]

@@ -140,6 +140,9 @@ def _codes(by: str, request: SplitRequest, count: int, columns: dict[str, Any], 
     if by == "given":
         if columns["given"] is None:
             raise DataError(f"a column 'split' in {where}", "none", "add it, or divide the edges at random or by time")
+        if request.fractions != SplitRequest.fractions:  # somebody asked for them
+            got, remedy = f"{list(request.fractions)}", "leave them out, or divide at random or by time (--split-by)"
+            raise OptionError(f"no fractions beside the column 'split' of {where}", got, remedy)
         return np.asarray(columns["given"])
     if by == "time":
         if columns["time"] is None:
