@@ -1,4 +1,5 @@
 import inspect
+import json
 import subprocess
 import sys
 
@@ -29,6 +30,16 @@ def test_an_error_is_one_line_that_helps_and_a_failure():
     assert len(done.stderr.strip().splitlines()) == 1
     assert "no-such-data-set" in done.stderr
     assert "To fix:" in done.stderr
+
+
+def test_of_several_ranks_the_first_alone_prints(monkeypatch):
+    for name, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RANK", "1")
+    assert command("train", "ZINC", "--dry-run", "--json").stdout == ""
+    assert "no-such-data-set" in command("train", "no-such-data-set", "--dry-run").stderr
+    monkeypatch.setenv("RANK", "0")
+    assert json.loads(command("train", "ZINC", "--dry-run", "--json").stdout)["parameters"] == 92_311
 
 
 def test_an_unknown_command_fails():

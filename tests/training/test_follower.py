@@ -47,13 +47,18 @@ def test_a_follower_writes_nothing(tmp_path):
 
 def test_a_restart_finds_the_folder_of_the_first_start(torchrun, tmp_path):
     torchrun(0, 0)
-    assert folder_before_restart(tmp_path) is None
-    remember_folder(tmp_path / "run-2")
-    assert folder_before_restart(tmp_path) is None  # a first start never takes up another's folder
+    run, seed = tmp_path / "run", tmp_path / "run-seed1"
+    assert folder_before_restart(run) is None
+    remember_folder(tmp_path / "run-2", run)
+    remember_folder(seed, seed)
+    assert folder_before_restart(run) is None  # a first start never takes up another's folder
     torchrun(1, 1)
-    remember_folder(tmp_path / "other")
+    remember_folder(tmp_path / "other", run)
     torchrun(0, 1)
-    assert folder_before_restart(tmp_path) == tmp_path / "run-2"
+    assert folder_before_restart(run) == tmp_path / "run-2"
+    assert folder_before_restart(seed) == seed  # every run of a command has its own
     forget_folder(tmp_path / "run-2")
-    assert folder_before_restart(tmp_path) is None
+    assert folder_before_restart(run) is None
+    assert folder_before_restart(seed) == seed
+    forget_folder(seed)
     assert os.listdir(tmp_path) == []

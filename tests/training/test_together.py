@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import lrga.training.together as together
-from lrga.errors import OptionError
+from lrga.errors import OptionError, RankLostError
 from lrga.training import train
 from lrga.training.events import Listener
 from lrga.training.result import TrainingResult
@@ -124,3 +124,14 @@ def test_it_pays_for_captured_steps_on_a_gpu_alone(make_config, monkeypatch):
     assert not together.pays(make_config(engine="plain"), gpu)
     monkeypatch.setattr(together, "launched", lambda: True)
     assert not together.pays(make_config(), gpu)
+
+
+def test_a_lost_rank_ends_all_runs(make_config, make_splits, tmp_path, monkeypatch):
+    """The next seed would wait for it."""
+
+    def lose(*args, **kwargs):
+        raise RankLostError("all 2 ranks to go on", "rank 1 is gone", "restart")
+
+    monkeypatch.setattr(together, "train", lose)
+    with pytest.raises(RankLostError, match="rank 1 is gone"):
+        train_together(configs_of(make_config), folders_of(tmp_path), data=make_splits())

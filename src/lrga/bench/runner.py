@@ -18,7 +18,7 @@ from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunReco
 from lrga.data.building import plan_dataset
 from lrga.data.custom import load_custom
 from lrga.data.link_catalog import link_name
-from lrga.errors import FolderInUseError, NonFiniteError, OptionError
+from lrga.errors import FolderInUseError, NonFiniteError, OptionError, RankLostError
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
@@ -189,6 +189,8 @@ class Campaign:
             results = train_together(configs, folders, data=graphs, listeners=heard, time_limit=minutes)
         except Interrupted:
             self.say(f"{place} {run_title(first)}: stopped after a checkpoint; the same command continues")
+            raise
+        except RankLostError:  # the next run would wait for that rank
             raise
         except Exception as error:  # whatever it is: one run that fails must not cost the others
             results = [error] * len(configs)

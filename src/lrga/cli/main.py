@@ -3,8 +3,11 @@
 One module per command under :mod:`lrga.cli`; heavy imports happen inside the commands, so that ``--help`` is instant.
 """
 
+import os
 import sys
-from typing import Annotated
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from io import StringIO
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -67,10 +70,20 @@ app.command("explain")(explain)
 app.command("report")(report)
 
 
+def _once() -> AbstractContextManager[Any]:
+    """Silences the results of all ranks of torchrun but the first; their errors are heard."""
+    if "RANK" not in os.environ:  # asking further takes torch
+        return nullcontext()
+    from lrga.distributed.launch import is_leader
+
+    return nullcontext() if is_leader() else redirect_stdout(StringIO())
+
+
 def run() -> None:
     """Entry point: one line for an error a user can mend, exit code 0 only on success."""
     try:
-        app()
+        with _once():
+            app()
     except LRGAError as error:
         # never wrapped: a path or a command in the message can be copied whole
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)

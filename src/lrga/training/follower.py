@@ -63,17 +63,18 @@ class FollowerFolder(RunFolder):
         """Rank 0 does."""
 
 
-def folder_before_restart(below: Path) -> Path | None:
-    """The folder that this command had chosen before ``torchrun`` restarted it; ``None`` on the first start."""
-    marker = _marker(below)
+def folder_before_restart(base: Path) -> Path | None:
+    """The folder that this command had chosen for a run called ``base`` before ``torchrun`` restarted it; ``None`` on
+    the first start."""
+    marker = _marker(base)
     if marker is None or attempt() == 0 or not marker.is_file():
         return None
-    return below / marker.read_text(encoding="utf-8")
+    return base.with_name(marker.read_text(encoding="utf-8"))
 
 
-def remember_folder(folder: Path) -> None:
-    """Notes the folder of this command for restarts of it."""
-    marker = _marker(folder.parent)
+def remember_folder(folder: Path, base: Path) -> None:
+    """Notes the folder of a run called ``base`` for restarts of this command."""
+    marker = _marker(base)
     if marker is not None and is_leader():
         with writing(marker):
             marker.parent.mkdir(parents=True, exist_ok=True)
@@ -82,13 +83,22 @@ def remember_folder(folder: Path) -> None:
 
 def forget_folder(folder: Path) -> None:
     """The run is over: the note is not needed any more."""
-    marker = _marker(folder.parent)
-    if marker is not None and is_leader():
-        marker.unlink(missing_ok=True)
+    prefix = _prefix()
+    if prefix is None or not is_leader():
+        return
+    for marker in folder.parent.iterdir():
+        if marker.name.startswith(prefix) and marker.read_text(encoding="utf-8") == folder.name:
+            marker.unlink(missing_ok=True)
 
 
-def _marker(below: Path) -> Path | None:
-    """One file for each ``torchrun``: its processes have one parent, which outlives them."""
+def _marker(base: Path) -> Path | None:
+    """One file for each run of each ``torchrun``."""
+    prefix = _prefix()
+    return None if prefix is None else base.with_name(prefix + base.name)
+
+
+def _prefix() -> str | None:
+    """Of the notes of this ``torchrun``: its processes have one parent, which outlives them."""
     if not launched() or "TORCHELASTIC_RESTART_COUNT" not in os.environ:
         return None
-    return below / f".torchrun-{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.getppid()}"
+    return f".torchrun-{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.getppid()}-"

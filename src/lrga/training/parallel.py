@@ -29,6 +29,7 @@ from lrga.tasks.task import Task
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import step_seed
 from lrga.training.evaluate import Scores, autocast, in_mode, run_model
+from lrga.training.follower import forget_folder
 from lrga.training.keeper import FolderKeeper
 from lrga.training.state import capture, restore
 from lrga.training.trainer import Trainer
@@ -49,7 +50,11 @@ def on_all_ranks(function: Callable[P, R]) -> Callable[P, R]:
         with joined(config.run.device):
             if not is_leader():
                 kwargs["listeners"] = ()
-            return function(*args, **kwargs)
+            result: Any = function(*args, **kwargs)
+        # Not before all ranks have come to the end: one that is lost on the way begins the command anew.
+        if result.finished:
+            forget_folder(result.folder)
+        return result
 
     return run
 

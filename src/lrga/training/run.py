@@ -152,12 +152,12 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     size = [str(model.budget)] if config.link is None else []  # the shape of a network for links is given
     parts = [data, "lrga" if model.lrga else "plain", model.model, *size, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
-    if (again := folder_before_restart(Path(below))) is not None:
+    if (again := folder_before_restart(base)) is not None:
         return again
     folder, number = base, 2
     while folder.exists():
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
-    remember_folder(folder)
+    remember_folder(folder, base)
     return folder
 
 

@@ -7,7 +7,6 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import seed_torch
 from lrga.training.environment import environment
 from lrga.training.events import Listener, RunFacts
-from lrga.training.follower import forget_folder
 from lrga.training.graphs import TrainingData
 from lrga.training.memory import apply_limit
 from lrga.training.parallel import agree, keeper_class, trainer_class
@@ -112,6 +111,5 @@ class Session:
             model=trainer.model.eval(),
         )
         if reason in FINISHED and trainer.best is not None:
-            forget_folder(home.path)
             home.save_result(result.to_json(), {"model": trainer.model.state_dict(), "best": trainer.best.weights})
         return result

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from lrga.distributed.launch import launched
-from lrga.errors import OptionError
+from lrga.errors import OptionError, RankLostError
 from lrga.models.budget import count_of
 from lrga.training.architecture import resolve
 from lrga.training.config import TrainingConfig
@@ -155,6 +155,8 @@ def _one_by_one(
         quiet = config.changed(tensorboard=False)  # its listener is among those given
         try:
             outcomes.append(train(config if not heard else quiet, folder, data=data, listeners=heard, time_limit=left))
+        except RankLostError:  # the next run would wait for that rank
+            raise
         except Exception as error:  # one run that fails must not cost the others
             outcomes.append(error)
     return outcomes
