@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.data import synthetic_edges, synthetic_graph
-from lrga.errors import OptionError
+from lrga.errors import LRGAError, OptionError
 
 
 def test_every_edge_is_there_both_ways_once_and_no_loop():
@@ -62,6 +62,12 @@ def test_the_task_can_be_learned_from_neighbours_and_hardly_without():
         return (torch.cdist(features, centres).argmin(1) == graph.y)[graph.test_mask].double().mean()
 
     assert accuracy(mean) > accuracy(graph.x) + 0.1
+
+
+@pytest.mark.parametrize("wrong", [{"seed": 1.5}, {"seed": -1}, {"noise": float("nan")}, {"edges_per_node": "many"}])
+def test_options_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(LRGAError, match=r"expected.*To fix:"):
+        synthetic_graph(10, **({"edges_per_node": 2} | wrong))
 
 
 @pytest.mark.slow

@@ -55,3 +55,11 @@ def test_training_with_dropout_and_wrong_shapes_are_refused():
         attend_in_blocks(attention.eval(), torch.randn(5, 6, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"\[N, D\]"):
         attend_in_blocks(attention.eval(), torch.randn(5))
+    with pytest.raises(DTypeError, match="got list"):
+        attend_in_blocks(attention.eval(), [[1.0] * 6])
+
+
+def test_blocks_that_do_not_come_a_second_time_are_noticed():
+    attention, once = lrga.LowRankGlobalAttention(6, rank=4), iter([torch.randn(5, 6)])
+    with pytest.raises(ShapeError, match="the same 5 nodes in both passes, got 0 in the second"):
+        list(attention_of_blocks(attention, lambda: once))

@@ -7,6 +7,7 @@ from lrga.training.follower import (
     FollowerFolder,
     folder_before_restart,
     forget_folder,
+    notes_kept,
     remember_folder,
     run_folder,
 )
@@ -60,5 +61,7 @@ def test_a_restart_finds_the_folder_of_the_first_start(torchrun, tmp_path):
     forget_folder(tmp_path / "run-2")
     assert folder_before_restart(run) is None
     assert folder_before_restart(seed) == seed
-    forget_folder(seed)
+    with notes_kept([seed]):
+        forget_folder(seed)
+        assert folder_before_restart(seed) == seed  # it is finished, which a restart of the others must find
     assert os.listdir(tmp_path) == []

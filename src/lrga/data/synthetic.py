@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrga.errors import OptionError
+from lrga.data.place import check_seed
+from lrga.errors import DTypeError, OptionError
 from lrga.kernels.checks import check_count, check_fraction
 
 ROUNDS = 30  # of drawing anew what was repeated
@@ -85,6 +86,10 @@ def synthetic_edges(
     check_fraction("mixing", mixing)
     communities = max(num_nodes // 1000, 1) if communities is None else communities
     check_count("communities", communities, minimum=1)
+    check_seed(seed)
+    if not isinstance(edges_per_node, int | float):
+        got = f"{edges_per_node!r} ({type(edges_per_node).__name__})"
+        raise DTypeError("edges_per_node to be a number", got, "pass for example 20")
     if not exponent > 2 or not math.isfinite(exponent):
         raise OptionError("an exponent above 2, so that there is a mean degree", repr(exponent), "pass 2.5")
     if not edges_per_node >= 0 or edges_per_node > max(num_nodes - 1, 0):
@@ -148,6 +153,8 @@ def synthetic_graph(
     """
     check_count("features", features, minimum=1)
     check_count("classes", classes, minimum=1)
+    if not 0 <= noise < math.inf:
+        raise OptionError("noise of at least 0, a standard deviation", repr(noise), "pass for example 2.0")
     edge_index = synthetic_edges(num_nodes, edges_per_node, **options)
     device = edge_index.device
     count = options.get("communities") or max(num_nodes // 1000, 1)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_count, check_features, check_same_dtype
 from lrga.kernels.reference import guarded_inverse, inverse
 from lrga.nn.attention import LowRankGlobalAttention
@@ -38,6 +38,8 @@ def attend_in_blocks(
         True
     """
     check_count("block", block, minimum=1)
+    if not isinstance(x, Tensor):
+        raise DTypeError("x to be a tensor [N, D]", type(x).__name__, "call torch.as_tensor on it")
     if x.dim() != 2:
         raise ShapeError("x of shape [N, D]", f"shape {list(x.shape)}", "pass one row per node")
     begin = 0
@@ -82,7 +84,9 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
                 sums.append(pieces)
             else:
                 sums[head] = [total.add_(piece) for total, piece in zip(sums[head], pieces, strict=True)]
+    again = 0
     for x in blocks():
+        again += x.size(0)
         parts = []
         for (u, _, _, m4), (context, u_sum, v_sum) in zip(_maps(attention, x), sums, strict=True):
             if attention.normalize == "graph":
@@ -92,6 +96,9 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
                 attended = guarded_inverse(u @ v_sum, attention.eps).unsqueeze(-1) * attended
             parts += [attended.to(x.dtype), m4.to(x.dtype)]
         yield torch.cat(parts, dim=-1) if parts else x.new_zeros(x.size(0), 0)
+    if again != nodes:  # such as an iterator, which is empty the second time
+        remedy = "let blocks() begin anew at each call, for example lambda: iter(parts)"
+        raise ShapeError(f"the same {nodes} nodes in both passes", f"{again} in the second", remedy)
 
 
 def _maps(attention: LowRankGlobalAttention, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:

@@ -1,7 +1,9 @@
 """The run folder of several ranks: rank 0 alone writes, and finds its folder again when ``torchrun`` restarts it."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from lrga.training.config import TrainingConfig
 from lrga.training.events import EpochRecord
 from lrga.training.files import replace_file, writing
 from lrga.training.run_folder import RunFolder
+
+_kept: ContextVar[bool] = ContextVar("kept", default=False)
 
 
 def run_folder(path: str | Path) -> RunFolder:
@@ -82,13 +86,25 @@ def remember_folder(folder: Path, base: Path) -> None:
 
 
 def forget_folder(folder: Path) -> None:
-    """The run is over: the note is not needed any more."""
+    """The run is over: the note is not needed any more, but for the other runs of :func:`notes_kept`."""
     prefix = _prefix()
-    if prefix is None or not is_leader():
+    if prefix is None or not is_leader() or _kept.get():
         return
     for marker in folder.parent.iterdir():
         if marker.name.startswith(prefix) and marker.read_text(encoding="utf-8") == folder.name:
             marker.unlink(missing_ok=True)
+
+
+@contextmanager
+def notes_kept(folders: Iterable[Path]) -> Iterator[None]:
+    """Keeps the notes of runs that end inside the block until all have: a restart then finds those that are done."""
+    token = _kept.set(True)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+    for folder in folders:
+        forget_folder(folder)
 
 
 def _marker(base: Path) -> Path | None:

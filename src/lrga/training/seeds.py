@@ -10,6 +10,7 @@ from lrga.errors import LRGAError
 from lrga.tasks.task import METRICS
 from lrga.training.config import TrainingConfig
 from lrga.training.events import Listener
+from lrga.training.follower import notes_kept
 from lrga.training.graphs import Given
 from lrga.training.result import TrainingResult
 from lrga.training.run import new_folder
@@ -137,5 +138,6 @@ def train_seeds(
         folders = [new_folder(one, below) for one in configs]
     else:
         folders = [Path(below) / name / f"seed{seed}" for seed in seeds]
-    outcomes = train_together(configs, folders, data=data, listeners=listeners, time_limit=time_limit)
+    with notes_kept(folders):
+        outcomes = train_together(configs, folders, data=data, listeners=listeners, time_limit=time_limit)
     return SeedResults(tuple(seeds), tuple(folders), tuple(outcomes))
