@@ -147,6 +147,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.nodes < 1000 or arguments.steps < 1:
         parser.error("at least 1,000 nodes and one step are needed")
+    if min(arguments.ranks) < 1:
+        parser.error("--ranks are numbers of processes, 1 or more: --ranks 1 2 4")
+    if arguments.out is not None and not arguments.out.parent.is_dir():
+        parser.error(f"--out {arguments.out}: there is no folder {arguments.out.parent}")
     if arguments.worker:
         if int(os.environ["WORLD_SIZE"]) == 1:
             work(arguments)

@@ -243,7 +243,11 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
     sizes = [size for size in SIZES if arguments.min_nodes <= size <= arguments.max_nodes]
     if not sizes or arguments.repeats < 1:
-        parser.error(f"no size between {arguments.min_nodes} and {arguments.max_nodes}, or no repeat")
+        known = ", ".join(map(str, SIZES))
+        span = f"{arguments.min_nodes} and {arguments.max_nodes}"
+        parser.error(f"none of the sizes {known} between {span}, or --repeats below 1")
+    if arguments.out is not None and not arguments.out.parent.is_dir():
+        parser.error(f"--out {arguments.out}: there is no folder {arguments.out.parent}")
     progress = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     record = run_all(arguments.device, sizes, arguments.repeats, arguments.limit, progress)
     if arguments.out is not None:

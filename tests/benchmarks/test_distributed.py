@@ -20,3 +20,13 @@ def test_bytes_are_counted_and_the_attentions_do_not_grow_with_the_graph(tmp_pat
     assert small["attention"] == large["attention"] == 2 * 2 * (32 * 32 + 2 * 32) * 4
     assert small["halo"] < large["halo"]
     assert rows["GCN", 1000]["attention"] == 0
+
+
+def test_options_are_checked_before_anything_runs(tmp_path):
+    for wrong, said in (
+        (["--ranks", "0"], "1 or more"),
+        (["--out", str(tmp_path / "none" / "record.json")], "there is no folder"),
+    ):
+        done = subprocess.run([sys.executable, str(SCRIPT), *wrong], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert said in done.stderr

@@ -34,5 +34,6 @@ def ranks(launch, tmp_path_factory):
         "links",
         "link traffic",
         "augmented",
+        "disagreement",
     )
     return launch.run("ranks.py", 4, tmp_path_factory.mktemp("ranks"), *names)

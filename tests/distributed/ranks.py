@@ -30,6 +30,7 @@ from lrga.distributed import (
     training_step,
 )
 from lrga.distributed.collectives import gather_ragged
+from lrga.errors import ShapeError
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 from lrga.nn.norm import BatchNorm
 
@@ -377,7 +378,21 @@ def check_augmented(group):
     return max(worst_gradient(ours, whole), float((out - part.take_nodes(expected)).detach().abs().max()))
 
 
+def check_disagreement(group):
+    """What ranks are told that divide different graphs, or one graph differently."""
+    edge_index, rank, told = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), dist.get_rank(group), []
+    swapped = Partition.of_assignment(torch.tensor([0, 1, 0, 1] if rank else [0, 1, 1, 0]), 2)
+    for nodes, partition in ((4 + rank, None), (4, swapped)):
+        try:
+            partition_graph(edge_index, nodes, partition=partition, group=group)
+            told.append("nothing")
+        except ShapeError as error:
+            told.append(str(error))
+    return told
+
+
 CHECKS = {
+    "disagreement": lambda groups: check_disagreement(groups[2]) if 2 in groups else None,
     "augmented": lambda groups: check_augmented(groups[3]) if 3 in groups else None,
     "collectives": lambda groups: {world: check_collectives(group) for world, group in groups.items() if world > 1},
     "norm": check_norm,

@@ -47,3 +47,11 @@ def test_values_of_other_edges_are_refused(rows):
     assert sorted(part.take_edges(torch.arange(3)).tolist()) == [0, 1, 2]
     with pytest.raises(ShapeError, match="each of the 3 edges"):
         part.take_edges(torch.zeros(rows))
+
+
+def test_ranks_that_divide_the_graph_differently_are_all_told(ranks):
+    for report in ranks[:2]:
+        nodes, order = report["disagreement"]
+        assert "the same num_nodes and the same partition on all ranks" in nodes
+        assert "nodes in all: 4, 5" in nodes
+        assert "the same num_nodes and the same partition on all ranks" in order

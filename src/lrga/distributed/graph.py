@@ -13,7 +13,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lrga.distributed.collectives import Group, exchange, gather_ragged, halo_exchange, rank_of, reduce_, world_size
+from lrga.distributed.collectives import (
+    Group,
+    exchange,
+    gather_ragged,
+    gather_rows,
+    halo_exchange,
+    rank_of,
+    reduce_,
+    world_size,
+)
 from lrga.distributed.partition import Partition
 from lrga.errors import ShapeError
 from lrga.kernels.edges import EdgeLayout, check_edge_index
@@ -183,6 +192,8 @@ def partition_graph(
     if partition.parts != ranks or partition.num_nodes != num_nodes:
         got = f"{partition.parts} parts of {partition.num_nodes} nodes"
         raise ShapeError(f"a partition of {num_nodes} nodes into {ranks} parts", got, "divide this graph for this run")
+    if ranks > 1:
+        _check_same(partition, group)
     begin, end = partition.starts[rank], partition.starts[rank + 1]
     source, target = (partition.places(side.long().cpu()) for side in edge_index)
     local = ((target >= begin) & (target < end)).nonzero().squeeze(1)
@@ -225,6 +236,18 @@ def partition_graph(
         has_loops=bool((layout.source == layout.target).any()),
     )
     return part.to(device)
+
+
+def _check_same(partition: Partition, group: Group) -> None:
+    """Refuses ranks that divide the graph differently: each would send what no other expects."""
+    order = partition.order
+    places = 0 if order is None else int((order * torch.arange(1, order.numel() + 1)).sum())  # whatever overflows
+    mark = torch.tensor([*partition.starts, places], device=_device_of(group))
+    marks = gather_rows(mark, "setup", group)
+    if bool((marks != marks[0]).any()):
+        nodes = ", ".join(str(int(row[-2])) for row in marks)
+        got = f"others; nodes in all: {nodes}"
+        raise ShapeError("the same num_nodes and the same partition on all ranks", got, "divide one graph everywhere")
 
 
 def _device_of(group: Group) -> torch.device:
