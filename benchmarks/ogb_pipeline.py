@@ -1,7 +1,7 @@
 """Link prediction at the size of ogbl-ppa from beginning to end, on files of OGB's exact layout made here.
 
     python benchmarks/ogb_pipeline.py [--device cuda] [--epochs 1] [--nodes 576289] [--edges 21231931] [--out FILE]
-    python benchmarks/ogb_pipeline.py --device cpu --batch-size 524288 --memory-limit 16GB  # within the hour on 2 cores
+    python benchmarks/ogb_pipeline.py --device cpu --batch-size 1048576 --memory-limit 16GB  # an hour on 2 cores
 
 The files are those of ``ogb_reading.py`` (random edges: the scores mean nothing, the work is that of the real set).
 Then the commands that a user would give, each in its own process: ``lrga reproduce table2 --dataset ogbl-ppa`` reads
