@@ -49,9 +49,7 @@ class NoEdgePairs:
             raise OptionError("fewer than 3,037,000,500 nodes", f"{num_nodes:,}", "draw uniform pairs instead")
         if edge.dim() != 2 or edge.size(1) != 2:
             got = f"shape {list(edge.shape)}"
-            raise ShapeError(
-                "edges of shape [E, 2], a pair a row", got, "transpose an edge_index: edge_index.t()"
-            )
+            raise ShapeError("edges of shape [E, 2], a pair a row", got, "transpose an edge_index: edge_index.t()")
         if edge.is_floating_point() or edge.is_complex() or edge.dtype == torch.bool:
             raise DTypeError("edges of whole numbers", str(edge.dtype), "call edge.long()")
         edge = edge.long()  # u N + v does not fit into 32 bits
