@@ -300,18 +300,17 @@ def test_maps_of_different_widths_are_refused():
 def test_one_huge_and_many_tiny_graphs_fit_in_little_memory():
     """Forward and backward of a 200,000-node graph beside 10,000 of three nodes, in a process of its own."""
     code = """
-        import resource, torch, lrga
+        import torch, lrga
+        from lrga.training.memory import peak_of_process
         torch.set_num_threads(2)
         counts = torch.tensor([200_000] + [3] * 10_000)
         batch = torch.repeat_interleave(torch.arange(len(counts)), counts)
         x = torch.randn(len(batch), 64, requires_grad=True)
         module = lrga.LowRankGlobalAttention(64, 30)
         module(x[:10], batch[:10]).sum().backward()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_of_process(torch.device("cpu"))[1]
         module(x, batch, len(counts)).square().sum().backward()
-        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20)
+        print((peak_of_process(torch.device("cpu"))[1] - before) / 2**30)
     """
-    if not sys.platform.startswith("linux"):
-        pytest.skip("ru_maxrss counts kilobytes on Linux only")
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 1.5
+    assert 0.1 < float(done.stdout) < 1.5

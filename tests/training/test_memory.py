@@ -107,6 +107,17 @@ print(plan.standing - now)
     assert int(done.stdout) > -1_000_000
 
 
+def test_the_memory_of_the_process_that_started_this_one_is_not_counted():
+    """getrusage counts it: training begun from a large process would be refused for what that one holds."""
+    ask = "import torch; from lrga.training.memory import peak_of_process as p; print(*p(torch.device('cpu')))"
+    parent = f"import subprocess, sys; held = b'x' * 1_200_000_000; subprocess.run([sys.executable, '-c', {ask!r}])"
+    if not sys.platform.startswith("linux"):
+        pytest.skip("other systems do not tell the memory of a process apart")
+    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, timeout=100, check=True)
+    now, most = map(int, done.stdout.split())
+    assert 100_000_000 < now <= most < 1_000_000_000
+
+
 def test_a_trainer_is_told_and_trains_as_before(splits, monkeypatch):
     told = []
 

@@ -281,16 +281,19 @@ def peak_of_process(device: torch.device) -> tuple[int, int]:
     zeros where the system does not tell."""
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device), 0
+    try:  # on Linux, where getrusage would count the process that started this one, too
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        status = ""
+    now, most = (re.search(rf"^{name}:\s*(\d+) kB$", status, re.MULTILINE) for name in ("VmRSS", "VmHWM"))
+    if now is not None and most is not None:
+        return 1024 * int(now[1]), 1024 * int(most[1])
     try:
         import resource
     except ImportError:  # on Windows
         return 0, 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:  # only Linux has it
-        return most, most
-    return pages * resource.getpagesize(), most
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return peak, peak
 
 
 def _bytes_of(graphs: PackedGraphs) -> int:
