@@ -75,6 +75,9 @@ def test_records_are_landed_once_and_never_over_another(tmp_path):
         land(cells, gather_records([tmp_path / "b"]), target)
     write_record(replace(record(), environment=[{"commit": "filled in later"}]), tmp_path / "c")
     assert land(cells, gather_records([tmp_path / "c"]), target) == []
+    known = gather_records([target])  # an experiment that shares runs with another does not land them twice
+    assert land(cells, gather_records([tmp_path / "a"]), tmp_path / "beside", known=known) == []
+    assert len(land(cells, gather_records([tmp_path / "a"]), tmp_path / "beside")) == 1
 
 
 def test_pauses_of_several_campaigns_are_all_kept(tmp_path):

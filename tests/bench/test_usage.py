@@ -13,8 +13,9 @@ EPOCH = {
 }  # fmt: skip
 
 
-def write(folder, seed, starts, end, *, seconds, status="finished"):
+def write(folder, seed, starts, end, *, seconds, status="finished", cpu=False):
     gpu = {"gpu": "NVIDIA H200", "engine": "captured", "device": "cuda:0"}
+    gpu = {"gpu": None, "cpu": "A CPU", "engine": "plain", "device": "cpu"} if cpu else gpu
     write_record(
         RunRecord(
             run=f"zinc-{seed}", status=status, reason="", data={"name": "ZINC"}, model={"parameters": 7},
@@ -52,3 +53,14 @@ def test_the_whole_of_table_1_is_estimated(tmp_path):
     assert lines[1].startswith("PATTERN, CLUSTER and ZINC of Table 1 with four seeds (144 runs)")
     assert lines[2].startswith("Table 1 with four seeds (264 runs)")
     assert all("captured steps" in line for line in lines[1:])
+
+
+def test_the_minutes_of_a_cpu_are_not_those_of_the_gpu(tmp_path):
+    for seed in (41, 95):
+        write(tmp_path, seed, ["10:00:00"], "10:10:00", seconds=600.0)
+    alone = usage_lines([tmp_path])
+    write(tmp_path, 12, ["10:00:00"], "11:00:00", seconds=3600.0, cpu=True)
+    lines = usage_lines([tmp_path])
+    assert lines[0].startswith("2 finished runs (2 on NVIDIA H200): 10 minutes of the device, 20 when")
+    assert lines[1].startswith("1 finished runs (1 on A CPU): 60 minutes of the device")
+    assert lines[2:] == alone[1:]

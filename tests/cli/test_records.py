@@ -68,6 +68,9 @@ def test_a_campaign_is_packed_taken_up_elsewhere_landed_and_verified(tmp_path):
     names = sorted(path.name for path in (tmp_path / "results" / "table1").iterdir())
     assert len(names) == 2
     assert names[0].endswith(".attempt-1.json")
+    shared = call("claims", "--only", "presets", "--dataset", "cluster", "--lrga", *TINY, *data, "--from-records",
+                  tmp_path / "b", "--land", tmp_path / "results")  # fmt: skip
+    assert "0 new records" in shared.stderr
     again = call("table1", "--verify", tmp_path / "results" / "table1" / names[1], *data, "--device", "cpu",
                  "--output", tmp_path / "c", "--quiet")  # fmt: skip
     assert again.exit_code == 0, again.output

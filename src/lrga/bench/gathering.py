@@ -96,17 +96,22 @@ def _chosen(records: Sequence[RunRecord]) -> RunRecord:
     return next((record for record in records if record.status == FINISHED), records[-1])
 
 
-def land(cells: Sequence[Cell], landed: Sequence[Landed], target: str | Path) -> list[Path]:
+def land(
+    cells: Sequence[Cell], landed: Sequence[Landed], target: str | Path, *, known: Sequence[Landed] = ()
+) -> list[Path]:
     """Copies the records that belong to the cells into a folder, under their own names; none is overwritten.
 
-    Attempts that were paused are copied, too, as they say what time was spent. Returns the new files.
+    Those that are ``known``, as another experiment landed them, are left out. Attempts that were paused are copied,
+    too, as they say what time was spent. Returns the new files.
     """
     keys, copied = {key_of(cell.config) for cell in cells}, []
     place = Path(target)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
         for entry in landed:
-            if key_of(entry.config) in keys and (goal := _free_name(entry, place)) is not None:
+            if key_of(entry.config) not in keys or any(_alike(other.record, entry.record) for other in known):
+                continue
+            if (goal := _free_name(entry, place)) is not None:
                 shutil.copyfile(entry.path, goal)
                 copied.append(goal)
     return copied

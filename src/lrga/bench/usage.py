@@ -46,18 +46,23 @@ class Usage:
 
 
 def usage_lines(folders: Iterable[str | Path]) -> list[str]:
-    """In sentences: what the records took, and what the whole of Table 1 with its four seeds would take.
+    """In sentences: what the records took on each device, and what the whole of Table 1 with its four seeds would take
+    on the one that made most of them.
 
     Example:
         >>> import tempfile
         >>> usage_lines([tempfile.mkdtemp()])
         ['No run has a record yet.']
     """
-    landed = gather_records(folders)
-    used = usage_of(landed)
+    devices: dict[str, list[Landed]] = {}
+    for entry in gather_records(folders):
+        devices.setdefault(_device(entry.record.environment), []).append(entry)
+    groups = sorted(devices.values(), key=len, reverse=True) or [[]]
+    lines = [usage_of(group).sentence() for group in groups]
+    used = usage_of(groups[0])
     share = used.busy_minutes / used.run_minutes if used.run_minutes else 1.0
-    lines = [used.sentence()]
-    runs = [entry.record for entry in landed if entry.record.status == FINISHED and "link" not in entry.record.config]
+    most = [entry.record for entry in groups[0]]
+    runs = [record for record in most if record.status == FINISHED and "link" not in record.config]
     if not runs:
         return lines
     for title, names in (("PATTERN, CLUSTER and ZINC of Table 1", ("PATTERN", "CLUSTER", "ZINC")), ("Table 1", None)):

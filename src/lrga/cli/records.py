@@ -50,10 +50,11 @@ def tables_of(study: "Study", folders: Sequence[str], *, done: bool) -> list["Re
 
 
 def land_records(study: "Study", experiment: str, folders: Sequence[str], target: Path) -> None:
-    """Copies the records of the study's cells to ``target/EXPERIMENT``."""
+    """Copies the records of the study's cells to ``target/EXPERIMENT``, but for those that lie below ``target``."""
     from lrga.bench.gathering import gather_records, land
 
-    new = land(study.cells, gather_records(folders), target / experiment.lower())
+    known = gather_records([target]) if target.exists() else ()
+    new = land(study.cells, gather_records(folders), target / experiment.lower(), known=known)
     print(f"{len(new)} new records in {target / experiment.lower()}", file=sys.stderr)
 
 
