@@ -6,7 +6,8 @@ First every kernel's values and gradients are compared with the definition in fl
 CUDA graphs and replayed, forward and forward + backward, and the median counts. Beside stands the least time that the
 bytes they must move could take, at the copying speed of this GPU measured in the same run: in its cache where the
 features fit there (sums gather each row once for every edge), else through its memory. The edges are a batch of 64
-graphs like PATTERN's (7,600 nodes, 389,000 edges), one node with a million edges, and a graph like ogbl-ddi.
+graphs like PATTERN's (7,600 nodes, 389,000 edges), one node with a million edges, and a graph like ogbl-ddi; for GAT
+also a batch twice as large (15,168 nodes, some 770,000 edges).
 
 On a CPU with TRITON_INTERPRET=1 small shapes are checked and nothing is timed.
 """
@@ -110,7 +111,7 @@ def attention_case(layout: EdgeLayout, heads: int, depth: int) -> Case:
     edge_index = layout.edge_index
     gathered = 4.0 * e * heads * depth + 4.0 * e * heads + 8.0 * e
     return Case(
-        f"GAT, {heads} heads of {depth}",
+        f"GAT, {heads} heads of {depth}, {n:,} nodes",
         lambda x, s, t: triton_softmax.attention_sum(x, s, t, layout, 0.2),
         lambda x, s, t: attention_sum_reference(x, s, t, edge_index, negative_slope=0.2),
         inputs,
@@ -165,6 +166,11 @@ def cases(device: str, wanted: Sequence[str]) -> list[Case]:
     def ddi() -> list[Case]:
         return [sum_case("like ogbl-ddi, width 256", sbm_batch(1, *((9, 4) if small else (4267, 500)), device), 256)]
 
+    def attentions() -> list[Case]:
+        if small:
+            return [attention_case(pattern, 2, 5), attention_case(pattern, 8, 3)]
+        return [attention_case(pattern, 8, 19), attention_case(sbm_batch(96, 158, 51, device), 8, 22)]
+
     def norms() -> list[Case]:
         if small:
             return [norm_case(40, 5, device), norm_case(40, 5, device, 9)]
@@ -177,7 +183,7 @@ def cases(device: str, wanted: Sequence[str]) -> list[Case]:
         "ddi": ddi,
         "edges": lambda: [edge_sum_case(pattern, 5 if small else 80)],
         "max": lambda: [max_case(pattern, 5 if small else 90)],
-        "gat": lambda: [attention_case(pattern, 2 if small else 8, 5 if small else 19)],
+        "gat": attentions,
         "norm": norms,
     }
     return [case for name in wanted for case in makers[name]()]
@@ -247,6 +253,25 @@ def sweep() -> list[dict[str, Any]]:
                 return triton_sum.launch_sum(x, None, None, into, out_of, *arguments)
 
             rows.append({"plan": str(how), "us": replayed_us(run)})
+    return sorted(rows, key=lambda row: row["us"]) + sweep_attention()
+
+
+def sweep_attention() -> list[dict[str, Any]]:
+    """GAT's sum, forward and backward, with other groups of heads and other numbers of edges at once."""
+    case = attention_case(sbm_batch(96, 158, 51, "cuda"), 8, 22)
+    inputs = [t.requires_grad_() for t in case.inputs]
+    upstream = torch.randn_like(inputs[0])
+    chosen = (triton_softmax.WIDEST, triton_softmax.NUMBERS)
+    rows: list[dict[str, Any]] = []
+    for widest, numbers in ((256, 16), (256, 32), (256, 64), (128, 16), (128, 32), (128, 64), (64, 32), (32, 32)):
+        triton_softmax.WIDEST, triton_softmax.NUMBERS = widest, numbers
+
+        def run() -> None:
+            torch.autograd.grad(case.ours(*inputs), inputs, upstream)
+
+        plan = f"GAT, heads together up to {widest} numbers, {numbers} numbers of a thread"
+        rows.append({"plan": plan, "us": replayed_us(run)})
+    triton_softmax.WIDEST, triton_softmax.NUMBERS = chosen
     return sorted(rows, key=lambda row: row["us"])
 
 
@@ -268,7 +293,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES, help="which to measure")
     parser.add_argument("--check", action="store_true", help="compare values and gradients and time nothing")
-    parser.add_argument("--sweep", action="store_true", help="try other divisions of the work for the sum, too")
+    parser.add_argument(
+        "--sweep", action="store_true", help="try other divisions of the work for GCN's and GAT's sum, too"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--out", type=Path, help="write the JSON there")
     options = parser.parse_args()

@@ -4,9 +4,11 @@ import pytest
 
 pytest.importorskip("triton")
 
+import numpy
 import torch
 
 from lrga.errors import UnsupportedError
+from lrga.kernels import triton_softmax
 from lrga.kernels.attention_sum import attention_sum_reference
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.triton_softmax import attend_op, attention_sum
@@ -58,6 +60,33 @@ def test_sums_and_gradients_are_those_of_the_reference(heads, depth):
     check(edges(12, 70), heads, depth)
 
 
+@pytest.mark.parametrize(("heads", "depth", "group"), [(8, 3, 2), (5, 2, 4), (3, 1, 2), (2, 9, 1)])
+def test_heads_that_do_not_fit_together_are_divided_into_groups(monkeypatch, heads, depth, group):
+    whole = triton_softmax._sizes(heads, depth)["GROUP"]
+    monkeypatch.setattr(triton_softmax, "WIDEST", group * 2 ** (depth - 1).bit_length())
+    assert triton_softmax._sizes(heads, depth)["GROUP"] == group < whole
+    check(edges(12, 70), heads, depth)
+
+
+@pytest.mark.parametrize("numbers", [1, 512])
+def test_a_node_may_have_fewer_or_many_more_edges_than_are_walked_at_once(monkeypatch, numbers):
+    monkeypatch.setattr(triton_softmax, "NUMBERS", numbers)
+    monkeypatch.setattr(triton_softmax, "WIDEST", 32)
+    check(edges(12, 70), 3, 5)
+
+
+def test_scores_that_are_no_numbers_spoil_the_sums_that_the_definition_says():
+    layout = edges(12, 70)
+    x, s, t = torch.randn(12, 2, 3), torch.randn(12, 2), torch.randn(12, 2)
+    s[2, 0], s[3, 1], s[4, 1] = -torch.inf, torch.nan, torch.inf
+    t[5, 0] = -torch.inf
+    with numpy.errstate(all="ignore"):  # Triton's interpreter, of differences of infinities
+        out = attention_sum(x, s, t, layout, 0.2)
+    expected = attention_sum_reference(x.double(), s.double(), t.double(), layout, negative_slope=0.2)
+    assert 0 < expected.isnan().sum() < expected.numel() // 2
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_equals_the_reference(dtype):
     check(edges(9, 40), 2, 5, dtype=dtype)
@@ -98,10 +127,27 @@ def test_padding_is_attended_to_by_no_node():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("heads", "depth"), [(1, 1), (8, 19), (8, 16), (4, 33), (1, 100), (2, 130), (1, 300)])
+@pytest.mark.parametrize(("heads", "depth"), [(1, 1), (8, 19), (8, 22), (8, 16), (4, 33), (1, 100), (2, 130), (1, 300)])
 @pytest.mark.parametrize("size", [(1, 5), (5, 0), (300, 20_000), (7_600, 200_000)])
 def test_a_gpu_equals_the_reference(size, heads, depth, dtype):
     check(edges(*size), heads, depth, dtype=dtype, device="cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("heads", "depth"), [(3, 5), (12, 22), (20, 7), (3, 600), (1, 3_000)])
+def test_a_gpu_equals_the_reference_whatever_the_groups_of_heads(heads, depth):
+    check(edges(300, 2_000), heads, depth, device="cuda")
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_bits_again():
+    layout = edges(7_600, 200_000).to("cuda")
+    given = [torch.randn(7_600, 8, *shape, device="cuda", requires_grad=True) for shape in ((22,), (), ())]
+    results = []
+    for _ in range(2):
+        out = attention_sum(*given, layout, 0.2)
+        results.append((out, *torch.autograd.grad(out.square().sum(), given)))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_a_second_derivative_is_refused():

@@ -1,9 +1,10 @@
 r"""The Triton kernels of GAT's sum. Their definition is :mod:`lrga.kernels.attention_sum`.
 
-Forward, a program takes one head of a few nodes: it finds the largest score among the edges that end there, then adds
-up :math:`e^{s - \max}` and its products with the sources in a second walk, and keeps the logarithm of the sum
-:math:`\ell_i` beside the result. Backward, with :math:`\delta_i = \langle g_i, y_i \rangle`, a program takes one head
-of a few sources and walks the edges that leave them, where
+A program takes a group of heads of one node, all of them if they are not too wide together: the row of a neighbour and
+the scores of its heads are then read in one piece each. Forward it walks the edges that end there, several at a time,
+and adds up :math:`e^{s - m}` and its products with the sources, where :math:`m` is the largest score so far: a larger
+one shrinks what was added before. The logarithm of the sum :math:`\ell_i` is kept beside the result. Backward, with
+:math:`\delta_i = \langle g_i, y_i \rangle`, it walks the edges that leave a source, where
 
 .. math::
     \alpha_{ji} = e^{\mathrm{score}_{ji} - \ell_i}, \qquad
@@ -34,47 +35,62 @@ from lrga.kernels.triton_sum import launch_sum, may_be_long
 
 
 @triton.jit
-def _scores(terms, node, own, head, real, slope, HEADS: tl.constexpr):
-    """Sums of the terms of other nodes and of this one, before and after the LeakyReLU; −∞ outside."""
-    raw = tl.load(terms + node * HEADS + head, mask=real, other=0.0).to(tl.float32) + own
-    return raw, tl.where(real, tl.where(raw > 0.0, raw, raw * slope), -float("inf"))
+def _heads(GROUP: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr, HEADS: tl.constexpr):
+    """The heads of this program, their places in a row, and which of both there are."""
+    head = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
+    column = tl.arange(0, BLOCK)
+    place = head[:, None] * DEPTH + column[None, :]
+    return head, head < HEADS, place, (head < HEADS)[:, None] & (column < DEPTH)[None, :]
+
+
+@triton.jit
+def _of_nodes(terms, node, head, real, HEADS: tl.constexpr):
+    """A number of some nodes and of each head, ``[EDGES, GROUP]`` in float32; zero outside."""
+    return tl.load(terms + node[:, None] * HEADS + head[None, :], mask=real, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _rows_of_nodes(x, node, place, real, inside, WIDTH: tl.constexpr):
+    """The rows of some nodes, ``[EDGES, GROUP, BLOCK]`` in float32; zero outside."""
+    where = x + node[:, None, None] * WIDTH + place[None, :, :]
+    return tl.load(where, mask=real[:, None, None] & inside[None, :, :], other=0.0).to(tl.float32)
 
 
 @triton.jit
 def _attend_rows(
-    x, by_source, by_target, source, ptr, y, log_total, num_rows, slope, DEPTH: tl.constexpr, HEADS: tl.constexpr,
-    ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    x, by_source, by_target, source, ptr, y, log_total, slope, DEPTH: tl.constexpr, HEADS: tl.constexpr,
+    GROUP: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One head of ``ROWS`` nodes."""
-    head = tl.program_id(1)
-    column = tl.arange(0, BLOCK)
-    begin = tl.program_id(0).to(tl.int64) * ROWS
-    for row in range(begin, tl.minimum(begin + ROWS, num_rows)):
-        first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
-        own = tl.load(by_target + row * HEADS + head).to(tl.float32)
-        largest = tl.full([EDGES], -float("inf"), tl.float32)
-        for at in range(first, end, EDGES):
-            edge = at + tl.arange(0, EDGES).to(tl.int64)
-            j = tl.load(source + edge, mask=edge < end, other=0)
-            _, score = _scores(by_source, j, own, head, edge < end, slope, HEADS)
-            largest = tl.maximum(largest, score)
-        top = tl.max(largest, 0)
-        total = tl.zeros([EDGES], tl.float32)
-        sums = tl.zeros([EDGES, BLOCK], tl.float32)
-        for at in range(first, end, EDGES):
-            edge = at + tl.arange(0, EDGES).to(tl.int64)
-            j = tl.load(source + edge, mask=edge < end, other=0)
-            _, score = _scores(by_source, j, own, head, edge < end, slope, HEADS)
-            weight = tl.exp(score - top)
-            where = x + j[:, None] * (HEADS * DEPTH) + head * DEPTH + column[None, :]
-            inside = (edge < end)[:, None] & (column < DEPTH)[None, :]
-            sums += weight[:, None] * tl.load(where, mask=inside, other=0.0).to(tl.float32)
-            total += weight
-        whole = tl.where(end > first, tl.sum(total, 0), 1.0)
-        result = tl.sum(sums, 0) / whole
-        where = y + row * (HEADS * DEPTH) + head * DEPTH + column
-        tl.store(where, result.to(y.dtype.element_ty), mask=column < DEPTH)
-        tl.store(log_total + row * HEADS + head, tl.where(end > first, top + tl.log(whole), 0.0))
+    """A group of heads of one node. Each of the ``EDGES`` that are walked at once has its own largest score."""
+    row = tl.program_id(0).to(tl.int64)
+    head, is_head, place, inside = _heads(GROUP, BLOCK, DEPTH, HEADS)
+    first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+    own = tl.load(by_target + row * HEADS + head, mask=is_head, other=0.0).to(tl.float32)
+    top = tl.full([EDGES, GROUP], -float("inf"), tl.float32)
+    total = tl.zeros([EDGES, GROUP], tl.float32)
+    sums = tl.zeros([EDGES, GROUP, BLOCK], tl.float32)
+    step = tl.arange(0, EDGES).to(tl.int64)
+    j = tl.load(source + first + step, mask=first + step < end, other=0)
+    for at in range(first, end, EDGES):
+        edge = at + step
+        real = edge < end
+        following = tl.load(source + edge + EDGES, mask=edge + EDGES < end, other=0)  # asked for ahead of its use
+        counted = real[:, None] & is_head[None, :]
+        raw = _of_nodes(by_source, j, head, counted, HEADS) + own[None, :]
+        score = tl.where(counted, tl.where(raw > 0.0, raw, raw * slope), -float("inf"))
+        higher = tl.maximum(top, score)
+        shift = tl.where(higher == -float("inf"), 0.0, higher)  # nothing yet: no difference of infinities
+        weight, shrink = tl.exp(score - shift), tl.exp(top - shift)
+        values = _rows_of_nodes(x, j, place, real, inside, HEADS * DEPTH)
+        sums = sums * shrink[:, :, None] + weight[:, :, None] * values
+        total = total * shrink + weight
+        top, j = higher, following
+    highest = tl.max(top, 0)
+    shrink = tl.exp(top - tl.where(highest == -float("inf"), 0.0, highest)[None, :])
+    whole = tl.where(is_head & (end > first), tl.sum(total * shrink, 0), 1.0)
+    result = tl.sum(sums * shrink[:, :, None], 0) / whole[:, None]
+    tl.store(y + row * (HEADS * DEPTH) + place, result.to(y.dtype.element_ty), mask=inside)
+    tl.store(log_total + row * HEADS + head, tl.where(end > first, highest + tl.log(whole), 0.0), mask=is_head)
 
 
 @triton.jit
@@ -91,39 +107,39 @@ def _dot_rows(a, b, dots, num_rows, DEPTH: tl.constexpr, ROWS: tl.constexpr, BLO
 
 @triton.jit
 def _attend_gradient_rows(
-    x, grad, by_source, by_target, log_total, delta, target, order, ptr, grad_x, grad_source, grad_scores, num_rows,
-    slope, DEPTH: tl.constexpr, HEADS: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    x, grad, by_source, by_target, log_total, delta, target, order, ptr, grad_x, grad_source, grad_scores, slope,
+    DEPTH: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One head of ``ROWS`` sources: gradients of x and of the source's term, and of the score of each edge."""
-    head = tl.program_id(1)
-    column = tl.arange(0, BLOCK)
-    begin = tl.program_id(0).to(tl.int64) * ROWS
-    for row in range(begin, tl.minimum(begin + ROWS, num_rows)):
-        first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
-        own = tl.load(by_source + row * HEADS + head).to(tl.float32)
-        place = row * (HEADS * DEPTH) + head * DEPTH + column
-        mine = tl.load(x + place, mask=column < DEPTH, other=0.0).to(tl.float32)
-        sums = tl.zeros([EDGES, BLOCK], tl.float32)
-        total = tl.zeros([EDGES], tl.float32)
-        for at in range(first, end, EDGES):
-            edge = at + tl.arange(0, EDGES).to(tl.int64)
-            real = edge < end
-            i = tl.load(target + edge, mask=real, other=0)
-            raw, score = _scores(by_target, i, own, head, real, slope, HEADS)
-            weight = tl.exp(score - tl.load(log_total + i * HEADS + head, mask=real, other=0.0))
-            where = grad + i[:, None] * (HEADS * DEPTH) + head * DEPTH + column[None, :]
-            inside = real[:, None] & (column < DEPTH)[None, :]
-            upstream = tl.load(where, mask=inside, other=0.0).to(tl.float32)
-            sums += weight[:, None] * upstream
-            product = tl.sum(upstream * mine[None, :], 1)
-            change = weight * (product - tl.load(delta + i * HEADS + head, mask=real, other=0.0))
-            change *= tl.where(raw > 0.0, 1.0, slope)
-            total += change
-            at_edge = tl.load(order + edge, mask=real, other=0)
-            tl.store(grad_scores + at_edge * HEADS + head, change, mask=real)
-        result = tl.sum(sums, 0)
-        tl.store(grad_x + place, result.to(grad_x.dtype.element_ty), mask=column < DEPTH)
-        tl.store(grad_source + row * HEADS + head, tl.sum(total, 0).to(grad_source.dtype.element_ty))
+    """A group of heads of one source: gradients of x and of the source's terms, and of the scores of each edge."""
+    row = tl.program_id(0).to(tl.int64)
+    head, is_head, place, inside = _heads(GROUP, BLOCK, DEPTH, HEADS)
+    first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+    own = tl.load(by_source + row * HEADS + head, mask=is_head, other=0.0).to(tl.float32)
+    mine = tl.load(x + row * (HEADS * DEPTH) + place, mask=inside, other=0.0).to(tl.float32)
+    total = tl.zeros([EDGES, GROUP], tl.float32)
+    sums = tl.zeros([EDGES, GROUP, BLOCK], tl.float32)
+    step = tl.arange(0, EDGES).to(tl.int64)
+    i = tl.load(target + first + step, mask=first + step < end, other=0)
+    for at in range(first, end, EDGES):
+        edge = at + step
+        real = edge < end
+        following = tl.load(target + edge + EDGES, mask=edge + EDGES < end, other=0)
+        at_edge = tl.load(order + edge, mask=real, other=0)
+        counted = real[:, None] & is_head[None, :]
+        upstream = _rows_of_nodes(grad, i, place, real, inside, HEADS * DEPTH)
+        raw = _of_nodes(by_target, i, head, counted, HEADS) + own[None, :]
+        score = tl.where(raw > 0.0, raw, raw * slope) - _of_nodes(log_total, i, head, counted, HEADS)
+        weight = tl.exp(tl.where(counted, score, -float("inf")))
+        sums += weight[:, :, None] * upstream
+        change = tl.sum(upstream * mine[None, :, :], 2) - _of_nodes(delta, i, head, counted, HEADS)
+        change *= weight * tl.where(raw > 0.0, 1.0, slope)
+        total += change
+        tl.store(grad_scores + at_edge[:, None] * HEADS + head[None, :], change, mask=counted)
+        i = following
+    tl.store(grad_x + row * (HEADS * DEPTH) + place, tl.sum(sums, 0).to(grad_x.dtype.element_ty), mask=inside)
+    tl.store(
+        grad_source + row * HEADS + head, tl.sum(total, 0).to(grad_source.dtype.element_ty), mask=is_head
+    )  # fmt: skip
 
 
 def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeLayout, negative_slope: float) -> Tensor:
@@ -143,13 +159,17 @@ def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeL
     )[0]
 
 
-def _sizes(num_rows: int, heads: int, depth: int) -> dict[str, int]:
-    """Whole heads, about 32 numbers for each thread."""
+WIDEST = 256  # numbers of a row, heads and channels filled up to powers of two, up to which heads stay together
+NUMBERS = 32  # of a tile for each thread
+
+
+def _sizes(heads: int, depth: int) -> dict[str, int]:
+    """As many heads as fit together, then edges; one warp unless a single head is wide."""
     block = triton.next_power_of_2(depth)
-    warps = 1 if block <= 128 else 4
-    edges = max(4, min(64, warps * 1024 // block))
-    rows = 4 if num_rows * heads >= 1 << 14 else 1
-    return {"DEPTH": depth, "HEADS": heads, "ROWS": rows, "EDGES": edges, "BLOCK": block, "num_warps": warps}
+    group = min(triton.next_power_of_2(heads), max(1, WIDEST // block))
+    warps = min(16, max(1, group * block // WIDEST))
+    edges = max(2, min(32, warps * 32 * NUMBERS // (group * block)))
+    return {"DEPTH": depth, "HEADS": heads, "GROUP": group, "EDGES": edges, "BLOCK": block, "num_warps": warps}
 
 
 def _result_dtype(x: Tensor, by_source: Tensor, by_target: Tensor) -> torch.dtype:
@@ -176,11 +196,11 @@ def attend_op(
     log_total = torch.empty(num_rows, heads, device=x.device)
     if not y.numel():
         return y, log_total.zero_()
-    sizes = _sizes(num_rows, heads, depth)
+    sizes = _sizes(heads, depth)
     with torch.cuda.device_of(x):
-        _attend_rows[(triton.cdiv(num_rows, sizes["ROWS"]), heads)](
-            x.contiguous(), by_source.contiguous(), by_target.contiguous(), source, in_ptr, y, log_total, num_rows,
-            slope, **sizes,
+        _attend_rows[(num_rows, triton.cdiv(heads, sizes["GROUP"]))](
+            x.contiguous(), by_source.contiguous(), by_target.contiguous(), source, in_ptr, y, log_total, slope,
+            **sizes,
         )  # fmt: skip
     return y, log_total
 
@@ -226,7 +246,7 @@ def attend_gradient_op(
     grad_x, grad_source = torch.empty_like(x), torch.empty_like(by_source)
     if not x.numel():
         return grad_x, grad_source.zero_(), torch.zeros_like(by_target)
-    sizes = _sizes(num_rows, heads, depth)
+    sizes = _sizes(heads, depth)
     delta = torch.empty(num_rows, heads, device=x.device)
     grad_scores = torch.empty(target.size(0), heads, device=x.device)
     rows = max(4, 2048 // sizes["BLOCK"])
@@ -234,9 +254,9 @@ def attend_gradient_op(
         _dot_rows[(triton.cdiv(num_rows * heads, rows),)](
             grad, y, delta, num_rows * heads, DEPTH=depth, ROWS=rows, BLOCK=sizes["BLOCK"]
         )
-        _attend_gradient_rows[(triton.cdiv(num_rows, sizes["ROWS"]), heads)](
+        _attend_gradient_rows[(num_rows, triton.cdiv(heads, sizes["GROUP"]))](
             x, grad, by_source, by_target, log_total, delta, out_target, out_order, out_ptr, grad_x, grad_source,
-            grad_scores, num_rows, slope, **sizes,
+            grad_scores, slope, **sizes,
         )  # fmt: skip
     grad_target = launch_sum(grad_scores, None, None, None, None, in_ptr, None, target, split, by_target.dtype)
     return grad_x, grad_source, grad_target
