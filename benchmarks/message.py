@@ -243,7 +243,7 @@ def sweep() -> list[dict[str, Any]]:
     layout = replace(sbm_batch(64, 119, 51, "cuda"), longest=200)
     x = torch.randn(layout.num_nodes, 100, device="cuda")
     into, out_of = layout.degree_roots
-    rows = []
+    rows: list[dict[str, Any]] = []
     for nodes in (1, 2, 4, 8):
         for edges, block, warps in ((4, 128, 1), (8, 128, 1), (16, 128, 1), (8, 128, 2), (16, 128, 4), (16, 64, 1)):
             how = triton_sum.Plan(nodes, edges, block, warps)
