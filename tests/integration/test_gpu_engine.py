@@ -1,5 +1,6 @@
 """Captured steps on a GPU: what is replayed is the plain loop, with fresh randomness and the rate of the moment."""
 
+import gc
 import itertools
 
 import pytest
@@ -164,6 +165,28 @@ def test_a_generator_of_the_model_is_drawn_from_anew():
     found = losses(trainer, 2)
     assert trainer.engine is not None, trainer.keeper.notes
     assert found[0] != found[1]
+
+
+def test_a_run_that_ends_leaves_the_steps_of_another_alone():
+    """Scratch memory of matrix products is kept by stream: what one run gives back must not be another's."""
+    splits = make_splits()
+    expected = losses(make_trainer(splits, "captured", dtype=torch.float64), 40)
+    first, second = (make_trainer(splits, "captured", dtype=torch.float64) for _ in range(2))
+    mine, other = first.steps(), second.steps()
+    found, before = [], 0.0
+    for number in range(40):
+        next(mine)
+        total = float(first.sums.loss.total)
+        found.append(total - (before if first.batch > 1 else 0.0))
+        before = total
+        if number < 10:
+            next(other)
+        if number == 10:
+            other.close()
+            del other, second
+            gc.collect()
+            torch.cuda.empty_cache()
+    torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected, rtol=0, atol=1e-10)
 
 
 def test_the_rate_of_the_moment_is_used():

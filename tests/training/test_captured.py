@@ -8,7 +8,7 @@ from lrga.training.captured import Captured, snapshot_of
 
 def test_on_a_cpu_the_function_itself_is_called():
     calls = []
-    run = Captured(lambda: calls.append(1), torch.device("cpu"), snapshot=lambda: lambda: calls.append("restored"))
+    run = Captured(lambda: calls.append(1), None, snapshot=lambda: lambda: calls.append("restored"))
     assert calls == []
     run()
     run()

@@ -189,6 +189,19 @@ def test_a_batch_larger_than_any_capacity_is_neither_dropped_nor_cut(make_splits
     torch.testing.assert_close(losses(captured, 6), expected, rtol=0, atol=1e-10)
 
 
+def test_steps_are_given_back_at_the_end_and_recorded_anew_where_it_goes_on(make_splits):
+    splits = make_splits("node")
+    whole, in_parts = (make_trainer(splits, "captured") for _ in range(2))
+    expected = losses(whole, 7)
+    engines = []
+    for steps in (2, 2, 3):
+        found = losses(in_parts, steps)
+        torch.testing.assert_close(found[-1], expected[2 * len(engines) + steps - 1], rtol=0, atol=1e-12)
+        engines.append(in_parts.engine)
+        assert engines[-1] is engines[0]
+        assert engines[-1]._ready == {}
+
+
 def test_a_loss_that_is_not_finite_names_batch_and_layer(make_splits):
     class Poison(Listener):
         def batch_done(self, epoch, batch, batches):

@@ -2,6 +2,10 @@
 
 On a CPU there is nothing to record: the same function is called. What is recorded may neither read a value nor allocate
 memory that is not its own; random numbers are fresh at every replay, for the graph advances the generators it knows.
+
+The scratch memory of matrix products belongs to the stream on which they are recorded, and goes when a graph of that
+stream does. Graphs that are replayed at the same time, or that live longer than others, are therefore recorded on
+streams of their own (:func:`recording_stream`): sharing it, products wait for each other's counters for ever.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +25,14 @@ class Captured:
 
     Args:
         function: What to run.
-        device: Where.
+        stream: Where it is recorded; ``None`` on a CPU.
         snapshot: Called before the first run; what it returns brings everything back to where it was.
         pool: Memory shared with other graphs that are replayed one after the other (``torch.cuda.graph_pool_handle``).
         generators: Sources of randomness beside PyTorch's own, on that device.
 
     Example:
         >>> total = torch.zeros(())
-        >>> add = Captured(lambda: total.add_(1), torch.device("cpu"), snapshot=lambda: lambda: None)
+        >>> add = Captured(lambda: total.add_(1), None, snapshot=lambda: lambda: None)
         >>> add(), add(), float(total)
         (None, None, 2.0)
     """
@@ -36,15 +40,14 @@ class Captured:
     def __init__(
         self,
         function: Callable[[], object],
-        device: torch.device,
+        stream: torch.cuda.Stream | None,
         *,
         snapshot: Callable[[], Callable[[], None]],
         pool: Any = None,
         generators: Sequence[torch.Generator] = (),
     ) -> None:
-        self._function, self._graph = function, None
-        if device.type == "cuda":
-            self._graph = _record(function, device, snapshot, pool, generators)
+        self._function = function
+        self._graph = None if stream is None else _record(function, stream, snapshot, pool, generators)
 
     def __call__(self) -> None:
         """Runs it once."""
@@ -53,30 +56,42 @@ class Captured:
         else:
             self._graph.replay()
 
+    def close(self) -> None:
+        """Gives the recording's memory back; it must not be run again."""
+        if self._graph is not None:
+            self._graph.reset()
+
+
+def recording_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """Where a run's steps are recorded: on the stream that it has for itself, else on a new one; a CPU has none."""
+    if device.type != "cuda":
+        return None
+    here = torch.cuda.current_stream(device)
+    return torch.cuda.Stream(device) if here == torch.cuda.default_stream(device) else here
+
 
 def _record(
     function: Callable[[], object],
-    device: torch.device,
+    stream: torch.cuda.Stream,
     snapshot: Callable[[], Callable[[], None]],
     pool: Any,
     generators: Sequence[torch.Generator],
 ) -> torch.cuda.CUDAGraph:
-    restore, here = snapshot(), torch.cuda.current_stream(device)
-    aside = torch.cuda.Stream(device)
-    aside.wait_stream(here)
+    restore, here = snapshot(), torch.cuda.current_stream(stream.device)
+    stream.wait_stream(here)
     try:
-        with torch.cuda.stream(aside):
+        with torch.cuda.stream(stream):
             for _ in range(WARM_UPS):
                 function()
             with _no_waiting():
                 function()
     finally:
-        here.wait_stream(aside)
+        here.wait_stream(stream)
         restore()
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
         function()
     return graph
 

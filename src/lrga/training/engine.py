@@ -18,7 +18,7 @@ from lrga.data.fixed import Capacity, FixedBatch
 from lrga.kernels.padding import padded
 from lrga.kernels.segments import known_segments
 from lrga.training.capacity import Batches, Work
-from lrga.training.captured import Captured, snapshot_of
+from lrga.training.captured import Captured, recording_stream, snapshot_of
 from lrga.training.determinism import norm_generator, order_generator
 from lrga.training.evaluate import Scores, autocast, in_mode, run_model
 from lrga.training.norms import Averages
@@ -74,6 +74,7 @@ class Engine:
         self._averages = Averages(trainer.model) if options.recalibrate_norm else None
         self._lr = torch.zeros((), dtype=torch.float32, device=self.device)  # as Adam's kernel reads it
         self._generators = generators_of(trainer.model, self.device)
+        self._stream = recording_stream(self.device)
         self._pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._ready: dict[tuple[str, Capacity], Captured | None] = {}
 
@@ -153,6 +154,16 @@ class Engine:
                 self.put(work.graphs)
                 run()
 
+    def close(self) -> None:
+        """Gives the recorded steps back, at once rather than when garbage is collected, in the middle of another run's
+        steps; what is run afterwards is recorded anew."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        for run in self._ready.values():
+            if run is not None:
+                run.close()
+        self._ready.clear()
+
     def _step_of(self, kind: str, capacity: Capacity) -> Captured | None:
         key = (kind, capacity)
         if key not in self._ready:
@@ -206,7 +217,7 @@ class Engine:
         def snapshot() -> Callable[[], None]:
             return snapshot_of(trainer.model, trainer.optimizer, trainer.scaler, touched, self.device, self._generators)
 
-        return Captured(step, self.device, snapshot=snapshot, pool=self._pool, generators=self._generators)
+        return Captured(step, self._stream, snapshot=snapshot, pool=self._pool, generators=self._generators)
 
     @contextmanager
     def _running(self, batch: FixedBatch) -> Iterator[None]:

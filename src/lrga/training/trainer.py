@@ -124,6 +124,13 @@ class Trainer:
         """As :meth:`fit`, one batch at a time; afterwards :attr:`ended` says why it ended or paused."""
         if self.engine is None and self.choice != "plain" and self.finished is None:
             self.engine = start_engine(self)
+        try:
+            yield from self._epochs()
+        finally:
+            if self.engine is not None:
+                self.engine.close()
+
+    def _epochs(self) -> Iterator[None]:
         while self.finished is None:
             self.guard.begin()
             self.model.train()
