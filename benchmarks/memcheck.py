@@ -120,7 +120,7 @@ def run_kernels(device: str) -> set[str]:
 
 def over_edges(device: str) -> None:
     """Sums, maxima, attention over edges and GatedGCN, with a node of so many edges that they are divided."""
-    from lrga.kernels import sum_ops, triton_max, triton_softmax
+    from lrga.kernels import sum_ops, triton_max, triton_scores, triton_softmax
 
     x, edge_index, _ = graphs(device)
     hub = torch.stack([torch.randint(0, len(x), (2_111,)), torch.full((2_111,), 3)]).to(device)
@@ -132,8 +132,9 @@ def over_edges(device: str) -> None:
         sum_ops.sum_edges(x[layout.source], layout).sum().backward()
     layout, _ = EdgeLayout.from_edge_index(edge_index, len(x))
     triton_max.max_sources(x, layout).sum().backward()
-    heads, scores = x.view(-1, 4, CHANNELS // 4), torch.randn(len(x), 4, device=device, requires_grad=True)
-    triton_softmax.attention_sum(heads, scores, scores, layout, 0.2).sum().backward()
+    heads, vectors = x.view(-1, 4, CHANNELS // 4), torch.randn(2, 4, CHANNELS // 4, device=device, requires_grad=True)
+    scores = triton_scores.node_scores(heads, *vectors.unbind())
+    triton_softmax.attention_sum(heads, *scores, layout, 0.2).sum().backward()
     e = layout.num_edges
     for width in (CHANNELS, edge_map.WIDEST + 5):  # a product of ours, and the library's
         shapes = ((e, width), (width, width), (width,), *[(len(x), width)] * 3)

@@ -1,4 +1,4 @@
-"""Sums over neighbours, GAT's weighted sum and batch normalisation on a GPU, beside PyTorch's own operations.
+"""Sums over neighbours, GAT's sum and scores, and batch normalisation on a GPU, beside PyTorch's own operations.
 
     python benchmarks/message.py [--cases sum norm …] [--check] [--sweep] [--json] [--out FILE]
 
@@ -24,7 +24,7 @@ import torch
 from timing import copy_rate, replay_ms
 from torch import Tensor
 
-from lrga.kernels import message, norm_ops, sum_ops, triton_max, triton_softmax, triton_sum
+from lrga.kernels import message, norm_ops, sum_ops, triton_max, triton_scores, triton_softmax, triton_sum
 from lrga.kernels.attention_sum import attention_sum_reference
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.norm import Running, batch_norm_reference
@@ -121,6 +121,21 @@ def attention_case(layout: EdgeLayout, heads: int, depth: int) -> Case:
     )
 
 
+def scores_case(nodes: int, heads: int, depth: int, device: str) -> Case:
+    """GAT's terms of the scores, added up so that there is one result."""
+    inputs = [torch.randn(nodes, heads, depth, device=device), *torch.randn(2, heads, depth, device=device).unbind()]
+    numbers = 4.0 * nodes * heads * depth
+    return Case(
+        f"GAT's scores, {heads} heads of {depth}",
+        lambda x, a, b: torch.add(*triton_scores.node_scores(x, a, b)),
+        lambda x, a, b: (x * a).sum(-1) + (x * b).sum(-1),
+        inputs,
+        numbers,
+        2 * numbers,
+        numbers * 2 < 40 * MIB,
+    )
+
+
 def norm_case(rows: int, width: int, device: str, padding: int = 0) -> Case:
     """BatchNorm → ReLU → residual in training."""
     x, residual = torch.randn(2, rows, width, device=device).unbind()
@@ -184,12 +199,13 @@ def cases(device: str, wanted: Sequence[str]) -> list[Case]:
         "edges": lambda: [edge_sum_case(pattern, 5 if small else 80)],
         "max": lambda: [max_case(pattern, 5 if small else 90)],
         "gat": attentions,
+        "scores": lambda: [scores_case(40, 3, 5, device) if small else scores_case(15_168, 8, 22, device)],
         "norm": norms,
     }
     return [case for name in wanted for case in makers[name]()]
 
 
-CASES = ("sum", "known", "star", "ddi", "edges", "max", "gat", "norm")
+CASES = ("sum", "known", "star", "ddi", "edges", "max", "gat", "scores", "norm")
 
 
 def relative(a: Tensor, b: Tensor) -> float:

@@ -19,7 +19,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_embedding, triton_max, triton_softmax
-from lrga.kernels import triton_tiles
+from lrga.kernels import triton_scores, triton_tiles
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges_fused
 from lrga.kernels.norm import Running
@@ -68,6 +68,8 @@ for nodes, edges, dtype in ((1, 1, torch.float32), (5000, 40_000, torch.float32)
     differentiate(sum_ops.sum_edges(values, layout), values)
     differentiate(triton_max.max_sources(x, layout), x)
     differentiate(triton_softmax.attention_sum(heads, scores, scores, layout, 0.2), heads, scores)
+    vectors = torch.zeros(8, 19)
+    differentiate(triton_scores.node_scores(heads, vectors, vectors)[0], heads)
 for rows, width, count, relu, momentum in (
     (1, 1, None, None, 0.1), (7_600, 100, torch.tensor(1), "before", None), (60_000, 80, None, "after", 0.1),
 ):
@@ -108,8 +110,8 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.split() == sorted([
         "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
-        "_attend_gradient_rows", "_dot_rows", "part_statistics", "whole_statistics", "normalize_rows",
-        "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part",
+        "_attend_gradient_rows", "_dot_rows", "score_rows", "score_gradient_rows",
+        "part_statistics", "whole_statistics", "normalize_rows", "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part",
         "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots", "sum_categories",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
         "norm_backward_sums", "map_edges",

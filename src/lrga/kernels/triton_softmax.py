@@ -35,7 +35,7 @@ from lrga.kernels.triton_sum import launch_sum, may_be_long
 
 
 @triton.jit
-def _heads(GROUP: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr, HEADS: tl.constexpr):
+def heads_of_program(GROUP: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr, HEADS: tl.constexpr):
     """The heads of this program, their places in a row, and which of both there are."""
     head = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
     column = tl.arange(0, BLOCK)
@@ -44,13 +44,13 @@ def _heads(GROUP: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr, HEADS:
 
 
 @triton.jit
-def _of_nodes(terms, node, head, real, HEADS: tl.constexpr):
+def of_nodes(terms, node, head, real, HEADS: tl.constexpr):
     """A number of some nodes and of each head, ``[EDGES, GROUP]`` in float32; zero outside."""
     return tl.load(terms + node[:, None] * HEADS + head[None, :], mask=real, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def _rows_of_nodes(x, node, place, real, inside, WIDTH: tl.constexpr):
+def rows_of_nodes(x, node, place, real, inside, WIDTH: tl.constexpr):
     """The rows of some nodes, ``[EDGES, GROUP, BLOCK]`` in float32; zero outside."""
     where = x + node[:, None, None] * WIDTH + place[None, :, :]
     return tl.load(where, mask=real[:, None, None] & inside[None, :, :], other=0.0).to(tl.float32)
@@ -63,7 +63,7 @@ def _attend_rows(
 ):  # fmt: skip
     """A group of heads of one node. Each of the ``EDGES`` that are walked at once has its own largest score."""
     row = tl.program_id(0).to(tl.int64)
-    head, is_head, place, inside = _heads(GROUP, BLOCK, DEPTH, HEADS)
+    head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
     first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
     own = tl.load(by_target + row * HEADS + head, mask=is_head, other=0.0).to(tl.float32)
     top = tl.full([EDGES, GROUP], -float("inf"), tl.float32)
@@ -76,12 +76,12 @@ def _attend_rows(
         real = edge < end
         following = tl.load(source + edge + EDGES, mask=edge + EDGES < end, other=0)  # asked for ahead of its use
         counted = real[:, None] & is_head[None, :]
-        raw = _of_nodes(by_source, j, head, counted, HEADS) + own[None, :]
+        raw = of_nodes(by_source, j, head, counted, HEADS) + own[None, :]
         score = tl.where(counted, tl.where(raw > 0.0, raw, raw * slope), -float("inf"))
         higher = tl.maximum(top, score)
         shift = tl.where(higher == -float("inf"), 0.0, higher)  # nothing yet: no difference of infinities
         weight, shrink = tl.exp(score - shift), tl.exp(top - shift)
-        values = _rows_of_nodes(x, j, place, real, inside, HEADS * DEPTH)
+        values = rows_of_nodes(x, j, place, real, inside, HEADS * DEPTH)
         sums = sums * shrink[:, :, None] + weight[:, :, None] * values
         total = total * shrink + weight
         top, j = higher, following
@@ -112,7 +112,7 @@ def _attend_gradient_rows(
 ):  # fmt: skip
     """A group of heads of one source: gradients of x and of the source's terms, and of the scores of each edge."""
     row = tl.program_id(0).to(tl.int64)
-    head, is_head, place, inside = _heads(GROUP, BLOCK, DEPTH, HEADS)
+    head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
     first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
     own = tl.load(by_source + row * HEADS + head, mask=is_head, other=0.0).to(tl.float32)
     mine = tl.load(x + row * (HEADS * DEPTH) + place, mask=inside, other=0.0).to(tl.float32)
@@ -126,12 +126,12 @@ def _attend_gradient_rows(
         following = tl.load(target + edge + EDGES, mask=edge + EDGES < end, other=0)
         at_edge = tl.load(order + edge, mask=real, other=0)
         counted = real[:, None] & is_head[None, :]
-        upstream = _rows_of_nodes(grad, i, place, real, inside, HEADS * DEPTH)
-        raw = _of_nodes(by_target, i, head, counted, HEADS) + own[None, :]
-        score = tl.where(raw > 0.0, raw, raw * slope) - _of_nodes(log_total, i, head, counted, HEADS)
+        upstream = rows_of_nodes(grad, i, place, real, inside, HEADS * DEPTH)
+        raw = of_nodes(by_target, i, head, counted, HEADS) + own[None, :]
+        score = tl.where(raw > 0.0, raw, raw * slope) - of_nodes(log_total, i, head, counted, HEADS)
         weight = tl.exp(tl.where(counted, score, -float("inf")))
         sums += weight[:, :, None] * upstream
-        change = tl.sum(upstream * mine[None, :, :], 2) - _of_nodes(delta, i, head, counted, HEADS)
+        change = tl.sum(upstream * mine[None, :, :], 2) - of_nodes(delta, i, head, counted, HEADS)
         change *= weight * tl.where(raw > 0.0, 1.0, slope)
         total += change
         tl.store(grad_scores + at_edge[:, None] * HEADS + head[None, :], change, mask=counted)

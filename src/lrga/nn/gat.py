@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from lrga.kernels.attention_sum import attention_sum
 from lrga.kernels.checks import check_count
 from lrga.kernels.message import Edges
+from lrga.kernels.node_scores import node_scores
 from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges
 from lrga.nn.layer import BenchmarkLayer
@@ -84,7 +85,7 @@ class GATLayer(BenchmarkLayer):
         edges = as_edges(edge_index, x)
         inputs = F.dropout(x, self.dropout, self.training) if self.preset == "2022" else x
         z = apply_linear(self.lin, inputs).view(-1, self.heads, self.out_channels)  # [N, H, C]
-        by_source, by_target = (z * self.att_source).sum(-1), (z * self.att_target).sum(-1)  # [N, H]
+        by_source, by_target = node_scores(z, self.att_source, self.att_target)  # [N, H]
         dropout, slope = self.dropout if self.training else 0.0, NEGATIVE_SLOPE[self.preset]
         h = attention_sum(z, by_source, by_target, edges, negative_slope=slope, dropout=dropout)
         h = F.elu(self._normalize(h.flatten(1), batch, num_graphs))
