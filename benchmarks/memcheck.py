@@ -154,8 +154,9 @@ def over_rows(device: str) -> None:
     for rows in (ROWS, norm_ops.MANY // 33 + 77):
         x = torch.randn(rows, 33, device=device, requires_grad=True)
         state = Running(*(torch.ones(33, device=device) for _ in range(4)), torch.tensor(0, device=device))
-        for training, count in ((True, None), (True, torch.tensor(rows - 7, device=device)), (False, None)):
-            norm_ops.batch_norm(x, state, training=training, count=count, relu="after", residual=x).sum().backward()
+        real = torch.tensor(rows - 7, device=device)
+        for training, count, after in ((True, None, "relu"), (True, real, "elu"), (False, None, "relu")):
+            norm_ops.batch_norm(x, state, training=training, count=count, after=after, residual=x).sum().backward()
     x = torch.randn(ROWS, 33, device=device, requires_grad=True)
     labels, counted = torch.randint(0, 33, (ROWS,), device=device), torch.rand(ROWS, device=device) < 0.7
     classes.class_loss(x, labels, counted)[0].backward()

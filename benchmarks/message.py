@@ -136,8 +136,8 @@ def scores_case(nodes: int, heads: int, depth: int, device: str) -> Case:
     )
 
 
-def norm_case(rows: int, width: int, device: str, padding: int = 0) -> Case:
-    """BatchNorm → ReLU → residual in training."""
+def norm_case(rows: int, width: int, device: str, padding: int = 0, after: str = "relu") -> Case:
+    """BatchNorm → ReLU or ELU → residual in training."""
     x, residual = torch.randn(2, rows, width, device=device).unbind()
     parameters = [torch.rand(width, device=device) + 0.5, torch.randn(width, device=device)]
     count = torch.tensor(rows - padding, device=device) if padding else None
@@ -149,10 +149,10 @@ def norm_case(rows: int, width: int, device: str, padding: int = 0) -> Case:
             mean, var = torch.zeros(2, width, device=device, dtype=weight.dtype).unbind()
             states[key] = Running(weight, bias, mean, var, torch.zeros((), dtype=torch.int64, device=device))
         state = replace(states[key], weight=weight, bias=bias)
-        return function(x, state, training=True, count=count, relu="after", residual=residual)
+        return function(x, state, training=True, count=count, after=after, residual=residual)
 
     return Case(
-        f"norm, {rows:,} × {width}" + (", padded" if padding else ""),
+        f"norm, {rows:,} × {width}" + (", padded" if padding else "") + (", ELU" if after == "elu" else ""),
         lambda *inputs: run(norm_ops.batch_norm, *inputs),
         lambda *inputs: run(batch_norm_reference, *inputs),
         [x, residual, *parameters],
@@ -188,8 +188,9 @@ def cases(device: str, wanted: Sequence[str]) -> list[Case]:
 
     def norms() -> list[Case]:
         if small:
-            return [norm_case(40, 5, device), norm_case(40, 5, device, 9)]
-        return [norm_case(7_616, 100, device), norm_case(7_616, 100, device, 100), norm_case(450_000, 80, device)]
+            return [norm_case(40, 5, device), norm_case(40, 5, device, 9), norm_case(40, 5, device, after="elu")]
+        shapes = ((7_616, 100, device), (7_616, 100, device, 100), (450_000, 80, device))
+        return [*(norm_case(*shape) for shape in shapes), norm_case(15_168, 176, device, after="elu")]
 
     makers: dict[str, Callable[[], list[Case]]] = {
         "sum": sums,

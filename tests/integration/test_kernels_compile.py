@@ -70,12 +70,13 @@ for nodes, edges, dtype in ((1, 1, torch.float32), (5000, 40_000, torch.float32)
     differentiate(triton_softmax.attention_sum(heads, scores, scores, layout, 0.2), heads, scores)
     vectors = torch.zeros(8, 19)
     differentiate(triton_scores.node_scores(heads, vectors, vectors)[0], heads)
-for rows, width, count, relu, momentum in (
-    (1, 1, None, None, 0.1), (7_600, 100, torch.tensor(1), "before", None), (60_000, 80, None, "after", 0.1),
+for rows, width, count, before, after, momentum in (
+    (1, 1, None, None, None, 0.1), (7_600, 100, torch.tensor(1), "relu", None, None),
+    (60_000, 80, None, None, "relu", 0.1), (7_600, 176, None, None, "elu", 0.1),
 ):
     x = torch.zeros(rows, width, requires_grad=True)
     state = Running(*torch.zeros(4, width).unbind(), torch.tensor(0), momentum)
-    options = {"count": count, "relu": relu}
+    options = {"count": count, "before": before, "after": after}
     differentiate(norm_ops.batch_norm(x, state, training=True, residual=x, **options), x)
     differentiate(norm_ops.batch_norm(x, state, training=False, **options), x)
 for rows, width in ((1, 1), (7_600, 100), (60_000, 25)):
@@ -111,7 +112,8 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
     assert done.stdout.split() == sorted([
         "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
         "_attend_gradient_rows", "_dot_rows", "score_rows", "score_gradient_rows",
-        "part_statistics", "whole_statistics", "normalize_rows", "part_gradients", "whole_gradients", "gradient_rows", "sum_rows_of_part",
+        "part_statistics", "whole_statistics", "normalize_rows", "part_gradients", "whole_gradients", "gradient_rows",
+        "sum_rows_of_part",
         "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots", "sum_categories",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
         "norm_backward_sums", "map_edges",

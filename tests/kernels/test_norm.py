@@ -76,21 +76,23 @@ def test_what_stands_in_padding_is_never_seen():
     assert torch.equal(out[6:], torch.zeros(3, D, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("relu", [None, "before", "after"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, None), ("relu", None), (None, "relu"), (None, "elu"), ("relu", "elu")]
+)
 @pytest.mark.parametrize("count", [None, 5])
 @pytest.mark.parametrize("training", [True, False])
-def test_relu_and_residual_stand_where_they_are_said_to(relu, count, training):
+def test_activations_and_residual_stand_where_they_are_said_to(before, after, count, training):
+    known = {None: lambda x: x, "relu": F.relu, "elu": F.elu}
     x, residual = (torch.randn(8, D, dtype=torch.float64, requires_grad=True) for _ in range(2))
     ours = state()
     rows = None if count is None else torch.tensor(count)
-    plain = batch_norm(F.relu(x) if relu == "before" else x, ours, training=False, count=rows)
-    plain = F.relu(plain) if relu == "after" else plain
-    out = batch_norm(x, ours, training=False, count=rows, relu=relu, residual=residual)
+    plain = known[after](batch_norm(known[before](x), ours, training=False, count=rows))
+    out = batch_norm(x, ours, training=False, count=rows, before=before, after=after, residual=residual)
     torch.testing.assert_close(out, residual + plain)
 
     def function(x, residual, weight, bias):
         fresh = Running(weight, bias, ours.mean.clone(), ours.var.clone(), torch.tensor(0))
-        return batch_norm(x, fresh, training=training, count=rows, relu=relu, residual=residual)
+        return batch_norm(x, fresh, training=training, count=rows, before=before, after=after, residual=residual)
 
     assert gradcheck(function, (x, residual, ours.weight, ours.bias))
 
@@ -117,8 +119,10 @@ def test_without_running_statistics_every_batch_is_normalised_by_its_own():
 
 
 def test_wrong_options_and_shapes_are_refused():
-    with pytest.raises(OptionError, match="None, 'before', 'after'"):
-        batch_norm(torch.randn(3, D), state(), training=True, relu="both")
+    with pytest.raises(OptionError, match="after to be one of None, 'relu', 'elu'"):
+        batch_norm(torch.randn(3, D), state(), training=True, after="tanh")
+    with pytest.raises(OptionError, match="before to be one of None, 'relu',"):
+        batch_norm(torch.randn(3, D), state(), training=True, before="elu")
     with pytest.raises(ShapeError, match=r"residual of shape \[3, 4\]"):
         batch_norm(torch.randn(3, D), state(), training=True, residual=torch.randn(3, 1))
     with pytest.raises(ShapeError, match=r"\[R, 4\]"):

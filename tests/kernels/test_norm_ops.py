@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("triton")
 
+import numpy
 import torch
 
 from lrga.errors import UnsupportedError
@@ -25,8 +26,8 @@ def poisoned():
 
 
 def check(
-    rows, width, count=None, *, dtype=torch.float32, device="cpu", training=True, relu=None, residual=False,
-    momentum=0.1, affine=True,
+    rows, width, count=None, *, dtype=torch.float32, device="cpu", training=True, before=None, after=None,
+    residual=False, momentum=0.1, affine=True,
 ):  # fmt: skip
     """Result, every gradient and what is remembered equal those of the definition in float64."""
     draw = torch.Generator().manual_seed(1)
@@ -35,12 +36,12 @@ def check(
     weight, bias, mean = (torch.randn(width, generator=draw).to(device) for _ in range(3))
     var = torch.rand(width, generator=draw).to(device) + 0.5
     real = None if count is None else torch.tensor(count, device=device)
-    if relu == "after":  # next to its kink rounding decides which side a value falls on
+    if after == "relu":  # next to its kink rounding decides which side a value falls on
         wide = Running(
             weight.double() if affine else None, bias.double() if affine else None, mean.double(), var.double(), None
         )
-        before = batch_norm_reference(x.double(), wide, training=training, count=real)
-        upstream = upstream.masked_fill(before.abs() < 1e-4, 0.0)
+        normalized = batch_norm_reference(x.double(), wide, training=training, count=real, before=before)
+        upstream = upstream.masked_fill(normalized.abs() < 1e-4, 0.0)
     results = []
     for function, precision in ((norm_ops.batch_norm, None), (batch_norm_reference, torch.float64)):
         inputs = [t.to(precision or t.dtype, copy=True).requires_grad_() for t in (x, weight, bias, extra)]
@@ -48,8 +49,8 @@ def check(
             *(inputs[1:3] if affine else (None, None)), *(t.to(precision, copy=True) for t in (mean, var)),
             torch.tensor(3, device=device), momentum,
         )  # fmt: skip
-        options = {"training": training, "count": real, "relu": relu, "residual": inputs[3] if residual else None}
-        out = function(inputs[0], state, **options)
+        options = {"training": training, "count": real, "before": before, "after": after}
+        out = function(inputs[0], state, residual=inputs[3] if residual else None, **options)
         grads = torch.autograd.grad(out, inputs, upstream.to(out.dtype), allow_unused=True)
         results.append((out, *grads, state.mean, state.var, state.batches))
     tolerance = TOLERANCE[dtype]
@@ -66,21 +67,27 @@ def check(
 
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize(("rows", "width", "count"), [(200, 7, None), (150, 33, 90), (70, 20, 40), (65, 1, 64)])
-@pytest.mark.parametrize(("relu", "residual"), [(None, False), ("after", True), ("before", True), ("before", False)])
-def test_training_equals_the_definition(monkeypatch, rows, width, count, relu, residual, many):
+@pytest.mark.parametrize(
+    ("before", "after", "residual"),
+    [(None, None, False), (None, "relu", True), ("relu", None, True), ("relu", None, False), (None, "elu", True)],
+)
+def test_training_equals_the_definition(monkeypatch, rows, width, count, before, after, residual, many):
     monkeypatch.setattr(norm_ops, "MANY", 0 if many else 1 << 40)
-    check(rows, width, count, relu=relu, residual=residual)
+    check(rows, width, count, before=before, after=after, residual=residual)
 
 
-@pytest.mark.parametrize("relu", [None, "before", "after"])
-def test_evaluation_equals_the_definition(relu):
-    check(40, 9, None, training=False, relu=relu, residual=True)
-    check(40, 9, 30, training=False, relu=relu)
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, None), ("relu", None), (None, "relu"), (None, "elu"), ("relu", "elu")]
+)
+def test_evaluation_equals_the_definition(before, after):
+    check(40, 9, None, training=False, before=before, after=after, residual=True)
+    check(40, 9, 30, training=False, before=before, after=after)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_real_rows_equal_the_definition(count):
-    check(40, 5, count, relu="after", residual=True)
+    check(40, 5, count, after="relu", residual=True)
+    check(40, 5, count, after="elu", residual=True)
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -89,7 +96,7 @@ def test_a_gradient_whose_rows_lie_apart_is_read_where_it_lies(monkeypatch, many
     x, between = torch.randn(70, 9), torch.full((70, 24), torch.nan)
     grad = between[:, 4:13].copy_(torch.randn(70, 9))
     kept, count = torch.randn(3, 9).abs(), torch.tensor(60)
-    inputs = {"training": True, "relu": "before"}
+    inputs = {"training": True, "before": "relu", "after": None}
     for given in (grad, torch.randn(9).expand(70, 9), torch.randn(70, 1).expand(70, 9)):
         ours = norm_ops.launch_gradients(x, given, kept, None, None, count, **inputs)
         theirs = norm_ops.launch_gradients(
@@ -110,26 +117,31 @@ def test_running_statistics_follow_with_any_momentum(momentum):
 
 
 def test_there_need_be_no_weight_and_no_bias():
-    check(40, 5, 30, relu="after", affine=False)
+    check(40, 5, 30, after="relu", affine=False)
+    check(40, 5, 30, after="elu", affine=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_equals_the_definition(dtype):
     check(60, 9, 50, dtype=dtype, residual=True)
+    check(60, 9, 50, dtype=dtype, after="elu", residual=True)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("relu", "residual"), [(None, False), ("after", True), ("before", True)])
+@pytest.mark.parametrize(
+    ("before", "after", "residual"),
+    [(None, None, False), (None, "relu", True), ("relu", None, True), (None, "elu", True)],
+)
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("width", [1, 7, 60, 100, 172, 257])
 @pytest.mark.parametrize(
     ("rows", "count"), [(5, None), (7_600, None), (7_700, 7_611), (100_000, None), (60_000, 1), (60_000, 0)]
 )
-def test_a_gpu_equals_the_definition(rows, count, width, training, relu, residual, dtype):
+def test_a_gpu_equals_the_definition(rows, count, width, training, before, after, residual, dtype):
     if dtype != torch.float32 and rows * width > 1 << 20:
         pytest.skip("sums of many gradients in half precision cancel: nothing to compare")
-    options = {"training": training, "relu": relu, "residual": residual, "dtype": dtype}
+    options = {"training": training, "before": before, "after": after, "residual": residual, "dtype": dtype}
     check(rows, width, count, device="cuda", momentum=None if width == 7 else 0.1, **options)
 
 
@@ -139,9 +151,19 @@ def test_a_gpu_gives_the_same_bits_again():
     results = []
     for _ in range(2):
         state = Running(torch.ones(80, device="cuda").requires_grad_(), None, *torch.zeros(2, 80, device="cuda"), None)
-        out = norm_ops.batch_norm(x, state, training=True, relu="after", residual=x)
+        out = norm_ops.batch_norm(x, state, training=True, after="elu", residual=x)
         results.append((out, *torch.autograd.grad(out.square().sum(), (x, state.weight)), state.mean, state.var))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_elu_of_numbers_far_from_zero_neither_overflows_nor_hides_what_is_no_number():
+    x = torch.tensor([[-300.0, 300.0, -torch.inf, torch.inf, torch.nan]], requires_grad=True)
+    state = Running(None, None, torch.zeros(5), torch.ones(5), None, eps=0.0)
+    with numpy.errstate(all="ignore"):  # Triton's interpreter, of products with infinities
+        out = norm_ops.batch_norm(x, state, training=False, after="elu")
+        (grad,) = torch.autograd.grad(out.sum(), x)
+    torch.testing.assert_close(out, torch.nn.functional.elu(x), equal_nan=True)
+    torch.testing.assert_close(grad, torch.tensor([[0.0, 1.0, 0.0, 1.0, torch.nan]]), equal_nan=True)
 
 
 def test_a_second_derivative_is_refused():
@@ -156,17 +178,17 @@ def test_a_second_derivative_is_refused():
 def test_the_operator_passes_the_checks_of_pytorch():
     x, weight = torch.randn(8, 2, requires_grad=True), torch.randn(2, requires_grad=True)
     for count in (None, torch.tensor(5)):
-        arguments = (x, weight, None, torch.randn(8, 2), torch.zeros(2), torch.ones(2), count, True, 1e-5, "after")
+        arguments = (x, weight, None, torch.randn(8, 2), torch.zeros(2), torch.ones(2), count, True, 1e-5, None, "elu")
         torch.library.opcheck(norm_ops.batch_norm_op, arguments)
 
 
-@pytest.mark.parametrize("count", [None, 6])
-def test_a_compiler_sees_one_operator_and_the_running_statistics_follow(count):
+@pytest.mark.parametrize(("count", "after"), [(None, "relu"), (6, "relu"), (6, "elu")])
+def test_a_compiler_sees_one_operator_and_the_running_statistics_follow(count, after):
     real = None if count is None else torch.tensor(count)
     x = torch.randn(9, 3, requires_grad=True)
 
     def run(x, state):
-        return norm_ops.batch_norm(x.sin(), state, training=True, count=real, relu="after", residual=x).sin()
+        return norm_ops.batch_norm(x.sin(), state, training=True, count=real, after=after, residual=x).sin()
 
     results = []
     for function in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):

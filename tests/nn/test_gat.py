@@ -65,6 +65,19 @@ def test_layer_equals_pygs_gat_convolution_with_the_same_weights():
 
 
 @pytest.mark.parametrize("preset", ["2022", "2020"])
+@pytest.mark.parametrize("residual", [True, False])
+def test_the_layer_calls_a_norm_with_hooks_and_means_the_same_by_it(preset, residual):
+    layers = [GATLayer(D, 3, heads=H, preset=preset, residual=residual) for _ in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    seen = []
+    layers[1].norm.register_forward_hook(lambda module, args, out: seen.append(out))
+    x, edge_index = torch.randn(N, D), torch.randint(0, N, (2, 20))
+    plain, hooked = (layer(x, edge_index) for layer in layers)
+    torch.testing.assert_close(plain, hooked)
+    torch.testing.assert_close(hooked, torch.nn.functional.elu(seen[0]) + (x if residual else 0.0))
+
+
+@pytest.mark.parametrize("preset", ["2022", "2020"])
 def test_dropout_changes_training_and_leaves_evaluation_alone(preset):
     layer = GATLayer(D, 3, heads=H, preset=preset, dropout=0.5)
     x, edge_index = torch.randn(N, D), torch.randint(0, N, (2, 20))

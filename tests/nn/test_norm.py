@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from lrga.errors import OptionError
 from lrga.kernels.padding import padded
 from lrga.nn.norm import BatchNorm, normalize
 
@@ -38,26 +39,33 @@ def test_only_the_real_rows_of_a_padded_batch_count():
     assert ours.num_batches_tracked == alone.num_batches_tracked == 1
 
 
-@pytest.mark.parametrize("relu", [None, "before", "after"])
+@pytest.mark.parametrize(("before", "after"), [(None, None), ("relu", None), (None, "relu"), (None, "elu")])
 @pytest.mark.parametrize("kind", ["ours", "torch's", "hooked", "none"])
-def test_relu_and_residual_stand_in_the_same_place_whatever_the_norm(relu, kind):
+def test_activation_and_residual_stand_in_the_same_place_whatever_the_norm(before, after, kind):
     norm = {"ours": BatchNorm(3), "torch's": torch.nn.BatchNorm1d(3), "hooked": BatchNorm(3), "none": None}[kind]
     seen = []
     if kind == "hooked":
         norm.register_forward_hook(lambda module, args, out: seen.append(out))
     x, residual = torch.randn(6, 3), torch.randn(6, 3)
-    out = normalize(norm, x, relu=relu, residual=residual)
-    h = torch.relu(x) if relu == "before" else x
+    out = normalize(norm, x, before=before, after=after, residual=residual)
+    h = torch.relu(x) if before == "relu" else x
     h = h if norm is None else torch.nn.functional.batch_norm(h, None, None, training=True)
-    torch.testing.assert_close(out, residual + (torch.relu(h) if relu == "after" else h))
+    activated = {None: h, "relu": torch.relu(h), "elu": torch.nn.functional.elu(h)}[after]
+    torch.testing.assert_close(out, residual + activated)
     if kind == "hooked":
         torch.testing.assert_close(seen[0], h)
+
+
+@pytest.mark.parametrize("norm", [BatchNorm(3), torch.nn.BatchNorm1d(3), None])
+def test_an_unknown_activation_is_refused_whatever_the_norm(norm):
+    with pytest.raises(OptionError, match="after to be one of None, 'relu', 'elu'"):
+        normalize(norm, torch.randn(4, 3), after="after")
 
 
 def test_global_hooks_see_the_norm_too():
     seen = []
     with torch.nn.modules.module.register_module_forward_hook(lambda module, args, out: seen.append(type(module))):
-        normalize(BatchNorm(3), torch.randn(4, 3), relu="after")
+        normalize(BatchNorm(3), torch.randn(4, 3), after="relu")
     assert seen == [BatchNorm]
 
 
@@ -68,5 +76,5 @@ def test_training_compiles_without_breaks():
     for norm, run in zip(
         norms, (normalize, torch.compile(normalize, fullgraph=True, backend="aot_eager")), strict=True
     ):
-        results.append((run(norm, x, relu="after", residual=x), norm.running_mean, norm.running_var))
+        results.append((run(norm, x, after="relu", residual=x), norm.running_mean, norm.running_var))
     torch.testing.assert_close(results[0], results[1])

@@ -1,11 +1,11 @@
-r"""Batch normalisation of the real rows of a batch, with the ReLU and the residual that stand beside it.
+r"""Batch normalisation of the real rows of a batch, with the activation and the residual that stand beside it.
 
 .. math::
-    y = r + \mathrm{ReLU}\left( \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \, w + b \right)
+    y = r + \phi\left( \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \, w + b \right)
 
-ReLU ``"after"`` (as written), ``"before"`` (on x) or not at all; with a residual r or without. In training μ and σ² are
-those of the batch, which the running ones then follow, as in :class:`torch.nn.BatchNorm1d`; a batch of fewer than two
-rows, which has no variance, is normalised by the running ones, as all are in evaluation.
+φ is ReLU, ELU or nothing; a ReLU may stand before the normalisation, on x; with a residual r or without. In training
+μ and σ² are those of the batch, which the running ones then follow, as in :class:`torch.nn.BatchNorm1d`; a batch of
+fewer than two rows, which has no variance, is normalised by the running ones, as all are in evaluation.
 
 Where only the first ``count`` rows are real (:mod:`lrga.kernels.padding`), only these count; the others give zero, or
 the residual as it is. :func:`batch_norm_reference` is the definition; on a GPU :mod:`lrga.kernels.triton_norm` reads x
@@ -14,16 +14,19 @@ once for the statistics and once for the result.
 Letters: R rows, D channels.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import ShapeError
+from lrga.kernels.checks import check_choice
 from lrga.kernels.support import runs_on_gpu
 
-RELU_PLACES = (None, "before", "after")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
+BEFORE, AFTER = (None, "relu"), (None, *ACTIVATIONS)
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ def batch_norm(
     *,
     training: bool,
     count: Tensor | None = None,
-    relu: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
     """Normalises the rows of ``x`` ``[R, D]``; in training the running statistics are brought up to date.
@@ -65,7 +69,8 @@ def batch_norm(
         state: Parameters and running statistics.
         training: Whether the statistics of the batch are used and remembered.
         count: How many rows are real, the first, as a 0-dimensional int64 tensor; ``None`` is all.
-        relu: ``"before"`` or ``"after"`` the normalisation, or ``None``.
+        before: ``"relu"`` where it is applied to x, or ``None``.
+        after: ``"relu"`` or ``"elu"`` where it is applied to the normalised rows, or ``None``.
         residual: Added at the end, ``[R, D]``.
 
     Example:
@@ -77,12 +82,14 @@ def batch_norm(
         >>> state.mean.tolist(), state.batches.item()
         ([0.20000000298023224], 1)
     """
-    _check(x, state, relu, residual)
+    check_activations(before, after)
+    _check_shapes(x, state, residual)
+    function = batch_norm_reference
     if x.dim() == 2 and state.mean is not None and runs_on_gpu(x, residual, state.weight, state.mean):
         from lrga.kernels import norm_ops
 
-        return norm_ops.batch_norm(x, state, training=training, count=count, relu=relu, residual=residual)
-    return batch_norm_reference(x, state, training=training, count=count, relu=relu, residual=residual)
+        function = norm_ops.batch_norm
+    return function(x, state, training=training, count=count, before=before, after=after, residual=residual)
 
 
 def batch_norm_reference(
@@ -91,16 +98,20 @@ def batch_norm_reference(
     *,
     training: bool,
     count: Tensor | None = None,
-    relu: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
     """:func:`batch_norm`, one tensor operation after the other."""
-    if relu == "before":
-        x = F.relu(x)
+    x = activate(x, before)
     h = _all_rows(x, state, training) if count is None else _real_rows(x, state, training, count)
-    if relu == "after":
-        h = F.relu(h)
+    h = activate(h, after)
     return h if residual is None else residual + h
+
+
+def activate(x: Tensor, activation: str | None) -> Tensor:
+    """ReLU, ELU, or x as it is."""
+    return x if activation is None else ACTIVATIONS[activation](x)
 
 
 def _all_rows(x: Tensor, state: Running, training: bool) -> Tensor:
@@ -157,10 +168,13 @@ def follow(state: Running, mean: Tensor, unbiased_var: Tensor, count: Tensor | i
         running.copy_(torch.where(enough, running + share * (own - running), running))
 
 
-def _check(x: Tensor, state: Running, relu: str | None, residual: Tensor | None) -> None:
-    if relu not in RELU_PLACES:
-        choices = ", ".join(map(repr, RELU_PLACES))
-        raise OptionError(f"relu to be one of {choices}", repr(relu), "say where the ReLU stands")
+def check_activations(before: str | None, after: str | None) -> None:
+    """Refuses what is not known in its place."""
+    check_choice("before", before, BEFORE)
+    check_choice("after", after, AFTER)
+
+
+def _check_shapes(x: Tensor, state: Running, residual: Tensor | None) -> None:
     if residual is not None and residual.shape != x.shape:
         shape = f"shape {list(residual.shape)}"
         raise ShapeError(f"a residual of shape {list(x.shape)}, as x has", shape, "leave it out where widths differ")

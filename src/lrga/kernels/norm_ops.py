@@ -55,16 +55,17 @@ def batch_norm(
     *,
     training: bool,
     count: Tensor | None = None,
-    relu: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
     """:func:`lrga.kernels.norm.batch_norm` by Triton's kernels."""
     assert state.mean is not None
     assert state.var is not None
     if not torch.compiler.is_compiling():
-        return _Normalize.apply(x, state.weight, state.bias, residual, state, count, training, relu)
+        return _Normalize.apply(x, state.weight, state.bias, residual, state, count, training, before, after)
     y, kept = batch_norm_op(
-        x, state.weight, state.bias, residual, state.mean, state.var, count, training, state.eps, relu
+        x, state.weight, state.bias, residual, state.mean, state.var, count, training, state.eps, before, after
     )  # fmt: skip
     if training:
         rows: Tensor | int = x.size(0) if count is None else count
@@ -83,11 +84,12 @@ class _Normalize(Function):
         state: Running,
         count: Tensor | None,
         training: bool,
-        relu: str | None,
+        before: str | None,
+        after: str | None,
     ) -> Tensor:
-        y, kept = launch_norm(x, state, residual, count, training=training, track=training, relu=relu)
+        y, kept = launch_norm(x, state, residual, count, training=training, track=training, before=before, after=after)
         ctx.save_for_backward(x, weight, bias, kept, count)
-        ctx.training, ctx.relu, ctx.residual = training, relu, None if residual is None else residual.dtype
+        ctx.options, ctx.residual = (training, before, after), None if residual is None else residual.dtype
         return y
 
     @staticmethod
@@ -103,7 +105,8 @@ def launch_norm(
     *,
     training: bool,
     track: bool,
-    relu: str | None,
+    before: str | None,
+    after: str | None,
 ) -> tuple[Tensor, Tensor]:
     """The result ``[R, D]``, and mean, 1/√(variance + ε) and unbiased variance ``[3, D]``."""
     rows, width = x.shape
@@ -121,12 +124,12 @@ def launch_norm(
     average = batches if state.momentum is None else None
     statistics = (part_mean, part_dev, state.mean, state.var, average, kept, count, rows, how.parts, how.rows_of_part)
     numbers = (state.momentum or 0.0, state.eps)
-    choices = {"TRAINING": training, "TRACK": track, "BEFORE": relu == "before"}
+    choices = {"TRAINING": training, "TRACK": track, "BEFORE": before == "relu"}
     whole = training and how.whole
     with torch.cuda.device_of(x):
         if training:
             kernels.part_statistics[(how.parts, blocks)](
-                x, count, batches, part_mean, part_dev, rows, how.rows_of_part, BEFORE=relu == "before", BR=how.step,
+                x, count, batches, part_mean, part_dev, rows, how.rows_of_part, BEFORE=before == "relu", BR=how.step,
                 **share,
             )  # fmt: skip
         if whole:
@@ -134,7 +137,7 @@ def launch_norm(
             kernels.whole_statistics[(columns,)](x, *statistics, *numbers, WIDTH=width, **choices, **WHOLE)
         kernels.normalize_rows[(triton.cdiv(rows, how.tile), blocks)](
             x, state.weight, state.bias, residual, y, *statistics, *numbers,
-            AFTER=relu == "after", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
+            AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
         )  # fmt: skip
     return y, kept
 
@@ -148,7 +151,8 @@ def launch_gradients(
     count: Tensor | None,
     *,
     training: bool,
-    relu: str | None,
+    before: str | None,
+    after: str | None,
 ) -> tuple[Tensor, Tensor]:
     """The gradient of x ``[R, D]``, and those of bias and weight ``[2, D]`` in float32."""
     rows, width = x.shape
@@ -161,15 +165,15 @@ def launch_gradients(
     blocks = triton.cdiv(width, how.columns)
     share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
     grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
-    relus = {"BEFORE": relu == "before", "AFTER": relu == "after", "STRIDE": grad.stride(0)}
+    choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
     inputs = (x.contiguous(), grad, kept, weight, bias, count, part_bias, part_weight)
     with torch.cuda.device_of(x):
-        kernels.part_gradients[(how.parts, blocks)](*inputs, rows, how.rows_of_part, BR=how.step, **relus, **share)
+        kernels.part_gradients[(how.parts, blocks)](*inputs, rows, how.rows_of_part, BR=how.step, **choices, **share)
         if how.whole:
             columns = triton.cdiv(width, 16)
             kernels.whole_gradients[(columns,)](part_bias, part_weight, sums, how.parts, WIDTH=width, **WHOLE)
         kernels.gradient_rows[(triton.cdiv(rows, how.tile), blocks)](
-            *inputs, sums, grad_x, rows, how.parts, TRAINING=training, WHOLE=how.whole, BP=64, BR=how.tile, **relus,
+            *inputs, sums, grad_x, rows, how.parts, TRAINING=training, WHOLE=how.whole, BP=64, BR=how.tile, **choices,
             **share,
         )  # fmt: skip
     return grad_x, sums
@@ -184,7 +188,7 @@ def _gradients(ctx: Any, grad: Tensor, needed: tuple[bool, ...]) -> tuple[Any, .
     x, weight, bias, kept, count = ctx.saved_tensors
     grad_x = grad_weight = grad_bias = grad_residual = None
     if any(needed[:3]):
-        grad_x, sums = batch_norm_gradient_op(x, grad, kept, weight, bias, count, ctx.training, ctx.relu)
+        grad_x, sums = batch_norm_gradient_op(x, grad, kept, weight, bias, count, *ctx.options)
         grad_weight = sums[1].to(weight.dtype) if weight is not None else None
         grad_bias = sums[0].to(bias.dtype) if bias is not None else None
     if ctx.residual is not None and needed[3]:
@@ -203,11 +207,12 @@ def batch_norm_op(
     count: Tensor | None,
     training: bool,
     eps: float,
-    relu: str | None,
+    before: str | None,
+    after: str | None,
 ) -> tuple[Tensor, Tensor]:
     """The result, and mean, 1/√(variance + ε) and unbiased variance; the running statistics stay as they are."""
     state = Running(weight, bias, running_mean, running_var, None, None, eps)
-    return launch_norm(x, state, residual, count, training=training, track=False, relu=relu)
+    return launch_norm(x, state, residual, count, training=training, track=False, before=before, after=after)
 
 
 @batch_norm_op.register_fake
@@ -217,9 +222,9 @@ def _(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | 
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight, bias, residual, _, _, count, training, _, relu = inputs
+    x, weight, bias, residual, _, _, count, training, _, before, after = inputs
     ctx.save_for_backward(x, weight, bias, output[1], count)
-    ctx.training, ctx.relu, ctx.residual = training, relu, None if residual is None else residual.dtype
+    ctx.options, ctx.residual = (training, before, after), None if residual is None else residual.dtype
 
 
 def _backward(ctx: Any, grad: Tensor, grad_kept: Tensor | None) -> tuple[Any, ...]:
@@ -238,10 +243,11 @@ def batch_norm_gradient_op(
     bias: Tensor | None,
     count: Tensor | None,
     training: bool,
-    relu: str | None,
+    before: str | None,
+    after: str | None,
 ) -> tuple[Tensor, Tensor]:
     """The gradient of x, and those of bias and weight in float32."""
-    return launch_gradients(x, grad, kept, weight, bias, count, training=training, relu=relu)
+    return launch_gradients(x, grad, kept, weight, bias, count, training=training, before=before, after=after)
 
 
 @batch_norm_gradient_op.register_fake

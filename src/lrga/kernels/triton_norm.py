@@ -43,6 +43,11 @@ def _relu(value):
 
 
 @triton.jit
+def _elu(value):
+    return tl.where(value > 0.0, value, tl.exp(tl.minimum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)) - 1.0)
+
+
+@triton.jit
 def _origin(x, column, WIDTH: tl.constexpr, BEFORE: tl.constexpr):
     """The first row, which means are relative to until they are used."""
     value = tl.load(x + column, mask=column < WIDTH, other=0.0).to(tl.float32)
@@ -185,8 +190,10 @@ def normalize_rows(
         value *= tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)[None, :]
     if bias is not None:
         value += tl.load(bias + column, mask=inside, other=0.0).to(tl.float32)[None, :]
-    if AFTER:
+    if AFTER == "relu":
         value = _relu(value)
+    if AFTER == "elu":
+        value = _elu(value)
     value = tl.where((row < real)[:, None], value, 0.0)
     if residual is not None:
         value += _load(residual, row, column, num_rows, WIDTH)
@@ -205,13 +212,16 @@ def _gradient_tile(
         value = _relu(value)
     value = (value - mean[None, :]) * inverse[None, :]
     upstream = _load_rows(grad, row, column, end, WIDTH, STRIDE)
-    if AFTER:
+    if AFTER != "":
         affine = value
         if weight is not None:
             affine *= tl.load(weight + column, mask=column < WIDTH, other=0.0).to(tl.float32)[None, :]
         if bias is not None:
             affine += tl.load(bias + column, mask=column < WIDTH, other=0.0).to(tl.float32)[None, :]
-        upstream = tl.where(affine > 0.0, upstream, 0.0)
+        if AFTER == "relu":
+            upstream = tl.where(affine > 0.0, upstream, 0.0)
+        else:
+            upstream *= tl.exp(tl.minimum(affine, 0.0, propagate_nan=tl.PropagateNan.ALL))  # of ELU
     return value, upstream
 
 

@@ -88,10 +88,11 @@ class GATLayer(BenchmarkLayer):
         by_source, by_target = node_scores(z, self.att_source, self.att_target)  # [N, H]
         dropout, slope = self.dropout if self.training else 0.0, NEGATIVE_SLOPE[self.preset]
         h = attention_sum(z, by_source, by_target, edges, negative_slope=slope, dropout=dropout)
-        h = F.elu(self._normalize(h.flatten(1), batch, num_graphs))
-        if self.preset == "2020":
-            h = F.dropout(h, self.dropout, self.training)
-        return x + h if self.residual else h
+        residual = x if self.residual else None
+        if self.preset == "2022" or dropout == 0:
+            return self._normalize(h.flatten(1), batch, num_graphs, after="elu", residual=residual)
+        h = F.dropout(self._normalize(h.flatten(1), batch, num_graphs, after="elu"), dropout)
+        return h if residual is None else residual + h
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, {super().extra_repr()}"

@@ -48,17 +48,18 @@ class BenchmarkLayer(nn.Module):
         batch: Tensor | Segments | None,
         num_graphs: int | None,
         *,
-        relu: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
         residual: Tensor | None = None,
     ) -> Tensor:
-        """Graph norm, where the preset has it, and batch norm, with the ReLU and the residual beside it."""
+        """Graph norm, where the preset has it, and batch norm, with the activation and the residual beside it."""
         if self.preset == "2020":
             h = graph_norm(h, as_segments(batch, h.size(0), num_graphs))
-        return normalize(self.norm, h, relu=relu, residual=residual)
+        return normalize(self.norm, h, before=before, after=after, residual=residual)
 
     def _finish(self, x: Tensor, h: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Tensor:
         """Both norms, ReLU, residual and dropout, the end of all layers but GAT's and SAGE's."""
-        h = self._normalize(h, batch, num_graphs, relu="after", residual=x if self.residual else None)
+        h = self._normalize(h, batch, num_graphs, after="relu", residual=x if self.residual else None)
         return F.dropout(h, self.dropout, self.training)
 
     def extra_repr(self) -> str:

@@ -108,7 +108,7 @@ class LRGALayer(nn.Module):
         return (h, *rest) if rest else h
 
     def _normalize_and_activate(self, h: Tensor) -> Tensor:
-        return normalize(self.norm, h, relu="after" if self.norm_first else "before")
+        return normalize(self.norm, h, after="relu") if self.norm_first else normalize(self.norm, h, before="relu")
 
     def extra_repr(self) -> str:
         return f"reading={self.reading!r}"

@@ -1,10 +1,9 @@
 """Batch normalisation that also meets batches of one node, without an edge, or filled up with padding."""
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from lrga.kernels.norm import Running, batch_norm
+from lrga.kernels.norm import Running, activate, batch_norm, check_activations
 from lrga.kernels.padding import real_rows
 
 GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
@@ -27,11 +26,15 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, input: Tensor) -> Tensor:
         return self.normalize(input)
 
-    def normalize(self, x: Tensor, *, relu: str | None = None, residual: Tensor | None = None) -> Tensor:
-        """``residual + ReLU(norm(x))`` at once; ``relu`` is ``"before"`` or ``"after"`` the normalisation, or none."""
+    def normalize(
+        self, x: Tensor, *, before: str | None = None, after: str | None = None, residual: Tensor | None = None
+    ) -> Tensor:
+        """``residual + after(norm(before(x)))`` at once, see :func:`normalize`."""
         self._check_input_dim(x)
         count = real_rows(x) if x.dim() == 2 else None
-        return batch_norm(x, self.state(), training=self.training, count=count, relu=relu, residual=residual)
+        return batch_norm(
+            x, self.state(), training=self.training, count=count, before=before, after=after, residual=residual
+        )
 
     def state(self) -> Running:
         """Parameters and running statistics, for the kernels."""
@@ -46,27 +49,33 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
 
-def normalize(norm: nn.Module | None, x: Tensor, *, relu: str | None = None, residual: Tensor | None = None) -> Tensor:
-    """``residual + ReLU(norm(x))`` with any module, or none, as the norm; at once where it is a :class:`BatchNorm`.
+def normalize(
+    norm: nn.Module | None,
+    x: Tensor,
+    *,
+    before: str | None = None,
+    after: str | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """``residual + after(norm(before(x)))`` with any module, or none, as the norm.
 
-    Another module in its place (a synchronised one, say), or one with hooks, is called as any module is.
+    ``before`` is ``"relu"`` or nothing, ``after`` ``"relu"``, ``"elu"`` or nothing. All at once where the norm is a
+    :class:`BatchNorm`. Another module in its place (a synchronised one, say), or one with hooks, is called as any
+    module is.
 
     Example:
         >>> import torch
         >>> x = torch.tensor([[-1.0], [1.0]])
-        >>> normalize(BatchNorm(1), x, relu="after", residual=x).round().tolist()
+        >>> normalize(BatchNorm(1), x, after="relu", residual=x).round().tolist()
         [[-1.0], [2.0]]
-        >>> normalize(None, x, relu="after").tolist()
+        >>> normalize(None, x, after="relu").tolist()
         [[0.0], [1.0]]
     """
     if type(norm) is BatchNorm and not is_hooked(norm):
-        return norm.normalize(x, relu=relu, residual=residual)
-    if relu == "before":
-        x = F.relu(x)
-    if norm is not None:
-        x = norm(x)
-    if relu == "after":
-        x = F.relu(x)
+        return norm.normalize(x, before=before, after=after, residual=residual)
+    check_activations(before, after)
+    x = activate(x, before)
+    x = activate(x if norm is None else norm(x), after)
     return x if residual is None else residual + x
 
 

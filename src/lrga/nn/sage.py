@@ -73,4 +73,4 @@ class SAGELayer(BenchmarkLayer):
             own = messages if self.pool_self else own
         h = F.normalize(mix([own, pooled], self.lin))
         # The graph norm's factor is positive, so the ReLU may as well come after it.
-        return self._normalize(h, batch, num_graphs, relu="before", residual=x if self.residual else None)
+        return self._normalize(h, batch, num_graphs, before="relu", residual=x if self.residual else None)
