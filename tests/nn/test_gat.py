@@ -1,8 +1,11 @@
+import copy
 import math
 
 import pytest
 import torch
 
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.support import has_triton
 from lrga.nn.gat import GATLayer
 
 N, D, H = 7, 6, 2
@@ -84,3 +87,27 @@ def test_dropout_changes_training_and_leaves_evaluation_alone(preset):
     assert not torch.equal(layer(x, edge_index), layer(x, edge_index))
     layer.eval()
     assert torch.equal(layer(x, edge_index), layer(x, edge_index))
+
+
+@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("preset", ["2022", "2020"])
+def test_the_kernels_give_the_values_and_gradients_of_the_definition(monkeypatch, preset, device):
+    if device == "cpu":  # in Triton's interpreter, which is never the automatic choice
+        for module in ("attention_sum", "node_scores", "norm"):
+            monkeypatch.setattr(
+                f"lrga.kernels.{module}.runs_on_gpu", lambda *tensors: tensors[0].dtype != torch.float64
+            )
+    layer = GATLayer(D, 3, heads=H, preset=preset).to(device)
+    exact = copy.deepcopy(layer).double()
+    x = torch.randn(9, D, device=device)
+    edges, _ = EdgeLayout.from_edge_index(torch.randint(0, N, (2, 30), device=device), 9)
+    batch, upstream = torch.tensor([0] * 4 + [1] * 5, device=device), torch.randn(9, D, device=device)
+    results = []
+    for kind, wide in ((layer, x), (exact, x.double())):
+        given = wide.clone().requires_grad_()
+        out = kind(given, edges, batch=batch, num_graphs=2)
+        out.backward(upstream.to(out.dtype))
+        results.append([out, given.grad, *(p.grad for p in kind.parameters()), *kind.norm.buffers()])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a.to(b.dtype), b, rtol=1e-4, atol=1e-4)
