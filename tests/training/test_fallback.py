@@ -44,6 +44,40 @@ class Wrapped(nn.Module):
         return self.change(self.model(x, edges, edge_attr, batch, num_graphs), batch)
 
 
+class OwnNorm(nn.Module):
+    """Statistics of the batch in training, running ones in evaluation, as people write it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width))
+
+    def forward(self, x):
+        if not self.training:
+            return x - self.mean
+        with torch.no_grad():
+            self.mean.lerp_(x.mean(0), 0.1)
+        return x - x.mean(0)
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x / x.norm()
+
+
+class InFront(nn.Module):
+    """A module of somebody else before a model of ours, whose dead units may hide what it does."""
+
+    def __init__(self, model, first, dead=False):
+        super().__init__()
+        self.first, self.model = first, model
+        if dead:
+            with torch.no_grad():
+                model.head.mlp.lins[-1].weight.zero_()
+
+    def forward(self, x, *rest):
+        return self.model(self.first(x), *rest)
+
+
 def with_norm(norm):
     def wrap(model):
         model.layers[0].norm = norm
@@ -59,6 +93,9 @@ def with_norm(norm):
         (with_norm(PyGBatchNorm(16)), "layers.0.norm (BatchNorm) takes statistics over padding too"),
         (with_norm(PyGLayerNorm(16)), "layers.0.norm (LayerNorm) takes statistics over padding too"),
         (lambda m: Wrapped(m, lambda out, batch: out - out.mean(0)), "padding changes what Wrapped computes"),
+        (lambda m: InFront(m, OwnNorm(3)), "padding changes what OwnNorm computes"),
+        (with_norm(OwnNorm(16)), "padding changes what OwnNorm computes"),
+        (lambda m: InFront(m, Scaled(), dead=True), "padding changes what Scaled computes"),
     ],
 )
 def test_the_plain_loop_trains_and_says_why(make_splits, wrap, reason):
@@ -68,6 +105,23 @@ def test_the_plain_loop_trains_and_says_why(make_splits, wrap, reason):
     assert trainer.listener.said == [f"trains in the plain loop: {reason}"]
     assert trainer.keeper.facts == [{"engine": "plain", "why_plain": reason}]
     assert trainer.last is not None
+
+
+def test_looking_whether_padding_matters_leaves_no_trace(make_splits):
+    def wrap(model):
+        torch.manual_seed(3)
+        return InFront(model, nn.Sequential(OwnNorm(3), nn.Dropout(0.5)))
+
+    found = []
+    for engine in ("plain", "captured"):
+        trainer = make_trainer(make_splits(), wrap, engine, dropout=0.25)
+        assert trainer.model.model.layers[0].base.dropout == 0.25
+        trainer.fit()
+        assert trainer.engine is None
+        assert (trainer.model.first[1].p, trainer.model.model.layers[0].base.dropout) == (0.5, 0.25)
+        found.append((trainer.last.train_loss, trainer.last.test_loss, trainer.model.first[0].mean.clone()))
+    assert found[0][:2] == found[1][:2]
+    assert torch.equal(found[0][2], found[1][2])
 
 
 @pytest.mark.parametrize(

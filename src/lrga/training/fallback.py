@@ -1,11 +1,14 @@
 """Whether a run can be trained in captured steps, and if not, why."""
 
 import inspect
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd as _Dropout
 
 from lrga.data.fixed import why_not_fixed
 from lrga.errors import LRGAError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _ROW_BY_ROW = (nn.LayerNorm, nn.GroupNorm)  # statistics within a row, where padding is never seen
 _KNOWN = ("lrga.", "torch.nn.", "torch_geometric.nn.dense.linear.")
+_Output = tuple[str, Tensor]  # the class of a module and what it returned
 
 
 def start_engine(trainer: "Trainer") -> Engine | None:
@@ -76,29 +80,95 @@ def _sees_padding(module: nn.Module) -> bool:
 
 
 def _why_differs(trainer: "Trainer", engine: Engine) -> str | None:
-    """Compares a batch with padding to the same without, for models with modules that are neither ours nor PyTorch's.
+    """Compares a batch with much padding to the same without, for models with modules that are neither ours nor
+    PyTorch's, in evaluation and in training, dropout aside.
 
-    Such a module may well look at all rows at once. A model that is random even in evaluation is not compared.
+    Such a module may well look at all rows at once. A model that is random beyond its dropout is not compared.
     """
     outside = [m for m in trainer.model.modules() if not f"{type(m).__module__}.".startswith(_KNOWN)]
     if not outside:
         return None
-    work = engine.train.of(torch.arange(min(len(trainer.splits["train"]), engine.train.batch_size)))[0]
-    batch = engine.train.fixed.gather(work.graphs, work.capacity)
+    size = min(len(trainer.splits["train"]), engine.train.batch_size)
+    (work,) = engine.train.of(torch.arange(max(size // 2, min(size, 2))))
+    usual = engine.train.capacities
+    batch = engine.train.fixed.gather(work.graphs, usual[-1] if work.capacity in usual else work.capacity)
     plain = trainer.splits["train"].batch(slice(0, int(batch.real["graph"])))
-    random = random_states(trainer.device)
-    with torch.no_grad(), in_mode(trainer.model, training=False), autocast(trainer.device, trainer.options.precision):
-        expected, again = run_model(trainer.model, plain), run_model(trainer.model, plain)
-        with padded(batch.capacities()), known_segments(batch.segments):
-            got = run_model(trainer.model, batch)[: expected.size(0)]
-    restore_random_states(random, trainer.device)
-    if not torch.allclose(expected, again, rtol=1e-3):
-        return None
-    tolerance = 1e-4 if trainer.options.precision == "float32" else 3e-2
+    tolerance = 1e-3 if trainer.options.precision == "float32" else 3e-2
+    for training in (False, True):
+        with _undone(trainer), in_mode(trainer.model, training=training), _seen(outside) as seen:
+            expected, again = _outputs(trainer, plain, seen), _outputs(trainer, plain, seen)
+            with padded(batch.capacities()), known_segments(batch.segments):
+                got = _outputs(trainer, batch, seen)
+        if _first_differing(again, expected, 1e-3) is None:
+            culprit = _first_differing(got, expected, tolerance)
+            if culprit is not None:
+                return f"padding changes what {culprit} computes"
+    return None
+
+
+def _outputs(trainer: "Trainer", batch: Any, seen: list[_Output]) -> list[_Output]:
+    """What each module that is watched gives for a batch, and the model."""
+    seen.clear()
+    with torch.no_grad(), autocast(trainer.device, trainer.options.precision):
+        result = run_model(trainer.model, batch)
+    return [*seen, (type(trainer.model).__name__, result)]
+
+
+def _first_differing(got: list[_Output], expected: list[_Output], tolerance: float) -> str | None:
+    """The first output whose first rows are not those expected; the last where there are more or fewer of them."""
+    for (name, one), (_, other) in zip(got, expected, strict=False):
+        if not _begins_with(one, other, tolerance):
+            return name
+    return None if len(got) == len(expected) else expected[-1][0]
+
+
+def _begins_with(got: Tensor, expected: Tensor, tolerance: float) -> bool:
+    if expected.dim() and got.dim():
+        got = got[: expected.size(0)]
+    if got.shape != expected.shape:
+        return False
     scale = float(expected.abs().max()) if expected.numel() else 0.0
-    if got.shape == expected.shape and bool(((got - expected).abs() <= tolerance * max(scale, 1e-6)).all()):
-        return None
-    return f"padding changes what {type(outside[0]).__name__} computes"
+    return bool(((got - expected).abs() <= tolerance * max(scale, 1e-6)).all())
+
+
+@contextmanager
+def _seen(modules: list[nn.Module]) -> Iterator[list[_Output]]:
+    """Notes the tensors that modules return while it lasts."""
+    outputs: list[_Output] = []
+
+    def note(module: nn.Module, _: Any, result: Any) -> None:
+        if isinstance(result, Tensor) and result.is_floating_point():
+            outputs.append((type(module).__name__, result.detach().clone()))
+
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_hook(note).remove)
+        yield outputs
+
+
+@contextmanager
+def _undone(trainer: "Trainer") -> Iterator[None]:
+    """Without dropout while it lasts; buffers and random states come back."""
+    rates = [
+        (module, name, rate)
+        for module in trainer.model.modules()
+        for name in ("p", "dropout")
+        if isinstance(rate := getattr(module, name, None), float)
+        and (name == "dropout" or isinstance(module, _Dropout))
+    ]
+    buffers = [(buffer, buffer.clone()) for buffer in trainer.model.buffers()]
+    random = random_states(trainer.device)
+    try:
+        for module, name, _ in rates:
+            setattr(module, name, 0.0)
+        yield
+    finally:
+        for module, name, rate in rates:
+            setattr(module, name, rate)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+        restore_random_states(random, trainer.device)
 
 
 def _first_line(error: BaseException) -> str:
