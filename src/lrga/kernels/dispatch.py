@@ -200,7 +200,9 @@ def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
 
 def tiles_of(segments: Segments, device: torch.device) -> Tiles:
     """The tiles of ``segments``, computed once for all layers where there are several graphs."""
-    return Tiles.of(segments, device) if segments.counts is None else segments.tiles
+    if segments.counts is None or torch.compiler.is_compiling():  # which does not trace through what segments keep
+        return Tiles.of(segments, device)
+    return segments.tiles
 
 
 def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:

@@ -186,7 +186,10 @@ def gated_edges_fused(
     """:func:`gated_edges` by the Triton kernels. Real edges are those before ``edges.in_ptr[N]``; the new features of
     the others are zero."""
     from lrga.kernels.gated_gpu import gated_forward
+    from lrga.kernels.sum_ops import turned_targets
 
+    learned = (edge_attr, weight, bias, gated, from_source, from_target)
+    turned = turned_targets(edges, *learned, *(() if norm is None else (norm.weight, norm.bias)))
     device = edge_attr.device.type
     if torch.is_autocast_enabled(device):
         kind = torch.get_autocast_dtype(device)
@@ -209,7 +212,7 @@ def gated_edges_fused(
         edges.target,
         edges.in_ptr,
         edges.out_order,
-        edges.out_target if torch.is_grad_enabled() else edges.out_order,  # one gather for all layers, backward only
+        edges.out_order if turned is None else turned,  # backward only
         edges.out_ptr,
         0.0 if isinstance(momentum, Tensor) else momentum,
         norm.eps if norm is not None else 0.0,

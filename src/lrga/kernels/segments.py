@@ -100,10 +100,16 @@ class Segments:
     @property
     def chunks(self) -> tuple[Tensor | None, Tensor | None]:
         """``slot`` and ``graph_of_chunk``; both ``None`` for one graph."""
-        return (self.slot, self.graph_of_chunk) if self.ptr is None else self._chunks_of_ptr
+        if self.ptr is None:
+            return self.slot, self.graph_of_chunk
+        # a compiler does not trace through what is kept
+        return self._find_chunks() if torch.compiler.is_compiling() else self._chunks_of_ptr
 
-    @cached_property  # which a compiler does not read, nor does it meet a ptr
+    @cached_property
     def _chunks_of_ptr(self) -> tuple[Tensor, Tensor]:
+        return self._find_chunks()
+
+    def _find_chunks(self) -> tuple[Tensor, Tensor]:
         assert self.ptr is not None
         assert self.counts is not None
         assert self.batch is not None

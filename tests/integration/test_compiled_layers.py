@@ -1,0 +1,77 @@
+"""Layers whose kernels are Triton's, compiled to one graph: in Triton's interpreter, which takes a GPU's place."""
+
+import copy
+
+import pytest
+import torch
+
+import lrga
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.segments import Segments
+from lrga.kernels.support import has_triton
+from lrga.models.gnn import CONVOLUTIONS
+from lrga.nn.lrga_layer import LRGALayer
+
+pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+N, E, D, K = 9, 30, 6, 3
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def kernels_everywhere(monkeypatch):
+    """The automatic choice of a GPU, on the CPU."""
+    for module in ("message", "norm", "attention_sum", "node_scores", "gated"):
+        monkeypatch.setattr(f"lrga.kernels.{module}.runs_on_gpu", lambda *tensors: True)
+
+
+def values_and_gradients(run, module, x, *rest, **options):
+    out = run(x, *rest, **options)
+    parts = out if isinstance(out, tuple) else (out,)
+    found = torch.autograd.grad(sum(part.square().sum() for part in parts), [x, *module.parameters()])
+    return [part.detach() for part in parts], found, list(module.buffers())
+
+
+def test_the_attention_of_a_batch_on_the_kernels_compiles_to_one_graph():
+    module = lrga.LowRankGlobalAttention(D, rank=K, backend="triton")
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    x, batch = torch.randn(N, D, requires_grad=True), torch.arange(N) // 4
+    results = [values_and_gradients(run, module, x, batch, 3) for run in (module, compiled)]
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_the_attention_of_a_batch_on_the_kernels_exports_strictly():
+    module = lrga.LowRankGlobalAttention(D, rank=K, backend="triton")
+    x, batch = torch.randn(N, D), torch.arange(N) // 4
+    exported = torch.export.export(module, (x, batch, 3), strict=True)
+    assert any("fused_forward" in str(node.target) for node in exported.graph.nodes)
+    torch.testing.assert_close(exported.module()(x, batch, 3), module(x, batch, 3))
+
+
+def test_graphs_known_by_where_they_begin_compile_to_one_graph():
+    module = lrga.LowRankGlobalAttention(D, rank=K, backend="segmented")
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    x, batch = torch.randn(N, D), torch.arange(N) // 4
+    segments = Segments.from_ptr(torch.tensor([0, 4, 8, 9]), batch)
+    torch.testing.assert_close(compiled(x, segments), module(x, batch, 3))
+
+
+@pytest.mark.parametrize(
+    ("conv", "preset"), [*((conv, "2022") for conv in CONVOLUTIONS), ("gcn", "2020"), ("gatedgcn", "2020")]
+)
+def test_each_layer_beside_the_attention_compiles_to_one_graph(kernels_everywhere, conv, preset):
+    options = {"heads": 1} if conv == "gat" else {}
+    layer = LRGALayer(CONVOLUTIONS[conv](D, D, preset=preset, **options), D, K, backend="triton")
+    other = copy.deepcopy(layer)
+    compiled = torch.compile(other, backend="aot_eager", fullgraph=True)
+    layout, _ = EdgeLayout.from_edge_index(torch.randint(0, N - 2, (2, E)), N)
+    x, batch = torch.randn(N, D, requires_grad=True), torch.arange(N) // 4
+    attributes = torch.randn(E, D) if conv == "gatedgcn" else None
+    results = [
+        values_and_gradients(run, module, x, layout, attributes, batch, 3)
+        for run, module in ((layer, layer), (compiled, other))
+    ]
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
