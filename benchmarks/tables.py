@@ -117,6 +117,21 @@ def gpu_facts(record: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def cells_table(folder: Path) -> str:
+    """A step of every network of Table 3, both loops."""
+    record = read("cells-h200", folder)
+    if record is None:
+        return "No record yet."
+    rows = [
+        [row["model"], f"{row['width']} × {row['layers']}", str(row["batch_size"])]
+        + [number(row[key]) for key in ("captured_ms", "plain_ms", "times_faster", "epoch_s")]
+        for row in record["rows"]
+    ]
+    facts = f"{record['device']}, torch {record['torch']}, PATTERN at {record['budget'].upper()}, TF32.\n\n"
+    headings = ["", "width × layers", "batch", "captured, ms", "plain, ms", "times faster", "s / epoch"]
+    return facts + markdown(headings, rows)
+
+
 def attention_table(name: str) -> Callable[[Path], str]:
     def table(folder: Path) -> str:
         record = read(name, folder)
@@ -258,6 +273,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "gpu-mix": of_gpu(lambda r: gpu_rows(r, lambda case: case == "mix", "(256, 100, 256) → 256")),
     "gpu-profiles": of_gpu(gpu_profiles),
+    "gpu-cells": cells_table,
     "attention-h200": attention_table("attention-h200"),
     "attention-cpu": attention_table("attention-cpu"),
     "training-cpu": training_table,

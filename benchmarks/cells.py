@@ -1,0 +1,144 @@
+"""A training step of every network of Table 3 (and so of Table 1, PATTERN), captured and in the plain loop.
+
+    python benchmarks/cells.py [--models gcn gat …] [--budget 500k] [--graphs 1024] [--profile] [--json] [--out FILE]
+
+Each network is built, its kernels compiled and its steps recorded in a process of its own, all at once; a lock lets one
+of them have the GPU to itself while it is measured. First the loss of the same first batch is compared in both loops;
+then medians. *captured* is what ``lrga train`` runs on a GPU, *plain* the same network and batches operation by
+operation. Seconds of an epoch are those of its training steps at PATTERN's 10,000 graphs.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpu_attention import use_tf32
+from gpu_steps import Notes, Ours, pattern
+from timing import at_least_one, kernels_of, need_device, synchronize, wall_ms
+
+from lrga import build_model
+from lrga.models.zoo import MODELS
+from lrga.tasks import task_of
+from lrga.training import OptimizerConfig, Trainer
+from lrga.version import __version__
+
+BATCH_SIZES = {"gat": 128, "gin": 128}  # as in the protocol at 500K; 64 elsewhere
+PATTERN_GRAPHS = 10_000
+_lock: Any = None
+
+
+class Cell(Ours):
+    """A network of the tables, ready to be stepped in either loop."""
+
+    def __init__(self, model: str, lrga: bool, budget: str, splits: dict[str, Any], batch_size: int) -> None:
+        torch.manual_seed(0)
+        device = splits["train"].device
+        self.model = build_model("PATTERN", model, budget=budget, lrga=lrga).to(device).train()
+        options = OptimizerConfig(batch_size=batch_size)
+        self.trainer = Trainer(
+            self.model, task_of("PATTERN"), splits, options, listener=Notes(), engine="captured"
+        )  # fmt: skip
+
+
+def plain_first_loss(cell: Cell, graphs: int) -> float:
+    """The loss of the first graphs in the plain loop, before its step."""
+    trainer = cell.trainer
+    trainer.sums.reset()
+    trainer.step(trainer.splits["train"].batch(slice(0, graphs)))
+    return trainer.sums.loss.mean()
+
+
+def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, Any]:
+    """One network: its first loss both ways, then its times."""
+    use_tf32(True)
+    batch_size = min(BATCH_SIZES.get(model, 64), options.graphs)
+    splits = pattern(options.graphs, options.device)
+    cell, twin = (Cell(model, lrga, options.budget, splits, batch_size) for _ in range(2))
+    cell.start()
+    losses = cell.first(batch_size), plain_first_loss(twin, batch_size)
+    if not abs(losses[0] - losses[1]) <= 2e-3 * abs(losses[1]):  # TF32 rounds both, not alike
+        raise SystemExit(f"{model}: first loss {losses[0]:.6f} beside {losses[1]:.6f}: no timing on wrong results")
+    batch = splits["train"].batch(slice(0, batch_size))
+    for run in (cell.step, lambda: twin.trainer.step(batch)):
+        run()
+    synchronize(options.device)
+    with _lock:
+        inner = 4 if options.device != "cpu" else 1
+        row = {
+            "model": ("LRGA + " if lrga else "") + MODELS[model],
+            "width": cell.model.hidden_channels,
+            "layers": cell.model.num_layers,
+            "batch_size": batch_size,
+            "captured_ms": wall_ms(cell.step, options.device, repeats=options.repeats, inner=inner),
+            "plain_ms": wall_ms(lambda: twin.trainer.step(batch), options.device, repeats=options.repeats),
+            "first_loss": losses[0],
+        }
+        if options.profile and options.device != "cpu":
+            row["profile"] = kernels_of(cell.step)
+    steps = -(-PATTERN_GRAPHS // batch_size)
+    return row | {"times_faster": row["plain_ms"] / row["captured_ms"], "epoch_s": row["captured_ms"] * steps / 1e3}
+
+
+def _begin(lock: Any) -> None:
+    global _lock
+    _lock = lock
+    torch.set_num_threads(1)
+
+
+def measure_all(options: argparse.Namespace) -> dict[str, Any]:
+    """All networks, each in its process."""
+    context = multiprocessing.get_context("spawn")
+    which = [(model, lrga) for model in options.models for lrga in (False, True)]
+    rows: dict[tuple[str, bool], dict[str, Any]] = {}
+    with ProcessPoolExecutor(min(len(which), options.processes), context, _begin, (context.Lock(),)) as pool:
+        waiting = {pool.submit(measure, *one, options): one for one in which}
+        for done in as_completed(waiting):
+            row = rows[waiting[done]] = done.result()
+            print(f"{row['model']}: {row['captured_ms']:.2f} ms, plain {row['plain_ms']:.2f} ms", file=sys.stderr)
+    gpu = options.device != "cpu"
+    return {
+        "benchmark": "cells",
+        "lrga": __version__,
+        "device": torch.cuda.get_device_name() if gpu else "CPU",
+        "torch": torch.__version__,
+        "budget": options.budget,
+        "precision": "tf32",
+        "rows": [rows[one] for one in which],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=list(MODELS))
+    parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
+    parser.add_argument("--graphs", type=at_least_one, default=1024, help="graphs of the training set that is drawn")
+    parser.add_argument("--repeats", type=at_least_one, default=15)
+    parser.add_argument("--processes", type=at_least_one, default=10, help="networks prepared side by side")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--profile", action="store_true", help="list the kernels of each captured step")
+    parser.add_argument("--json", action="store_true", help="print the record")
+    parser.add_argument("--out", type=Path, help="write the record to this file")
+    options = parser.parse_args(arguments)
+    need_device(options.device)
+    record = measure_all(options)
+    if options.out is not None:
+        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if options.json:
+        print(json.dumps(record, indent=1))
+        return
+    print(f"{record['device']}, PATTERN {record['budget']}, TF32\n{'':20} captured   plain  ratio  s/epoch")
+    for row in record["rows"]:
+        times = f"{row['captured_ms']:8.2f} {row['plain_ms']:7.2f} {row['times_faster']:6.1f} {row['epoch_s']:8.2f}"
+        print(f"{row['model']:20} {times}")
+        for kernel in row.get("profile", [])[:8]:
+            print(f"    {kernel['us']:9.1f} µs {kernel['calls']:4} × {kernel['kernel'][:60]}")
+
+
+if __name__ == "__main__":
+    main()
