@@ -14,15 +14,18 @@ import json
 import os
 import platform
 import resource
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
+from timing import at_least_one, need_device
 from torch import Tensor, nn
 
 import lrga
@@ -155,48 +158,99 @@ def memory_mb(device: str) -> float:
     return top
 
 
+class OutOfMemory(Exception):
+    """A measurement needed more memory than there is."""
+
+
 def in_own_process(work: Callable[[], Any]) -> Any:
-    """The result of ``work``, run in a forked child, so that its peak memory is its own."""
+    """The result of ``work``, run in a forked child, so that its peak memory is its own.
+
+    Raises:
+        OutOfMemory: Where the child had too little memory, or the system killed it for it.
+        SystemExit: Where it ended in any other way, with its error.
+    """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         with os.fdopen(write, "w") as pipe:
-            json.dump(work(), pipe)
+            json.dump(outcome(work), pipe)
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
         text = pipe.read()
     _, status = os.waitpid(child, 0)
-    if status:
-        return None
-    return json.loads(text)
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGKILL:
+        raise OutOfMemory
+    if code < 0:
+        raise SystemExit(f"a measurement was ended by signal {-code} ({signal.strsignal(-code)})")
+    found = json.loads(text)
+    if found["out_of_memory"]:
+        raise OutOfMemory
+    if found["error"] is not None:
+        raise SystemExit(f"a measurement failed:\n{found['error']}")
+    return found["result"]
+
+
+def outcome(work: Callable[[], Any]) -> dict[str, Any]:
+    """The result of ``work``, or its error in words: a forked child must end here, whatever happened."""
+    found: dict[str, Any] = {"result": None, "error": None, "out_of_memory": False}
+    try:
+        return {**found, "result": work()}
+    except SystemExit as stop:
+        return {**found, "error": str(stop)}
+    except Exception as error:
+        return {**found, "error": traceback.format_exc(), "out_of_memory": is_out_of_memory(error)}
+
+
+def in_this_process(work: Callable[[], Any]) -> Any:
+    """The same on a GPU, where memory is the allocator's."""
+    try:
+        return work()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    torch.cuda.empty_cache()
+    raise OutOfMemory
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """PyTorch's allocator on a CPU raises a plain RuntimeError."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> dict[str, Any]:
     # A forked child must find PyTorch's threads not yet started, so the parent computes nothing itself.
-    isolated: Callable[[Callable[[], Any]], Any] = in_own_process if device == "cpu" else lambda work: work()
+    isolated: Callable[[Callable[[], Any]], Any] = in_own_process if device == "cpu" else in_this_process
     progress("checking our values against the definition")
-    errors = isolated(lambda: check_values(device))
-    if errors is None:
-        raise SystemExit("our values are wrong: nothing is timed")
+    try:
+        errors = isolated(lambda: check_values(device))
+    except OutOfMemory:
+        raise SystemExit("our values could not be checked, out of memory: nothing is timed") from None
     leaks = {}
     for method in METHODS:
         if method != "authors' arithmetic":
             progress(f"batch against single graph: {method}")
-            leaks[method] = isolated(lambda method=method: leak(method, device))
+            try:
+                leaks[method] = isolated(lambda method=method: leak(method, device))
+            except OutOfMemory:
+                leaks[method] = None
     rows = []
     for case in CASES:
         for method in METHODS:
             reason = skip_reason(case, method)
             progress(f"{case}: {method}")
-            result = None if reason else isolated(lambda c=case, m=method: measure(c, m, device, repeats))
-            if result is None and reason is None:
-                reason = "out of memory"
-            rows.append({"case": case, "method": method, "skipped": reason, **(result or {})})
+            result: dict[str, float] = {}
+            if reason is None:
+                try:
+                    result = isolated(lambda c=case, m=method: measure(c, m, device, repeats))
+                except OutOfMemory:
+                    reason = "out of memory"
+            rows.append({"case": case, "method": method, "skipped": reason, **result})
     for row in rows:
         ours = next(r for r in rows if r["case"] == row["case"] and r["method"] == "lrga")
-        if row["skipped"] is None:
+        if row["skipped"] is None and ours["skipped"] is None:
             row["ratio"] = row["both_ms"] / ours["both_ms"]
     name = torch.cuda.get_device_name() if device != "cpu" else f"{platform.processor() or platform.machine()} CPU"
     return {
@@ -229,17 +283,18 @@ def show(results: dict[str, Any]) -> None:
                 table.add_row(row["method"], "–", f"[dim]{row['skipped']}[/]", "", "", shown)
             else:
                 numbers = (f"{row[key]:.1f}" for key in ("forward_ms", "both_ms", "mb"))
-                table.add_row(row["method"], *numbers, f"{row['ratio']:.2f}", shown)
+                table.add_row(row["method"], *numbers, f"{row['ratio']:.2f}" if "ratio" in row else "–", shown)
         console.print(table)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=at_least_one, default=9)
     parser.add_argument("--threads", type=int, default=2, help="CPU threads")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    need_device(options.device)
     torch.set_num_threads(options.threads)
     console = Console(stderr=True)
     with console.status("…") as status:

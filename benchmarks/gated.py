@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import triton
-from timing import copy_rate, kernels_of, replay_ms
+from timing import at_least_one, copy_rate, kernels_of, need_kernels, replay_ms
 from torch import Tensor
 
 from lrga.kernels import edge_map, gated_gpu
@@ -185,14 +185,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--edges", type=int, default=389_000)
     parser.add_argument("--channels", type=int, default=80)
     parser.add_argument("--dtype", choices=list(DTYPES), default="float32")
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=at_least_one, default=20)
     parser.add_argument("--profile", action="store_true", help="list the kernels of a step")
     parser.add_argument("--tune", action="store_true", help="try other divisions of the work (a minute)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--out", type=Path, help="write the record as JSON")
     options = parser.parse_args(arguments)
-    if not torch.cuda.is_available():
-        raise SystemExit("this measures kernels of a CUDA GPU, and there is none here")
+    need_kernels("cuda")
     record = measure(options)
     if options.out:
         options.out.write_text(json.dumps(record, indent=1) + "\n")

@@ -27,7 +27,7 @@ import torch
 import torch_geometric
 from gpu_attention import Row, check, features, large_case, linear_case, product_speeds, small_case, use_tf32
 from gpu_steps import pattern, step_case
-from timing import copy_rate, replay_ms, workspace_mb
+from timing import copy_rate, need_device, replay_ms, workspace_mb
 
 from lrga.kernels import mix
 from lrga.version import __version__
@@ -205,8 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--out", type=Path, help="write the record as JSON")
     options = parser.parse_args(arguments)
-    if not torch.cuda.is_available():
-        raise SystemExit("this measures a CUDA GPU, and there is none here")
+    need_device("cuda")
     start = time.perf_counter()
     record = measure(options.only, lambda text: print(text, file=sys.stderr, flush=True), profile=options.profile)
     record["seconds"] = round(time.perf_counter() - start, 1)

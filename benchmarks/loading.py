@@ -13,12 +13,13 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch_geometric
+from timing import at_least_one
 from torch_geometric.loader import DataLoader
 
 from lrga.data import PackedBatch, PackedGraphs, load
@@ -110,14 +111,14 @@ def measure(name: str, packed: PackedGraphs, what: str, repeats: int) -> dict[st
     }
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zinc", type=Path, help="folder of the real ZINC files; else random molecules of that size")
     parser.add_argument("--graphs", type=int, default=10_000, help="graphs of ZINC (a fifth as many of PATTERN)")
-    parser.add_argument("--repeats", type=int, default=5, help="epochs timed; the best counts")
+    parser.add_argument("--repeats", type=at_least_one, default=5, help="epochs timed; the best counts")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     torch.set_num_threads(arguments.threads)
     rows = [
         measure("ZINC", *zinc(arguments.zinc, arguments.graphs), arguments.repeats),

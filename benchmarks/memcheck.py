@@ -4,15 +4,18 @@
 
 Odd sizes, isolated nodes, an empty graph and a graph of one node; a checker then sees every access out of bounds. First
 the models run as they choose their kernels themselves, then each kernel is called directly. The operators and kernels
-that ran are counted and named at the end. On a CPU the kernels run in Triton's interpreter: TRITON_INTERPRET=1.
+that ran are counted and named at the end; meanwhile stderr tells what runs. On a CPU (--device cpu) the kernels run in
+Triton's interpreter, TRITON_INTERPRET=1, which only tries the script and takes minutes.
 """
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
+from timing import need_kernels
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
@@ -62,8 +65,10 @@ def run(device: str) -> set[str]:
     layout, _ = EdgeLayout.from_edge_index(edge_index, len(x))
     with Operators() as seen:
         for conv in CONVOLUTIONS:
+            say(f"model of {conv}")
             model = lrga.GNN(CHANNELS, 18, 3, 2, conv=conv, rank=RANK, task="graph").to(device)
             model(x, layout, batch=batch, num_graphs=len(SIZES)).sum().backward()
+        say("sums, attention, mixture and batches")
         leaf = x.clone().requires_grad_()
         weight = torch.rand(layout.num_edges, device=device, requires_grad=True)
         (sum_sources(leaf, layout, weight).sum() + sum_edges(leaf[layout.source], layout, len(x)).sum()).backward()
@@ -90,7 +95,10 @@ def launches() -> Iterator[set[str]]:
     launch = KernelInterface.__getitem__
 
     def noted(kernel, grid):  # type: ignore[no-untyped-def]
-        names.add(f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}")
+        name = f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}"
+        if name not in names:
+            say(f"kernel {name}")
+        names.add(name)
         return launch(kernel, grid)
 
     KernelInterface.__getitem__ = noted
@@ -201,11 +209,20 @@ def batches(device: str) -> None:
     triton_gather.batch_layout(begins, shift, source, target, source, start, start, 9, 11, 0, 0)
 
 
-def main() -> None:
+def say(what: str) -> None:
+    """Progress, on stderr."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu only tries the script")
-    device = parser.parse_args().device
-    for what, names in (("operators", run(device)), ("kernels", run_kernels(device))):
+    parser.add_argument(
+        "--device", default="cuda", choices=("cuda", "cpu"), help="cpu only tries the script, for minutes"
+    )
+    device = parser.parse_args(arguments).device
+    need_kernels(device)
+    for what, everything in (("operators", run), ("kernels", run_kernels)):
+        names = everything(device)
         print(f"{len(names)} {what} ran: {', '.join(sorted(names))}", flush=True)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timing import copy_rate, replay_ms
+from timing import copy_rate, need_kernels, replay_ms
 from torch import Tensor
 
 from lrga.kernels import message, norm_ops, sum_ops, triton_max, triton_scores, triton_softmax, triton_sum
@@ -306,7 +306,7 @@ def show(results: dict[str, Any]) -> None:
         print(f"{r['us']:8.1f} µs  {r['plan']}")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES, help="which to measure")
     parser.add_argument("--check", action="store_true", help="compare values and gradients and time nothing")
@@ -315,9 +315,10 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--out", type=Path, help="write the JSON there")
-    options = parser.parse_args()
-    torch.manual_seed(0)
+    options = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    need_kernels(device)
+    torch.manual_seed(0)
     chosen = cases(device, options.cases)
     rows = []
     for case in chosen:

@@ -17,7 +17,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import torch.nn.functional as F
+from timing import at_least_one, need_device
 from torch import Tensor, nn
 
 import lrga
@@ -227,27 +228,28 @@ def show(record: dict[str, Any]) -> None:
         print(f"  {method:15}{numbers}")
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--min-nodes", type=int, default=SIZES[0])
     parser.add_argument("--max-nodes", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=at_least_one, default=3)
     parser.add_argument("--limit", type=float, default=5.0, help="seconds for the repeats of one method on one graph")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     parser.add_argument("--tf32", action="store_true", help="let matrix products on a GPU use TF32")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--out", type=Path, help="write the record as JSON")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     torch.set_num_threads(arguments.threads)
     torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
     sizes = [size for size in SIZES if arguments.min_nodes <= size <= arguments.max_nodes]
-    if not sizes or arguments.repeats < 1:
+    if not sizes:
         known = ", ".join(map(str, SIZES))
         span = f"{arguments.min_nodes} and {arguments.max_nodes}"
-        parser.error(f"none of the sizes {known} between {span}, or --repeats below 1")
+        parser.error(f"none of the sizes {known} between {span}")
     if arguments.out is not None and not arguments.out.parent.is_dir():
         parser.error(f"--out {arguments.out}: there is no folder {arguments.out.parent}")
+    need_device(arguments.device)
     progress = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     record = run_all(arguments.device, sizes, arguments.repeats, arguments.limit, progress)
     if arguments.out is not None:

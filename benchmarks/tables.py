@@ -138,7 +138,7 @@ def attention_table(name: str) -> Callable[[Path], str]:
         if record is None:
             return "No record yet."
         rows = [
-            [f"{r['case']}: {r['method']}", *(number(r[key]) for key in ("forward_ms", "both_ms", "mb", "ratio"))]
+            [f"{r['case']}: {r['method']}", *(number(r.get(key)) for key in ("forward_ms", "both_ms", "mb", "ratio"))]
             for r in record["rows"]
             if not r["skipped"]
         ]

@@ -1,5 +1,6 @@
-"""What the benchmarks of a GPU share: replays of CUDA graphs, medians, copying speed, memory beyond what is given."""
+"""What the benchmarks share: what they need to run; of a GPU replays of CUDA graphs, medians, speeds, memory."""
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -8,7 +9,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lrga.errors import DeviceError
+from lrga.kernels.support import has_triton, why_not_triton
+
 MIB = 2**20
+
+
+def need_device(device: str) -> None:
+    """Ends the script, in words, where ``device`` is a GPU and there is none."""
+    if device != "cpu" and not torch.cuda.is_available():
+        raise SystemExit(str(DeviceError("a CUDA GPU", "none that PyTorch sees", "run it on a machine with one")))
+
+
+def need_kernels(device: str) -> None:
+    """The same for scripts that launch Triton kernels: on a CPU only its interpreter does."""
+    need_device(device)
+    why, remedy = why_not_triton(torch.empty(0, device=device)), "install Triton and run it on a GPU that it supports"
+    if why is not None and device == "cpu" and has_triton():
+        why = "a CPU without Triton's interpreter"
+        remedy = "run it on a machine with a GPU, or set TRITON_INTERPRET=1 for the interpreter, which is slow"
+    if why is not None:
+        raise SystemExit(str(DeviceError("a CUDA GPU that Triton's kernels run on", why, remedy)))
+
+
+def at_least_one(text: str) -> int:
+    """The type of ``--repeats`` and the like: a median of no time is none."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def replay_ms(run: Callable[[], Any], repeats: int = 15, *, inner: int = 1) -> float:

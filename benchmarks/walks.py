@@ -13,9 +13,11 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from timing import at_least_one
 
 from lrga.data import load
 from lrga.data.walks import Walker
@@ -103,15 +105,15 @@ def plain_python(layout: EdgeLayout, p: float, q: float, walks: int = 1_500) -> 
     return done / (time.perf_counter() - begin)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ddi", type=Path, help="folder of ogbl-ddi's files")
     parser.add_argument("--large", action="store_true", help="also a graph as large as ogbl-ppa (3 GB)")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=at_least_one, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path, help="file to write the record to")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     rows = []
     for name in ("ddi", "collab", *(("ppa",) if options.large else ())):

@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import networkx as nx
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from timing import at_least_one, need_device
 
 import lrga
 from lrga.theory import as_graph, stable_colouring
@@ -169,13 +170,14 @@ def show(result: dict[str, Any]) -> None:
     console.print(table)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--repeats", type=int, default=5, help="timings of which the median is taken")
+    parser.add_argument("--repeats", type=at_least_one, default=5, help="timings of which the median is taken")
     parser.add_argument("--largest", type=int, default=400, help="nodes of the largest graph for 2-FWL")
     parser.add_argument("--device", default="cpu", help="where 2-FWL runs")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    need_device(options.device)
     torch.set_num_threads(1)
     # networkx warns that hashes of graphs without attributes changed in 3.5; only equality matters here.
     warnings.filterwarnings("ignore", message="The hashes produced for graphs", category=UserWarning)

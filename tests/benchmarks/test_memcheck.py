@@ -31,15 +31,17 @@ def kernels_of_the_source():
     return functions - called
 
 
-def test_it_runs_and_names_the_operators(memcheck):
+def test_it_runs_and_names_the_operators(memcheck, capsys):
     assert "mixed_linear" in memcheck.run("cpu")
+    assert "model of gatedgcn\n" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
-def test_it_launches_every_kernel_there_is(memcheck, monkeypatch):
+def test_it_launches_every_kernel_there_is_and_names_each_as_it_goes(memcheck, monkeypatch, capsys):
     for name, small in (("SIZES", (11, 0, 1, 5)), ("ROWS", 71), ("LARGE", 71)):
         monkeypatch.setattr(memcheck, name, small)
     monkeypatch.setattr("lrga.kernels.norm_ops.MANY", 3_000)
     wanted = kernels_of_the_source()
     assert {"triton_sum._sum_long", "triton_streaming_backward.project_rows", "triton_edge_map.map_edges"} <= wanted
     assert memcheck.run_kernels("cpu") == wanted
+    assert set(capsys.readouterr().err.splitlines()) == {f"kernel {name}" for name in wanted}

@@ -1,0 +1,69 @@
+"""What a benchmark needs is said in words before anything runs."""
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import timing
+import torch
+
+from lrga.kernels.support import has_triton
+
+FOLDER = Path(timing.__file__).parent
+REPEATED = sorted(path.stem for path in FOLDER.glob("*.py") if '"--repeats"' in path.read_text(encoding="utf-8"))
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+with_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+
+
+@without_gpu
+def test_a_missing_gpu_is_said_in_words():
+    timing.need_device("cpu")
+    with pytest.raises(SystemExit, match=r"expected a CUDA GPU, got none .* To fix: "):
+        timing.need_device("cuda")
+
+
+@without_gpu
+@with_triton
+@pytest.mark.parametrize("script", [["message.py", "--check"], ["memcheck.py", "--device", "cpu"]])
+def test_kernels_without_gpu_and_interpreter_are_refused_in_one_line(script):
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / script[0]), *script[1:]], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert re.search("expected a CUDA GPU .*, got a CPU without .* To fix: ", done.stderr)
+    assert "TRITON_INTERPRET=1" in done.stderr
+
+
+@without_gpu
+@pytest.mark.parametrize("script", ["attention", "scale", "wl"])
+def test_a_gpu_that_is_asked_for_and_not_there_is_refused(script):
+    with pytest.raises(SystemExit, match="expected a CUDA GPU"):
+        importlib.import_module(script).main(["--device", "cuda"])
+
+
+def test_there_are_scripts_with_repeats():
+    assert {"attention", "gated", "loading", "scale", "walks", "wl"} <= set(REPEATED)
+
+
+@pytest.mark.parametrize("wrong", ["0", "-3", "two"])
+@pytest.mark.parametrize("script", REPEATED)
+def test_no_repeats_are_refused_before_anything_runs(script, wrong, capsys):
+    if script == "gated" and not has_triton():
+        pytest.skip("Triton is not installed")
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(script).main([f"--repeats={wrong}"])
+    assert stopped.value.code == 2
+    assert f"--repeats: expected a whole number of at least 1, got '{wrong}'" in capsys.readouterr().err
+
+
+def test_whole_numbers_are_taken():
+    assert timing.at_least_one("7") == 7
+    with pytest.raises(argparse.ArgumentTypeError):
+        timing.at_least_one("1.5")
