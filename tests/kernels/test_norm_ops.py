@@ -197,3 +197,14 @@ def test_a_compiler_sees_one_operator_and_the_running_statistics_follow(count, a
         out = function(x, state)
         results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0], state.mean, state.var, state.batches))
     torch.testing.assert_close(results[0], results[1])
+
+
+def test_running_statistics_that_are_columns_of_a_tensor_follow():
+    kept = torch.rand(3, 4)
+    columns = kept.clone().t().contiguous().t()
+    x, batches = torch.randn(7, 4), torch.tensor(0)
+    results = []
+    for weight, mean, var in (kept, columns):
+        state = Running(weight, None, mean, var, batches.clone())
+        results.append((norm_ops.batch_norm(x, state, training=True), mean.clone(), var.clone()))
+    torch.testing.assert_close(*results)

@@ -81,8 +81,9 @@ def fused_backward(
     n, dtype = x.size(0), grad.dtype
     tiles, blocks = Tiles(start, end, graph, ptr, counts, order), _blocks(x, rank, dtype)
     if not tiles.number:
-        return torch.zeros_like(x), torch.zeros_like(weight), torch.zeros_like(bias)
+        return x.new_zeros(x.shape), weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     grad, x, weight, bias = _dense_rows(grad), x.contiguous(), weight.contiguous(), bias.contiguous()
+    out, totals = out.contiguous(), totals.contiguous()
     attended = _attended(grad, heads, rank)
     parts = totals.new_empty(heads, tiles.number, rank * rank)
     launch.reduce_gradient(tiles, blocks, heads, parts, attended, x=x, weight=weight, bias=bias)
@@ -105,7 +106,7 @@ def _(
     grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
     graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
+    return x.new_empty(x.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)  # contiguous, as they are
 
 
 @torch.library.custom_op("lrga::tiled_forward", mutates_args=())
@@ -148,6 +149,7 @@ def tiled_backward(
     if not tiles.number or not rank or not columns:
         return du.zero_(), dv.zero_(), dz.zero_()
     u, v, z, grad = (_dense_rows(t) for t in (u, v, z, grad))
+    totals = totals.contiguous()
     parts = totals.new_empty(heads, tiles.number, rank * columns)
     launch.reduce_gradient(tiles, blocks, heads, parts, grad, u=u)
     t_totals = launch.total(tiles, heads, parts)

@@ -109,9 +109,9 @@ def gated_forward(
         assert running_var is not None
         _launch(
             triton_gated_norm.finish_statistics, (-(-channels // NARROWEST),),
-            counts, partials, running_mean, running_var, _or(momentum, counts), statistics, new_running, programs,
-            momentum_value, eps, D=channels, TRAINING=training, HAS_MOMENTUM=momentum is not None, BLOCK_P=256,
-            BLOCK_D=NARROWEST, num_warps=8,
+            counts, partials, running_mean.contiguous(), running_var.contiguous(), _or(momentum, counts), statistics,
+            new_running, programs, momentum_value, eps, D=channels, TRAINING=training,
+            HAS_MOMENTUM=momentum is not None, BLOCK_P=256, BLOCK_D=NARROWEST, num_warps=8,
         )  # fmt: skip
     if need_edges and num_edges:
         _launch(
@@ -227,6 +227,7 @@ def gated_backward(
             result.zero_()
         return results
     gated, block = _rows(gated), channel_block(channels)
+    e_hat, mean, denominator, statistics = (t.contiguous() for t in (e_hat, mean, denominator, statistics))
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     nodes_each = -(-num_nodes // programs)
     blocks = {
@@ -247,8 +248,8 @@ def gated_backward(
         parts = denominator.new_empty(1, rows, 2 * channels)
         _launch(
             triton_gated_norm.norm_backward_sums, (chunks, rows),
-            grad_out, e_hat, _or(scale, e_hat), statistics, norm_weight, norm_bias, in_ptr, parts, num_nodes,
-            edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block, num_warps=tiling.sum_warps,
+            grad_out, e_hat, _or(scale, e_hat), statistics, _or(norm_weight, e_hat), _or(norm_bias, e_hat), in_ptr,
+            parts, num_nodes, edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block, num_warps=tiling.sum_warps,
         )  # fmt: skip
         sums = launch_column_sum(parts).view(2, channels)
     else:

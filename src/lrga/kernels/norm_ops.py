@@ -115,14 +115,17 @@ def launch_norm(
     if not y.numel():
         return y, kept.zero_()
     how = Plan.of(rows, width)
-    x, residual = x.contiguous(), None if residual is None else residual.contiguous()
+    x, residual, weight, bias = x.contiguous(), _dense(residual), _dense(state.weight), _dense(state.bias)
+    assert state.mean is not None
+    assert state.var is not None
+    mean, var = state.mean.contiguous(), state.var.contiguous()
     parts = torch.empty(2, how.parts, width, device=x.device) if training else None
     part_mean, part_dev = (None, None) if parts is None else parts.unbind()
     batches = state.batches if track else None
     blocks = triton.cdiv(width, how.columns)
     share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
     average = batches if state.momentum is None else None
-    statistics = (part_mean, part_dev, state.mean, state.var, average, kept, count, rows, how.parts, how.rows_of_part)
+    statistics = (part_mean, part_dev, mean, var, average, kept, count, rows, how.parts, how.rows_of_part)
     numbers = (state.momentum or 0.0, state.eps)
     choices = {"TRAINING": training, "TRACK": track, "BEFORE": before == "relu"}
     whole = training and how.whole
@@ -136,9 +139,13 @@ def launch_norm(
             columns = triton.cdiv(width, 16)
             kernels.whole_statistics[(columns,)](x, *statistics, *numbers, WIDTH=width, **choices, **WHOLE)
         kernels.normalize_rows[(triton.cdiv(rows, how.tile), blocks)](
-            x, state.weight, state.bias, residual, y, *statistics, *numbers,
+            x, weight, bias, residual, y, *statistics, *numbers,
             AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
         )  # fmt: skip
+    if track:
+        for given, written in ((state.mean, mean), (state.var, var)):
+            if written is not given:  # columns of another tensor: what was brought up to date is a copy
+                given.copy_(written)
     return y, kept
 
 
@@ -166,7 +173,7 @@ def launch_gradients(
     share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
     grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
     choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
-    inputs = (x.contiguous(), grad, kept, weight, bias, count, part_bias, part_weight)
+    inputs = (x.contiguous(), grad, kept.contiguous(), _dense(weight), _dense(bias), count, part_bias, part_weight)
     with torch.cuda.device_of(x):
         kernels.part_gradients[(how.parts, blocks)](*inputs, rows, how.rows_of_part, BR=how.step, **choices, **share)
         if how.whole:
@@ -177,6 +184,10 @@ def launch_gradients(
             **share,
         )  # fmt: skip
     return grad_x, sums
+
+
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
 
 
 def _result_dtype(x: Tensor, residual: Tensor | None) -> torch.dtype:

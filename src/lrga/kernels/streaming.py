@@ -99,13 +99,14 @@ def streaming_backward(
     """Gradients of x, weight and bias."""
     dx = x.new_empty(x.shape)
     if x.size(0) == 0:
-        return dx, torch.zeros_like(weight), torch.zeros_like(bias)
+        return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     fits = heads * max(3 * _padded(rank), 4 * rank) <= x.size(1)
     in_place = fits and (x.dtype == grad.dtype or _narrows(x.dtype, grad.dtype))
     backward = _backward_in_place if in_place else _backward_by_blocks
     dw, bias_parts = backward(
-        dx, grad.contiguous(), x.contiguous(), weight, bias.contiguous(), out, totals, heads, rank, eps
-    )
+        dx, grad.contiguous(), x.contiguous(), weight, bias.contiguous(), out.contiguous(), totals.contiguous(),
+        heads, rank, eps,
+    )  # fmt: skip
     db = bias_parts.sum(1).view(heads, 4, block(rank))[:, :, :rank].reshape(bias.shape)
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
 

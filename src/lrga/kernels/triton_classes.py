@@ -147,8 +147,8 @@ def launch_loss_gradient(scores: Tensor, labels: Tensor, counted: Tensor, factor
     step = max(16, NUMBERS // columns)
     with torch.cuda.device_of(scores):
         loss_gradient[(triton.cdiv(rows, step),)](
-            scores.contiguous(), labels.contiguous(), counted.contiguous(), factor, grad, out, rows, CLASSES=classes,
-            BR=step, BC=columns, num_warps=4,
+            scores.contiguous(), labels.contiguous(), counted.contiguous(), factor.contiguous(), grad, out, rows,
+            CLASSES=classes, BR=step, BC=columns, num_warps=4,
         )  # fmt: skip
     return out
 

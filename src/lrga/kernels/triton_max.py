@@ -133,7 +133,7 @@ def max_gradient_op(x: Tensor, y: Tensor, share: Tensor, out_target: Tensor, out
     how = plan(width)
     with torch.cuda.device_of(x):
         _max_gradient_rows[(triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block))](
-            x, y, share.contiguous(), out_target, out_ptr, grad, num_rows, WIDTH=width, ROWS=how.rows,
+            x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, num_rows, WIDTH=width, ROWS=how.rows,
             EDGES=how.edges, BLOCK=how.block, num_warps=how.warps,
         )  # fmt: skip
     return grad

@@ -242,7 +242,8 @@ def attend_gradient_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x and of both terms of the scores."""
     num_rows, heads, depth = x.shape
-    grad, y, x, by_source, by_target = (t.contiguous() for t in (grad, y, x, by_source, by_target))
+    given = (grad, x, by_source, by_target, y, log_total)
+    grad, x, by_source, by_target, y, log_total = (t.contiguous() for t in given)
     grad_x, grad_source = torch.empty_like(x), torch.empty_like(by_source)
     if not x.numel():
         return grad_x, grad_source.zero_(), torch.zeros_like(by_target)

@@ -218,7 +218,7 @@ def launch_sum(
     width = y.numel() // num_rows
     heads = x.size(1) if x.dim() == 3 else 1
     how = how or plan(width)
-    x, weight = x.contiguous(), None if weight is None else weight.contiguous()
+    x, weight, into, out_of = x.contiguous(), _dense(weight), _dense(into), _dense(out_of)
     blocks = triton.cdiv(width, how.block)
     sizes = {"WIDTH": width, "HEADS": heads, "EDGES": how.edges, "BLOCK": how.block, "num_warps": how.warps}
     sizes |= {"CHUNK": CHUNK, "LONG": LONG}
@@ -233,6 +233,10 @@ def launch_sum(
             x, columns, order, weight, into, out_of, ptr, partial, y, num_rows, ROWS=how.rows, **sizes
         )  # fmt: skip
     return y
+
+
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
 
 
 def launch_dots(
@@ -255,7 +259,7 @@ def launch_dots(
     edges = max(4, min(128, 2048 // block))
     with torch.cuda.device_of(x):
         _dot_edges[(triton.cdiv(num_edges, edges), heads)](
-            x.contiguous(), y.contiguous(), source, target, into, out_of, in_ptr[-1:], dots, num_edges,
+            x.contiguous(), y.contiguous(), source, target, _dense(into), _dense(out_of), in_ptr[-1:], dots, num_edges,
             DEPTH=depth, HEADS=heads, EDGES=edges, BLOCK=block, num_warps=2,
         )  # fmt: skip
     return dots

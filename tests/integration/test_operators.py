@@ -1,0 +1,214 @@
+"""Every operator of the kernels tells a compiler the truth about its results, however its inputs lie in memory."""
+
+import importlib
+import pkgutil
+
+import pytest
+import torch
+
+import lrga.kernels
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.segments import Segments
+from lrga.kernels.support import has_triton
+from lrga.kernels.tiles import Tiles
+
+pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+N, E, D, K, H, C = 9, 30, 6, 3, 2, 4
+SLOPE, EPS = 0.2, 1e-6
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded():
+    """Every operator is known from the import of its module on."""
+    for module in pkgutil.iter_modules(lrga.kernels.__path__):
+        importlib.import_module(f"lrga.kernels.{module.name}")
+
+
+def operator(name):
+    return getattr(torch.ops.lrga, name).default
+
+
+def rand(*shape, dtype=torch.float32):
+    return torch.rand(shape).to(dtype)
+
+
+def tiles():
+    batch = torch.arange(N) // 4
+    cut = Tiles.of(Segments.from_batch(batch, N, 3), batch.device)
+    return cut.start, cut.end, cut.graph, cut.ptr, cut.counts, cut.order
+
+
+def layout():
+    made, _ = EdgeLayout.from_edge_index(torch.randint(0, N - 2, (2, E)), N)
+    return made
+
+
+def projected(name, sizes):
+    """Inputs of the attention that projects, and what its backward pass keeps."""
+    x, weight, bias = rand(N, D), torch.randn(H * 4 * K, D), torch.randn(H * 4 * K)
+    table = tiles() if name == "fused" else ()
+    given = (x, weight, bias, *table, H, K, EPS, torch.float32)
+    out, totals = operator(f"{name}_forward")(*given)
+    return given if sizes == "forward" else (torch.randn_like(out), x, weight, bias, out, totals, *table, H, K, EPS)
+
+
+def tiled(direction):
+    u, v, z, table = rand(N, H, K), rand(N, H, K), rand(N, H, C), tiles()
+    out, totals = operator("tiled_forward")(u, v, z, *table, EPS)
+    return (u, v, z, *table, EPS) if direction == "forward" else (torch.randn_like(out), u, v, z, totals, *table, EPS)
+
+
+def sums(kind):
+    edges, x, weight, into, out_of = layout(), rand(N, H, D), rand(E, H), rand(N), rand(N)
+    turned = (edges.out_order, edges.out_target, edges.out_ptr)
+    return {
+        "sum": (x, weight, into, out_of, edges.source, edges.target, edges.in_ptr, *turned, True),
+        "turned": (x, weight, edges.out_order, out_of, into, edges.out_ptr, edges.out_target, edges.source, True,
+                   torch.float32),
+        "dots": (x, rand(N, H, D), edges.source, edges.target, into, out_of, edges.in_ptr, torch.float32),
+        "edges": (rand(E, H, D), edges.target, edges.in_ptr, True),
+        "spread": (x, edges.target, edges.in_ptr, torch.float32),
+    }[kind]  # fmt: skip
+
+
+def maxima(gradient):
+    edges, x = layout(), rand(N, D)
+    if not gradient:
+        return x, edges.source, edges.in_ptr, edges.out_target, edges.out_ptr
+    y, _ = operator("max_sources")(x, edges.source, edges.in_ptr, edges.out_target, edges.out_ptr)
+    return x, y, rand(N, D), edges.out_target, edges.out_ptr
+
+
+def softmax(gradient):
+    edges, x, by_source, by_target = layout(), rand(N, H, D), rand(N, H), rand(N, H)
+    turned = (edges.out_order, edges.out_target, edges.out_ptr)
+    given = (x, by_source, by_target, edges.source, edges.target, edges.in_ptr, *turned, SLOPE, True)
+    if not gradient:
+        return given
+    kept = operator("attention_sum")(*given)
+    return (rand(N, H, D), x, by_source, by_target, *kept, edges.target, edges.in_ptr, *turned, SLOPE, True)
+
+
+def norm(gradient):
+    x, weight, bias, count = torch.randn(N, D), rand(D), rand(D), torch.tensor(7)
+    given = (x, weight, bias, rand(N, D), rand(D), rand(D), count, True, 1e-5, None, "elu")
+    if not gradient:
+        return given
+    _, kept = operator("batch_norm")(*given)
+    return x, rand(N, D), kept, weight, bias, count, True, None, "elu"
+
+
+def gated(gradient):
+    edges, nodes = layout(), [torch.randn(N, D) for _ in range(3)]
+    edge_attr, weight, bias, scale = torch.randn(E, D), torch.randn(D, D), torch.randn(D), rand(E, 1)
+    graph = (edges.source, edges.target, edges.in_ptr, edges.out_order, edges.out_target, edges.out_ptr)
+    of_norm = (rand(D), rand(D))
+    given = (
+        edge_attr,
+        weight,
+        bias,
+        *nodes,
+        *of_norm,
+        rand(D),
+        rand(D),
+        None,
+        scale,
+        *graph,
+        0.1,
+        1e-5,
+        True,
+        True,
+        True,
+    )
+    if not gradient:
+        return given
+    mean, new, e_hat, denominator, statistics, _ = operator("gated_forward")(*given)
+    grads, kept = (torch.randn_like(mean), torch.randn_like(new)), (e_hat, mean, denominator, statistics)
+    return (*grads, edge_attr, weight, *nodes, *of_norm, scale, *graph, *kept, True, True)
+
+
+def classes(gradient):
+    scores, labels, counted = torch.randn(N, C), torch.arange(N) % C, torch.arange(N) < 7
+    if not gradient:
+        return scores, labels, counted
+    return scores, labels, counted, operator("class_loss")(scores, labels, counted)[1], rand()
+
+
+def gathered():
+    begins = torch.tensor([[0, 0], [3, 2], [5, 6]])
+    small = [torch.randint(0, 2, (6,)).to(kind) for kind in (torch.uint8, torch.int16, torch.int32)]
+    starts = [torch.tensor([0, 1, 2, 3, 5, 6]) for _ in range(2)]
+    return begins, torch.zeros(3, 2, dtype=torch.int64), *small, *starts, N, E, 0, 0
+
+
+EXAMPLES = {
+    "fused_forward": lambda: projected("fused", "forward"),
+    "fused_backward": lambda: projected("fused", "backward"),
+    "streaming_forward": lambda: projected("streaming", "forward"),
+    "streaming_backward": lambda: projected("streaming", "backward"),
+    "tiled_forward": lambda: tiled("forward"),
+    "tiled_backward": lambda: tiled("backward"),
+    "sum_sources": lambda: sums("sum"),
+    "turned_sum": lambda: sums("turned"),
+    "edge_dots": lambda: sums("dots"),
+    "sum_edges": lambda: sums("edges"),
+    "spread": lambda: sums("spread"),
+    "max_sources": lambda: maxima(gradient=False),
+    "max_gradient": lambda: maxima(gradient=True),
+    "attention_sum": lambda: softmax(gradient=False),
+    "attention_sum_gradient": lambda: softmax(gradient=True),
+    "node_scores": lambda: (torch.randn(N, H, D), rand(H, D), rand(H, D)),
+    "node_scores_gradient": lambda: (rand(N, H), rand(N, H), torch.randn(N, H, D), rand(H, D), rand(H, D)),
+    "batch_norm": lambda: norm(gradient=False),
+    "batch_norm_gradient": lambda: norm(gradient=True),
+    "gated_forward": lambda: gated(gradient=False),
+    "gated_backward": lambda: gated(gradient=True),
+    "class_loss": lambda: classes(gradient=False),
+    "class_accuracy": lambda: classes(gradient=False),
+    "class_loss_gradient": lambda: classes(gradient=True),
+    "mixed_linear": lambda: ([rand(N, 2), rand(N, 3)], rand(C, 5), rand(C)),
+    "column_sum": lambda: (rand(H, N, D),),
+    "category_sums": lambda: (rand(N, D), torch.arange(N) % C, C),
+    "batch_layout": gathered,
+}
+
+
+def turned_round(value):
+    """The same numbers, columns before rows in memory; a vector is a column between others. (Node and edge numbers come
+    from an EdgeLayout or from Tiles, which make them.)"""
+    if isinstance(value, list):
+        return [turned_round(item) for item in value]
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.dim():
+        return value
+    if value.dim() == 1:
+        return torch.stack([value, torch.full_like(value, torch.nan)], 1)[:, 0]
+    return value.transpose(0, -1).contiguous().transpose(0, -1)
+
+
+def test_each_operator_has_an_example():
+    names = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if "lrga::" in name}
+    assert names == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_compiler_is_told_the_shapes_types_and_strides_of_results(name, contiguous):
+    given = EXAMPLES[name]()
+    inputs = given if contiguous else tuple(turned_round(value) for value in given)
+    torch.library.opcheck(operator(name), inputs, test_utils=("test_schema", "test_faketensor"))
+    if not contiguous:
+        torch.testing.assert_close(
+            operator(name)(*inputs), operator(name)(*given), rtol=1e-4, atol=1e-5, equal_nan=True
+        )
+
+
+def without_nodes(value):
+    """A tensor of nodes or of tiles, empty; others as they are."""
+    of_nodes = isinstance(value, torch.Tensor) and (value.dtype == torch.int64 or value.size(0) == N)
+    return turned_round(value)[:0] if of_nodes else turned_round(value)
+
+
+@pytest.mark.parametrize("name", ["fused_backward", "streaming_backward", "tiled_backward"])
+def test_gradients_of_no_node_are_described_as_they_are(name):
+    inputs = tuple(without_nodes(value) for value in EXAMPLES[name]())
+    torch.library.opcheck(operator(name), inputs, test_utils=("test_schema", "test_faketensor"))
