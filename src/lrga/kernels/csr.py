@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.support import differentiates_otherwise
 
 with warnings.catch_warnings():  # torch says once per process that such matrices are in beta or unchecked: said here
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -26,10 +27,11 @@ WORTH_A_THREAD = 1 << 15  # numbers; torch's own measure for simple operations
 
 
 def is_fast(*tensors: Tensor | None) -> bool:
-    """Whether these tensors can take this path: single or double precision on a CPU, outside a compiler."""
-    return not torch.compiler.is_compiling() and all(
-        t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64) for t in tensors if t is not None
-    )
+    """Whether these tensors can take this path: single or double precision on a CPU, outside a compiler, and no
+    derivatives but those of backward."""
+    if torch.compiler.is_compiling() or differentiates_otherwise():
+        return False
+    return all(t is None or (t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)) for t in tensors)
 
 
 def product(ptr: Tensor, columns: Tensor, values: Tensor, dense: Tensor, reduce: str = "sum") -> Tensor:

@@ -35,10 +35,7 @@ def takes(index: Tensor, weight: Tensor) -> bool:
     """Whether :func:`embed` has its own gradient for these: few categories of many rows, on a GPU."""
     if torch.compiler.is_compiling() or index.dim() != 1 or index.size(0) < FEWEST_ROWS:
         return False
-    if weight.size(0) > MOST_CATEGORIES or index.dtype != torch.int64 or not runs_on_gpu(index, weight):
-        return False
-    # What differentiates in another way than backward finds its rules at torch's own function.
-    return not torch._C._are_functorch_transforms_active() and torch.autograd.forward_ad._current_level < 0
+    return weight.size(0) <= MOST_CATEGORIES and index.dtype == torch.int64 and runs_on_gpu(index, weight)
 
 
 class Embed(Function):

@@ -249,7 +249,8 @@ def gated_backward(
         _launch(
             triton_gated_norm.norm_backward_sums, (chunks, rows),
             grad_out, e_hat, _or(scale, e_hat), statistics, _or(norm_weight, e_hat), _or(norm_bias, e_hat), in_ptr,
-            parts, num_nodes, edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block, num_warps=tiling.sum_warps,
+            parts, num_nodes, edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block,
+            num_warps=tiling.sum_warps,
         )  # fmt: skip
         sums = launch_column_sum(parts).view(2, channels)
     else:

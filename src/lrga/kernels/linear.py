@@ -50,10 +50,7 @@ def takes(x: Tensor, *parameters: Tensor | None) -> bool:
     if torch.compiler.is_compiling() or x.dim() != 2 or x.size(0) < FEWEST_ROWS:
         return False
     same = all(t is None or t.dtype == x.dtype for t in parameters)
-    if not runs_on_gpu(x, *parameters) or not (same or autocast_is_on(x.device.type)):
-        return False
-    # What differentiates in another way than backward finds its rules at torch's own function.
-    return not torch._C._are_functorch_transforms_active() and torch.autograd.forward_ad._current_level < 0
+    return runs_on_gpu(x, *parameters) and (same or autocast_is_on(x.device.type))
 
 
 class Linear(Function):

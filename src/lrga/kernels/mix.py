@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lrga.kernels.checks import autocast_is_on
 from lrga.kernels.linear import column_sum, linear
+from lrga.kernels.support import differentiates_otherwise
 
 WORTH_IT = 1 << 25  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
 
@@ -29,7 +30,8 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
         True
     """
     # A compiler plans memory itself, and must not be asked how large a symbolic size is.
-    if torch.compiler.is_compiling() or parts[0].size(0) * weight.size(1) < WORTH_IT:
+    small = torch.compiler.is_compiling() or parts[0].size(0) * weight.size(1) < WORTH_IT
+    if small or differentiates_otherwise():
         return linear(torch.cat(parts, dim=-1), weight, bias)
     device = parts[0].device.type
     if not autocast_is_on(device):

@@ -16,7 +16,8 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
     """Why the Triton kernels cannot be used for these tensors; ``None`` if they can.
 
     They run on a CUDA GPU of compute capability 8 or higher in float32, bfloat16 and float16; on a CPU only in Triton's
-    interpreter (``TRITON_INTERPRET=1``), which is for tests.
+    interpreter (``TRITON_INTERPRET=1``), which is for tests. What differentiates in another way than backward finds
+    its rules at PyTorch's own operations only.
 
     Example:
         >>> import torch
@@ -29,6 +30,8 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
             return f"{str(tensor.dtype).removeprefix('torch.')} is computed by PyTorch"
     if not has_triton():
         return "Triton is not installed"
+    if differentiates_otherwise():
+        return "torch.func and forward-mode derivatives are computed by PyTorch"
     devices = {tensor.device for tensor in present}
     if len(devices) > 1:
         return f"the tensors lie on {len(devices)} devices"
@@ -38,6 +41,21 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
 def runs_on_gpu(*tensors: Tensor | None) -> bool:
     """Whether the automatic choice is the Triton kernels: on a GPU that can run them. The interpreter is never it."""
     return all(t is None or t.device.type == "cuda" for t in tensors) and why_not_triton(*tensors) is None
+
+
+def differentiates_otherwise() -> bool:
+    """Whether a transformation of :mod:`torch.func` or a level of forward-mode derivatives is active.
+
+    Our operators have backward derivatives only: PyTorch would take their results for constants, without a word.
+
+    Example:
+        >>> seen = []
+        >>> torch.func.grad(lambda x: seen.append(differentiates_otherwise()) or x)(torch.ones(()))
+        tensor(1.)
+        >>> seen, differentiates_otherwise()
+        ([True], False)
+    """
+    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
 
 
 def has_triton() -> bool:
