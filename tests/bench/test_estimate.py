@@ -48,16 +48,86 @@ def test_other_cells_are_scaled_by_their_work(example):
     ratio = work_of(paper_config("ZINC", "gatedgcn", budget="500K")) / work_of(paper_config("ZINC", "gatedgcn"))
     assert ratio > 2
     assert cell.seconds_per_epoch == pytest.approx(2 * ratio)
-    assert cell.source == "scaled from ZINC, gatedgcn"
+    assert cell.source == "scaled from ZINC, same model"
 
 
 def test_the_nearest_runs_are_taken(example):
     runs = [record(example, "ZINC", "gatedgcn", seconds=200), record(example, "PATTERN", "gcn", seconds=500, epochs=50)]
     found = {c.dataset: c for c in estimate_hours(cells(model="gcn", budget="100K", lrga=True), runs).cells}
     assert found["PATTERN"].source == "measured"
-    assert found["TSP"].source == "scaled from gcn"
+    assert found["TSP"].source == "scaled from same model"
     assert found["ZINC"].epochs == 100  # its own data set's
     assert found["TSP"].epochs == 75  # of all
+
+
+def test_the_same_model_comes_before_the_same_network_and_data(example):
+    runs = [
+        record(example, "ZINC", "gatedgcn", seconds=10, lrga=False),
+        record(example, "ZINC", "gatedgcn", seconds=60),
+        record(example, "PATTERN", "gcn", seconds=500, lrga=False),
+    ]
+    found = {(c.dataset, c.model, c.budget): c for c in estimate_hours(cells(), runs).cells}
+    small = found["ZINC", "GatedGCN", "100K"]
+    large = found["ZINC", "GatedGCN", "500K"]
+    assert (small.source, large.source) == ("measured", "scaled from ZINC, same model")
+    ratio = [work_of(paper_config("ZINC", "gatedgcn", budget=b, lrga=False)) for b in ("500K", "100K")]
+    assert large.seconds_per_epoch == pytest.approx(0.1 * ratio[0] / ratio[1])
+    wanted = {
+        ("PATTERN", "LRGA + GCN", "100K"): "scaled from PATTERN, gcn",
+        ("TSP", "GCN", "100K"): "scaled from same model",
+        ("TSP", "LRGA + GCN", "100K"): "scaled from gcn",
+        ("PATTERN", "GAT", "100K"): "scaled from PATTERN, plain",
+        ("PATTERN", "LRGA + GAT", "100K"): "scaled from PATTERN",
+        ("MNIST", "GAT", "100K"): "scaled from all",
+    }
+    assert {key: found[key].source for key in wanted} == wanted
+
+
+def test_of_several_runs_the_least_seconds_count(example):
+    runs = [record(example, "ZINC", "gcn", seconds=s, epochs=n) for s, n in ((900, 100), (240, 120), (500, 80))]
+    (cell,) = estimate_hours(cells(dataset="ZINC", model="gcn", budget="100K", lrga=True), runs).cells
+    assert (cell.seconds_per_epoch, cell.epochs) == (2.0, 100)
+
+
+def test_how_far_estimates_are_off_comes_from_the_records(example):
+    wanted = cells(dataset="ZINC", model="gcn", lrga=True)
+    small, large = (work_of(paper_config("ZINC", "gcn", budget=budget)) for budget in ("100K", "500K"))
+    runs = [record(example, "ZINC", "gcn", seconds=100)]
+    alone = estimate_hours(wanted, runs)
+    assert alone.off is None
+    assert "unknown" in alone.notes[-1]
+    runs.append(record(example, "ZINC", "gcn", seconds=100 * large / small * 3, budget="500K"))
+    two = estimate_hours(wanted, runs)
+    assert two.off == pytest.approx(3.0)
+    assert two.notes[-1].endswith("are off by at most a factor of 3.0.")
+    assert two.to_json()["off_by_at_most"] == two.off
+    exact = estimate_hours(
+        wanted, [runs[0], record(example, "ZINC", "gcn", seconds=100 * large / small, budget="500K")]
+    )
+    assert exact.off == pytest.approx(1.0)
+
+
+def test_the_factor_of_the_shipped_records_is_that_of_leaving_each_out():
+    records = find_records(RESULTS.parent)
+    found = estimate_hours(cells(), records)
+    assert found.off is not None
+    measured = {(c.dataset, c.model, c.budget): c.seconds_per_epoch for c in found.cells if c.source == "measured"}
+    assert len(measured) > 3
+    for left_out in cells():
+        others = [r for r in records if r.config["model"] != left_out.config.to_json()["model"]
+                  or r.config["data"]["name"] != left_out.config.data.name]  # fmt: skip
+        (again,) = estimate_hours([left_out], others).cells
+        if (true := measured.get((again.dataset, again.model, again.budget))) is not None:
+            assert 1 / found.off - 1e-9 <= again.seconds_per_epoch / true <= found.off + 1e-9
+
+
+def test_a_run_begun_in_plain_steps_is_not_one_in_captured_steps(example):
+    mixed = record(example, "ZINC", "gcn", seconds=100)
+    mixed = replace(mixed, environment=[{"gpu": "a GPU", "engine": "plain"}, *mixed.environment])
+    (cell,) = cells(dataset="ZINC", model="gcn", budget="100K", lrga=True)
+    found = estimate_hours([cell], [mixed, record(example, "ZINC", "gcn", seconds=300)])
+    assert (found.engine, found.runs, found.cells[0].seconds_per_epoch) == ("captured", 1, 3.0)
+    assert estimate_hours([cell], [mixed]).engine == "plain"
 
 
 def test_captured_runs_of_one_device_are_preferred(example):

@@ -52,7 +52,8 @@ def test_the_whole_of_table_1_is_estimated(tmp_path):
     assert lines[0].startswith("1 finished runs (1 on NVIDIA H200): 10 minutes of the device")
     assert lines[1].startswith("PATTERN, CLUSTER and ZINC of Table 1 with four seeds (144 runs)")
     assert lines[2].startswith("Table 1 with four seeds (264 runs)")
-    assert all("captured steps" in line for line in lines[1:])
+    assert all("captured steps, from 1 runs; how far" in line for line in lines[1:])
+    assert not any("\n" in line for line in lines)
 
 
 def test_the_minutes_of_a_cpu_are_not_those_of_the_gpu(tmp_path):

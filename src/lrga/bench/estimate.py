@@ -1,14 +1,20 @@
 """How many hours a table of the paper takes, cell by cell, from the records of runs made before.
 
-Where a cell has been run, its own seconds and epochs count. Elsewhere the seconds per epoch of the nearest runs are
+Where a cell has been run, its own seconds and epochs count. Elsewhere the seconds per epoch of the nearest cells are
 scaled by the work of an epoch, counted as bytes: per graph and layer, node features that are read and written, products
-with the weights, and edge features or gathered rows. The nearest runs are those of the same network on the same data
-set, else of the same network, else of the same data set, else all. Epochs are those of the same data set, else of all.
-Runs in captured steps are preferred to others, and only runs on the same kind of device are mixed.
+with the weights, and edge features or gathered rows. Nearest is the same model on the same data set, with LRGA or
+without as the cell is; then that network on that data set whether or not with LRGA; the same model on any data; that
+network on any; other networks on the data set, those with or without LRGA as the cell is first; at last all. Of several
+runs, and of several cells as near, the least seconds count: a run that shares its device takes longer, never less.
+Epochs are those of the same data set, else of all. Runs in captured steps from their first start on are preferred to
+others, and only runs on the same kind of device are mixed. How far off all this may be is told by the records
+themselves: each cell that was run is estimated from the others.
 """
 
+import json
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,10 +56,21 @@ class CellEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What :func:`estimate_hours` returns."""
+    """What :func:`estimate_hours` returns.
+
+    Attributes:
+        device: Of the runs.
+        engine: ``"captured"`` or ``"plain"`` steps of the runs.
+        runs: How many there were.
+        off: The largest factor between the seconds of a cell that was run and its estimate from the others; ``None``
+            where a single cell was run.
+        cells: In the order asked for.
+    """
 
     device: str
     engine: str
+    runs: int
+    off: float | None
     cells: tuple[CellEstimate, ...]
 
     @property
@@ -66,13 +83,27 @@ class Estimate:
         """The sum, and what it holds for."""
         return [
             f"{self.hours:.1f} hours in all, one run after the other, on {self.device}, {self.engine} steps.",
-            "Scaled entries follow the work of an epoch; expect them to be right within a factor of two.",
+            self.caution[0].upper() + self.caution[1:] + ".",
         ]
+
+    @property
+    def caution(self) -> str:
+        """How far scaled entries may be off, as part of a sentence.
+
+        Example:
+            >>> Estimate(device="a GPU", engine="captured", runs=9, off=2.31, cells=()).caution
+            'estimates of measured cells from the others are off by at most a factor of 2.4'
+        """
+        if self.off is None:
+            return "how far estimates are off is unknown, for a single cell was measured"
+        most = math.ceil(10 * self.off - 1e-9) / 10  # upwards: "at most" must hold
+        return f"estimates of measured cells from the others are off by at most a factor of {most:.1f}"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         cells = [asdict(cell) for cell in self.cells]
-        return {"device": self.device, "engine": self.engine, "hours": self.hours, "cells": cells, "notes": self.notes}
+        facts = {"device": self.device, "engine": self.engine, "runs": self.runs, "off_by_at_most": self.off}
+        return {**facts, "hours": self.hours, "cells": cells, "notes": self.notes}
 
     def to_rich(self) -> "RichTable":
         """For a terminal."""
@@ -104,9 +135,9 @@ def estimate_hours(cells: Sequence[Cell], records: Iterable[RunRecord]) -> Estim
             "a table of networks on graphs", "cells of link prediction", "estimate table1, table3 or rank"
         )
     device, engine, runs = _comparable(list(records))
-    known = [Known(TrainingConfig.from_json(run.config), run) for run in runs]
-    found = [_estimate(cell, known) for cell in cells]
-    return Estimate(device=device, engine=engine, cells=tuple(found))
+    known = _measured(runs)
+    found = tuple(_estimate(cell, known) for cell in cells)
+    return Estimate(device=device, engine=engine, runs=len(runs), off=_largest_factor(known), cells=found)
 
 
 def find_records(folder: str | Path) -> list[RunRecord]:
@@ -165,41 +196,41 @@ def _comparable(records: list[RunRecord]) -> tuple[str, str, list[RunRecord]]:
     for record in records:
         where = record.environment[-1] if record.environment else {}
         device = str(where.get("gpu") or where.get("cpu") or "an unknown device")
-        by_kind.setdefault((where.get("engine") == "captured", device), []).append(record)
+        captured = bool(where) and all(start.get("engine") == "captured" for start in record.environment)
+        by_kind.setdefault((captured, device), []).append(record)
     captured, device = max(by_kind, key=lambda kind: (kind[0], len(by_kind[kind])))
     return device, "captured" if captured else "plain", by_kind[captured, device]
 
 
 class Known:
-    """A run made before."""
+    """A cell that was run: its least seconds per epoch, and the epochs of its runs."""
 
-    def __init__(self, config: TrainingConfig, run: RunRecord) -> None:
-        self.config, self.run = config, run
-        self.seconds = run.seconds / run.epochs
+    def __init__(self, config: TrainingConfig, runs: Sequence[RunRecord]) -> None:
+        self.config, self.epochs = config, [run.epochs for run in runs]
+        self.seconds = min(run.seconds / run.epochs for run in runs)
 
     @cached_property
     def seconds_per_byte(self) -> float:
         return self.seconds / work_of(self.config)
 
 
-def _estimate(cell: Cell, runs: Sequence[Known]) -> CellEstimate:
+def _measured(runs: Iterable[RunRecord]) -> dict[str, Known]:
+    """The cells that were run, by what decides their work."""
+    together: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        together.setdefault(_work_key(TrainingConfig.from_json(run.config)), []).append(run)
+    return {key: Known(TrainingConfig.from_json(own[0].config), own) for key, own in together.items()}
+
+
+def _estimate(cell: Cell, known: Mapping[str, Known]) -> CellEstimate:
     own = cell.config
-    name, model = own.data.name.upper(), own.model.model
-    exact = [known for known in runs if _same(known.config, own)]
-    same_data = [known for known in runs if known.config.data.name.upper() == name]
-    same_model = [known for known in runs if known.config.model.model == model]
-    if exact:
-        source, seconds = "measured", statistics.median(known.seconds for known in exact)
+    name, exact = own.data.name.upper(), known.get(_work_key(own))
+    if exact is None:
+        source, seconds = _scaled(own, list(known.values()))
+        near = [other for other in known.values() if other.config.data.name.upper() == name] or list(known.values())
     else:
-        tiers = {
-            f"scaled from {name}, {model}": [known for known in same_data if known in same_model],
-            f"scaled from {model}": same_model,
-            f"scaled from {name}": same_data,
-            "scaled from all": list(runs),
-        }
-        source, nearest = next((text, found) for text, found in tiers.items() if found)
-        seconds = work_of(own) * statistics.median(known.seconds_per_byte for known in nearest)
-    epochs = statistics.median(known.run.epochs for known in exact or same_data or runs)
+        source, seconds, near = "measured", exact.seconds, [exact]
+    epochs = statistics.median(count for other in near for count in other.epochs)
     return CellEstimate(
         dataset=name,
         model=str(cell.labels["model"]),
@@ -212,11 +243,42 @@ def _estimate(cell: Cell, runs: Sequence[Known]) -> CellEstimate:
     )
 
 
-def _same(config: TrainingConfig, own: TrainingConfig) -> bool:
-    """Whether two runs do the same work: the same network and batches on the same data."""
-    here, there = essence(config), essence(own)
-    return (
-        config.data.name.upper() == own.data.name.upper()
-        and here["model"] == there["model"]
-        and here["optimizer"]["batch_size"] == there["optimizer"]["batch_size"]
-    )
+def _scaled(own: TrainingConfig, others: Sequence[Known]) -> tuple[str, float]:
+    """Seconds of an epoch from the nearest of other cells, and which these are."""
+    name, network = own.data.name.upper(), own.model.model
+
+    def of(*, data: bool = False, model: bool = False, lrga: bool = False) -> list[Known]:
+        return [
+            other
+            for other in others
+            if (not data or other.config.data.name.upper() == name)
+            and (not model or other.config.model.model == network)
+            and (not lrga or other.config.model.lrga == own.model.lrga)
+        ]
+
+    tiers = {
+        f"scaled from {name}, same model": of(data=True, model=True, lrga=True),
+        f"scaled from {name}, {network}": of(data=True, model=True),
+        "scaled from same model": of(model=True, lrga=True),
+        f"scaled from {network}": of(model=True),
+        f"scaled from {name}, {'LRGA' if own.model.lrga else 'plain'}": of(data=True, lrga=True),
+        f"scaled from {name}": of(data=True),
+        "scaled from all": list(others),
+    }
+    source, nearest = next((text, found) for text, found in tiers.items() if found)
+    return source, work_of(own) * min(other.seconds_per_byte for other in nearest)
+
+
+def _largest_factor(known: Mapping[str, Known]) -> float | None:
+    """How far off the estimate of a cell that was run is from the others', at most: always 1 or more."""
+    cells = list(known.values())
+    if len(cells) < 2:
+        return None
+    ratios = [_scaled(cell.config, [c for c in cells if c is not cell])[1] / cell.seconds for cell in cells]
+    return max(max(ratio, 1 / ratio) for ratio in ratios)
+
+
+def _work_key(config: TrainingConfig) -> str:
+    """Equal for runs that do the same work: the same network and batches on the same data."""
+    own = essence(config)
+    return json.dumps([config.data.name.upper(), own["model"], own["optimizer"]["batch_size"]], sort_keys=True)

@@ -59,8 +59,6 @@ def usage_lines(folders: Iterable[str | Path]) -> list[str]:
         devices.setdefault(_device(entry.record.environment), []).append(entry)
     groups = sorted(devices.values(), key=len, reverse=True) or [[]]
     lines = [usage_of(group).sentence() for group in groups]
-    used = usage_of(groups[0])
-    share = used.busy_minutes / used.run_minutes if used.run_minutes else 1.0
     most = [entry.record for entry in groups[0]]
     runs = [record for record in most if record.status == FINISHED and "link" not in record.config]
     if not runs:
@@ -70,10 +68,8 @@ def usage_lines(folders: Iterable[str | Path]) -> list[str]:
         estimate = estimate_hours(cells, runs)
         count = sum(cell.seeds for cell in estimate.cells)
         lines.append(
-            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours of runs on "
-            f"{estimate.device} in {estimate.engine} steps, scaled from {len(runs)} runs, or "
-            f"{share * estimate.hours:.1f} hours of the device with as many side by side as these had; right within a "
-            "factor of two."
+            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours, one run after another, "
+            f"on {estimate.device} in {estimate.engine} steps, from {estimate.runs} runs; {estimate.caution}."
         )
     return lines
 
