@@ -23,8 +23,25 @@ def test_on_a_cpu_every_operation_says_that_it_is_one():
 
 def test_double_precision_is_the_reason_where_it_is():
     choices = said(dtype="float64")
-    assert choices["attention, one large graph"].why == "float64 is computed by PyTorch"
-    assert choices["batch normalisation"].why == "float64 is computed by PyTorch"
+    why = "the tensors are on the CPU; also float64 is computed by PyTorch"
+    assert choices["attention, one large graph"].why == choices["batch normalisation"].why == why
+
+
+def test_a_rank_too_large_is_named_after_what_the_machine_lacks(monkeypatch):
+    names = ("attention, many small graphs", "attention, one large graph")
+    rank = "rank 100, the kernels hold up to 64"
+    assert {said(rank=100)[name].why for name in names} == {f"the tensors are on the CPU; also {rank}"}
+    monkeypatch.setattr("lrga.kernels.support.has_triton", lambda: False)
+    wanted = f"the tensors are on the CPU; also Triton is not installed; also {rank}"
+    assert {said(rank=100)[name].why for name in names} == {wanted}
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_rank_too_large_is_the_only_reason():
+    choices = said(device="cuda", rank=100)
+    assert choices["attention, one large graph"].why == "rank 100, the kernels hold up to 64"
+    both = said(device="cuda", rank=100, dtype="float64")["attention, one large graph"].why
+    assert both == "float64 is computed by PyTorch; also rank 100, the kernels hold up to 64"
 
 
 def test_half_precision_has_no_sparse_products_on_a_cpu():
@@ -33,7 +50,7 @@ def test_half_precision_has_no_sparse_products_on_a_cpu():
 
 def test_a_missing_triton_is_the_reason(monkeypatch):
     monkeypatch.setattr(backends, "why_not_triton", lambda *tensors: "Triton is not installed")
-    assert said()["edges of GatedGCN"].why == "Triton is not installed"
+    assert said()["edges of GatedGCN"].why == "the tensors are on the CPU; also Triton is not installed"
 
 
 @pytest.mark.parametrize("wrong", [{"dtype": "int8"}, {"width": 0}, {"rank": 0}])

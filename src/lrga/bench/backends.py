@@ -22,6 +22,7 @@ from lrga.training.trainer import Trainer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 LARGE, SMALL = 576_289, 14_384  # nodes
+ON_CPU = "the tensors are on the CPU"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ def _attention(operation: str, x: Tensor, rank: int, heads: int, *, nodes: int, 
     weight, bias = x.new_empty(heads * 4 * rank, x.size(1)), x.new_empty(heads * 4 * rank)
     segments = Segments(nodes, graphs) if graphs == 1 else Segments(nodes, graphs, slot=x.new_zeros(0))
     taken, why = explain_backend(rows, weight, bias, segments, rank=rank)
-    return Choice(operation=operation, taken=taken, why=why)
+    return Choice(operation=operation, taken=taken, why=why if runs_on_gpu(x) else _why(x, why))
 
 
 def _edges(operation: str, x: Tensor, on_cpu: str) -> Choice:
@@ -123,5 +124,8 @@ def _products(x: Tensor) -> Choice:
     return Choice(operation="matrix products", taken="float32", why=remedy)
 
 
-def _why(x: Tensor) -> str:
-    return why_not_triton(x) or "the tensors are on the CPU"  # in Triton's interpreter, which is never the choice
+def _why(x: Tensor, *more: str) -> str:
+    """All that speaks against kernels, the machine first: without a GPU or Triton no other type or rank would help."""
+    reasons = [ON_CPU] if x.device.type == "cpu" else []  # Triton's interpreter is never the choice
+    reasons += [why for one in (x.new_empty(0, dtype=torch.float32), x) if (why := why_not_triton(one)) is not None]
+    return "; also ".join(dict.fromkeys([*reasons, *more]))
