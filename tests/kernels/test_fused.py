@@ -98,6 +98,27 @@ def test_half_precision_is_accumulated_in_float32():
     check_fused((40, 3, 30), 9, 5, 1, dtype=torch.float16)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_from_the_features_and_from_given_maps(dtype):
+    """In the interpreter too, which does not multiply bfloat16."""
+    segments = graphs((40, 3, 30))
+    tiles = Tiles.of(segments, torch.device(DEVICE))
+    # both sides from what this precision can hold, or activations near zero flip
+    x, w, b = (t.to(dtype).float() for t in (torch.randn(73, 9), torch.randn(20, 9) / 3, torch.randn(20)))
+    compare(
+        lambda x, w, b: fused_attention(x, w, b, tiles, heads=1, rank=5, eps=1e-6, dtype=dtype),
+        lambda x, w, b: by_definition(x, w, b, segments, 1, 5),
+        (x, w, b),
+        TOLERANCE[dtype] / 2,
+    )
+    compare(
+        lambda u, v, z: tiled_attention(u, v, z, tiles, eps=1e-6),
+        lambda u, v, z: segmented_attention(u, v, z, segments),
+        [torch.rand(73, 2, 5).to(dtype) for _ in range(3)],
+        TOLERANCE[dtype] / 2,
+    )
+
+
 @pytest.mark.parametrize("columns", [1, 6])
 def test_given_maps_of_any_sign_and_width(columns):
     segments = graphs((3, 66, 0, 20), shuffled=True)

@@ -99,6 +99,12 @@ def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory()
     check(40, 33, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
 
 
+@pytest.mark.parametrize("channels", [20, 33])
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16])
+def test_bfloat16_is_multiplied_right_in_the_interpreter_too(channels, x_dtype):
+    check(150, channels, 5, 1, dtype=torch.bfloat16, tolerance=3e-2, x_dtype=x_dtype)
+
+
 def test_features_narrower_than_the_products_are_widened():
     check(150, 33, 5, 1, tolerance=5e-3, x_dtype=torch.bfloat16)
 

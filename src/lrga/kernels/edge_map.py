@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.kernels.support import dot_precision, interpreted, shared_memory
+from lrga.kernels.support import dot_precision, shared_memory
 
 WIDEST = 96  # padded channels
 ROOM = 150_000  # bytes of shared memory that hold the tiles of a program for the widest weight
@@ -133,12 +133,10 @@ def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source
 
 def _arithmetic(weight: Tensor) -> dict[str, Any]:
     """In which type the kernel multiplies, and how exactly."""
-    import triton.language as tl
+    from lrga.kernels.launch import compute_type
 
-    kinds = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
-    # Triton's interpreter does not multiply bfloat16; the same products in float32 are exact.
-    kind = tl.float32 if interpreted() and weight.dtype == torch.bfloat16 else kinds[weight.dtype]
-    return {"COMPUTE": kind, "PRECISION": "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)}
+    precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
+    return {"COMPUTE": compute_type(weight.dtype), "PRECISION": precision}
 
 
 def _launch(

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lrga.kernels import triton_attention as kernels
-from lrga.kernels.support import dot_precision
+from lrga.kernels.support import dot_precision, interpreted
 from lrga.kernels.tiles import Tiles
 
 COMPUTE = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
@@ -44,7 +44,17 @@ class Blocks:
 
     @property
     def compute(self) -> tl.dtype:
-        return COMPUTE[self.dtype]
+        return compute_type(self.dtype)
+
+
+def compute_type(dtype: torch.dtype) -> tl.dtype:
+    """In which type kernels multiply. Triton's interpreter does not multiply bfloat16; float32 holds it exactly.
+
+    Example:
+        >>> compute_type(torch.float16)
+        fp16
+    """
+    return tl.float32 if interpreted() and dtype == torch.bfloat16 else COMPUTE[dtype]
 
 
 def block(size: int) -> int:

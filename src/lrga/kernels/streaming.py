@@ -28,7 +28,7 @@ from torch import Tensor
 
 from lrga.kernels import triton_streaming as kernels
 from lrga.kernels import triton_streaming_backward as between
-from lrga.kernels.launch import COMPUTE, block
+from lrga.kernels.launch import block, compute_type
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.support import dot_precision, shared_memory
 
@@ -74,7 +74,7 @@ def streaming_forward(
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     kernels.reduce_rows[programs, heads](
-        x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=COMPUTE[dtype],
+        x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
         **shape, **fitting("reduce_rows", {"BD": 128 // dtype.itemsize, **REDUCE}, x.device),
     )  # fmt: skip
     totals = parts.sum(1)
@@ -167,7 +167,7 @@ def _project(
     kernel = "project_rows" if narrows else "reduce_gradient_maps"
     rows = dx.view(dtype)
     parts = x.new_empty(heads, _programs(x.device, kernel, heads), block(rank) ** 2, dtype=torch.float32)
-    shape = {"STRIDE": rows.stride(0), "C": padded, "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
+    shape = {"STRIDE": rows.stride(0), "C": padded, "COMPUTE": compute_type(dtype), **_shape(heads, rank, dtype)}
     if narrows:
         given = rows[:, channels:]
         wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
@@ -188,7 +188,7 @@ def _backward_by_blocks(
     """The same, the projections of blocks of rows computed in the kernels."""
     n, dtype, columns = x.size(0), grad.dtype, block(rank)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    shape = {"D": x.size(1), "COMPUTE": COMPUTE[dtype], **_shape(heads, rank, dtype)}
+    shape = {"D": x.size(1), "COMPUTE": compute_type(dtype), **_shape(heads, rank, dtype)}
     programs = _programs(x.device, "reduce_gradient_rows", heads)
     parts = totals.new_empty(heads, programs, columns * columns)
     kernels.reduce_gradient_rows[programs, heads](x, wide, wide_bias, grad, parts, n, **shape, **RECOMPUTE_REDUCE)

@@ -42,14 +42,14 @@ def _block_of_x(x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE:
 
 
 @triton.jit
-def _block_of_weight(weight, d0, D: tl.constexpr, B: tl.constexpr, BD: tl.constexpr):
+def _block_of_weight(weight, d0, D: tl.constexpr, B: tl.constexpr, BD: tl.constexpr, COMPUTE: tl.constexpr):
     """A block ``[BD, B]`` of a map."""
     d, k = d0 + tl.arange(0, BD), tl.arange(0, B)
     at = weight + k[None, :] * D + d[:, None]
     if D % BD == 0:
-        return tl.load(at)
+        return tl.load(at).to(COMPUTE)
     else:
-        return tl.load(at, mask=(d < D)[:, None], other=0.0)
+        return tl.load(at, mask=(d < D)[:, None], other=0.0).to(COMPUTE)
 
 
 @triton.jit
@@ -67,9 +67,9 @@ def _three_maps(
     u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     for d0 in range(0, D, BD):
         tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
-        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
-        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
+        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
+        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
+        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
     u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
     return u, v, _activated(z, bias + 2 * B, inside, B)
 
@@ -84,10 +84,10 @@ def _four_maps(
     z, m4 = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     for d0 in range(0, D, BD):
         tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
-        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
-        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
-        m4 = tl.dot(tile, _block_of_weight(weight + 3 * B * D, d0, D, B, BD), m4, input_precision=PRECISION)
+        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
+        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
+        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
+        m4 = tl.dot(tile, _block_of_weight(weight + 3 * B * D, d0, D, B, BD, COMPUTE), m4, input_precision=PRECISION)
     u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
     z, m4 = _activated(z, bias + 2 * B, inside, B), _activated(m4, bias + 3 * B, inside, B)
     return u, v, z, m4
@@ -154,7 +154,7 @@ def reduce_gradient_rows(
         inside = rows < num_rows - tile * BM
         u = tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
-            w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD)
+            w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD, COMPUTE)
             block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
             u = tl.dot(block, w, u, input_precision=PRECISION)
         u = _activated(u, bias + h * 4 * B, inside, B)

@@ -78,9 +78,9 @@ def project_rows(
             block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
             if h == 0:
                 _store(narrow + first * STRIDE + d0, rows, inside, STRIDE, D - d0, block, BD)
-            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD), u, input_precision=PRECISION)
-            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD), v, input_precision=PRECISION)
-            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD), z, input_precision=PRECISION)
+            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
+            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
+            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
         _store(maps + first * STRIDE + C, rows, inside, STRIDE, C, v, B)
         _store(maps + first * STRIDE + 2 * C, rows, inside, STRIDE, C, z, B)
         _store(maps + first * STRIDE, rows, inside, STRIDE, C, u, B)
