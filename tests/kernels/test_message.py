@@ -182,6 +182,28 @@ def test_layers_on_the_kernels_equal_those_on_the_reference(monkeypatch, edge_in
     assert layer.norm.num_batches_tracked == exact.norm.num_batches_tracked == 1
 
 
+@pytest.mark.parametrize("way", ["csr", "csr in chunks", "differentiable csr", "triton"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_spreads_as_in_the_definition(monkeypatch, edge_index, way, bad):
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    x = torch.randint(-1, 2, (N, D)).float()
+    x[1, 0], x[4, 2] = bad, bad
+    x.requires_grad_()
+    upstream = torch.randn(N, D)
+    if way == "triton":
+        pytest.importorskip("triton")
+        monkeypatch.setattr(message, "runs_on_gpu", lambda *tensors: True)
+    if way == "csr in chunks":
+        monkeypatch.setattr("lrga.kernels.edges.EDGES_OF_A_CHUNK", 4)
+        monkeypatch.setattr("lrga.kernels.csr.WORTH_A_THREAD", 0)
+    results = []
+    for function, edges in ((message.max_sources, layout), (message.max_sources_reference, edge_index)):
+        out = function(x, edges)
+        create = way == "differentiable csr"
+        results.append((out.detach(), torch.autograd.grad(out, x, upstream, create_graph=create)[0].detach()))
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
 @pytest.mark.parametrize("conv", ["gcn", "gat", "graphsage"])
 def test_layers_on_the_kernels_compile_to_one_graph(monkeypatch, edge_index, conv):
     pytest.importorskip("triton")

@@ -141,13 +141,14 @@ class _MaxSources(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Equal maxima share the gradient."""
+        """Equal maxima share the gradient; where a neighbour is NaN, no number equals the maximum, and 0/0 is NaN."""
         (grad,) = grads
         x, highest = ctx.saved_tensors
         layout: EdgeLayout = ctx.layout
         if torch.is_grad_enabled():
             is_highest = (x.index_select(0, layout.source) == highest.index_select(0, layout.target)).to(x.dtype)
-            share = grad / _SumEdges.apply(is_highest, layout).clamp(min=1)
+            ties = _SumEdges.apply(is_highest, layout).clamp(min=1).masked_fill(highest.isnan(), 0.0)
+            share = grad / ties
             messages = is_highest * share.index_select(0, layout.target)
             return torch.zeros_like(x).index_add(0, layout.source, messages), None
         grad_x = torch.zeros_like(x)
@@ -156,7 +157,7 @@ class _MaxSources(Function):
             is_highest = x.index_select(0, source)
             here = highest[first_node:end_node]
             is_highest = (is_highest == here.index_select(0, target)).to(x.dtype)
-            ties = torch.zeros_like(here).index_add_(0, target, is_highest).clamp_(min=1)
+            ties = torch.zeros_like(here).index_add_(0, target, is_highest)
             is_highest *= (grad[first_node:end_node] / ties).index_select(0, target)
             grad_x.index_add_(0, source, is_highest)
         return grad_x, None

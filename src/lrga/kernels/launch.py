@@ -51,7 +51,7 @@ def compute_type(dtype: torch.dtype) -> tl.dtype:
     """In which type kernels multiply. Triton's interpreter does not multiply bfloat16; float32 holds it exactly.
 
     Example:
-        >>> compute_type(torch.float16)
+        >>> print(compute_type(torch.float16))
         fp16
     """
     return tl.float32 if interpreted() and dtype == torch.bfloat16 else COMPUTE[dtype]

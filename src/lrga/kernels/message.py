@@ -123,7 +123,10 @@ def mean_sources(x: Tensor, edges: Edges) -> Tensor:
 
 
 def max_sources(x: Tensor, edges: Edges) -> Tensor:
-    """Maximum over the in-neighbours in each channel, ``[N, D]`` to ``[N, D]``; equal maxima share the gradient."""
+    """Maximum over the in-neighbours in each channel, ``[N, D]`` to ``[N, D]``; equal maxima share the gradient.
+
+    Where a neighbour is NaN, so are the maximum and the gradients of all its neighbours.
+    """
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
         from lrga.kernels import triton_max
 

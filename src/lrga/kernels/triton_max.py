@@ -74,7 +74,8 @@ def _max_gradient_rows(
             where = i[:, None] * WIDTH + column[None, :]
             top = tl.load(y + where, mask=inside, other=0.0)
             part = tl.load(share + where, mask=inside, other=0.0)
-            total += tl.where(top == own[None, :], part, 0.0)
+            nothing = tl.where(top == top, 0.0, top.to(tl.float32))  # a maximum that is no number gives no number
+            total += tl.where(top == own[None, :], part, nothing)
         result = tl.sum(total, 0).to(grad.dtype.element_ty)
         tl.store(grad + row * WIDTH + column, result, mask=column < WIDTH)
 
