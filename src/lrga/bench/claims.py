@@ -61,14 +61,13 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
 
 
 def _readings(seeds: Seeds, options: Options) -> list[Cell]:
-    return [
-        _variant(
-            table1(**which, seeds=seeds, **(options | {"reading": reading})), f"reading {reading}", reading=reading
-        )
-        for which in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT]
-        if which["lrga"]
-        for reading in "ABCD"
-    ]
+    cells = []
+    for which in [*(one for one in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if one["lrga"]), None]:
+        for reading in "ABCD":
+            changed = options | {"reading": reading}
+            cell = _noisy_gat(seeds, changed) if which is None else table1(**which, seeds=seeds, **changed)
+            cells.append(_variant(cell, f"reading {reading}", reading=reading))
+    return cells
 
 
 def _edges(seeds: Seeds, options: Options) -> list[Cell]:
