@@ -2,8 +2,8 @@
 
     python benchmarks/cells.py [--models gcn gat …] [--budget 500k] [--graphs 1024] [--profile] [--json] [--out FILE]
 
-Each network is built, its kernels compiled and its steps recorded in a process of its own, all at once; a lock lets one
-of them have the GPU to itself while it is measured. First the loss of the same first batch is compared in both loops;
+Each network is built, its kernels compiled and its steps recorded in a process of its own, all at once; when all are
+ready (compilers would slow down the host), each in turn has the machine to itself and is measured. First the loss of the same first batch is compared in both loops;
 then medians. *captured* is what ``lrga train`` runs on a GPU, *plain* the same network and batches operation by
 operation. Seconds of an epoch are those of its training steps at PATTERN's 10,000 graphs.
 """
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from threading import BrokenBarrierError
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ from lrga.version import __version__
 
 BATCH_SIZES = {"gat": 128, "gin": 128}  # as in the protocol at 500K; 64 elsewhere
 PATTERN_GRAPHS = 10_000
-_lock: Any = None
+_turn: Any = None  # a lock that the process which measures holds
+_all_ready: Any = None
 
 
 class Cell(Ours):
@@ -56,6 +58,31 @@ def plain_first_loss(cell: Cell, graphs: int) -> float:
 
 def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, Any]:
     """One network: its first loss both ways, then its times."""
+    try:
+        cell, twin, batch, loss = prepare(model, lrga, options)
+    except BaseException:
+        _all_ready.abort()  # the others would wait for ever
+        raise
+    _all_ready.wait()
+    batch_size, inner = cell.trainer.options.batch_size, 4 if options.device != "cpu" else 1
+    with _turn:
+        row = {
+            "model": ("LRGA + " if lrga else "") + MODELS[model],
+            "width": cell.model.hidden_channels,
+            "layers": cell.model.num_layers,
+            "batch_size": batch_size,
+            "captured_ms": wall_ms(cell.step, options.device, repeats=options.repeats, inner=inner),
+            "plain_ms": wall_ms(lambda: twin.trainer.step(batch), options.device, repeats=options.repeats),
+            "first_loss": loss,
+        }
+        if options.profile and options.device != "cpu":
+            row["profile"] = kernels_of(cell.step)
+    steps = -(-PATTERN_GRAPHS // batch_size)
+    return row | {"times_faster": row["plain_ms"] / row["captured_ms"], "epoch_s": row["captured_ms"] * steps / 1e3}
+
+
+def prepare(model: str, lrga: bool, options: argparse.Namespace) -> tuple[Cell, Cell, Any, float]:
+    """The network for either loop, stepped once, with a batch for the plain one, and the loss of the first batch."""
     use_tf32(True)
     batch_size = min(BATCH_SIZES.get(model, 64), options.graphs)
     splits = pattern(options.graphs, options.device)
@@ -65,29 +92,15 @@ def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, An
     if not abs(losses[0] - losses[1]) <= 2e-3 * abs(losses[1]):  # TF32 rounds both, not alike
         raise SystemExit(f"{model}: first loss {losses[0]:.6f} beside {losses[1]:.6f}: no timing on wrong results")
     batch = splits["train"].batch(slice(0, batch_size))
-    for run in (cell.step, lambda: twin.trainer.step(batch)):
-        run()
+    cell.step()
+    twin.trainer.step(batch)
     synchronize(options.device)
-    with _lock:
-        inner = 4 if options.device != "cpu" else 1
-        row = {
-            "model": ("LRGA + " if lrga else "") + MODELS[model],
-            "width": cell.model.hidden_channels,
-            "layers": cell.model.num_layers,
-            "batch_size": batch_size,
-            "captured_ms": wall_ms(cell.step, options.device, repeats=options.repeats, inner=inner),
-            "plain_ms": wall_ms(lambda: twin.trainer.step(batch), options.device, repeats=options.repeats),
-            "first_loss": losses[0],
-        }
-        if options.profile and options.device != "cpu":
-            row["profile"] = kernels_of(cell.step)
-    steps = -(-PATTERN_GRAPHS // batch_size)
-    return row | {"times_faster": row["plain_ms"] / row["captured_ms"], "epoch_s": row["captured_ms"] * steps / 1e3}
+    return cell, twin, batch, losses[0]
 
 
-def _begin(lock: Any) -> None:
-    global _lock
-    _lock = lock
+def _begin(turn: Any, all_ready: Any) -> None:
+    global _turn, _all_ready
+    _turn, _all_ready = turn, all_ready
     torch.set_num_threads(1)
 
 
@@ -96,9 +109,12 @@ def measure_all(options: argparse.Namespace) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     which = [(model, lrga) for model in options.models for lrga in (False, True)]
     rows: dict[tuple[str, bool], dict[str, Any]] = {}
-    with ProcessPoolExecutor(min(len(which), options.processes), context, _begin, (context.Lock(),)) as pool:
+    shared = context.Lock(), context.Barrier(len(which))
+    with ProcessPoolExecutor(len(which), context, _begin, shared) as pool:
         waiting = {pool.submit(measure, *one, options): one for one in which}
         for done in as_completed(waiting):
+            if isinstance(done.exception(), BrokenBarrierError):  # another one's fault, which will come
+                continue
             row = rows[waiting[done]] = done.result()
             print(f"{row['model']}: {row['captured_ms']:.2f} ms, plain {row['plain_ms']:.2f} ms", file=sys.stderr)
     gpu = options.device != "cpu"
@@ -119,7 +135,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
     parser.add_argument("--graphs", type=at_least_one, default=1024, help="graphs of the training set that is drawn")
     parser.add_argument("--repeats", type=at_least_one, default=15)
-    parser.add_argument("--processes", type=at_least_one, default=10, help="networks prepared side by side")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--profile", action="store_true", help="list the kernels of each captured step")
     parser.add_argument("--json", action="store_true", help="print the record")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "cells.py"
-SMALL = ["--device", "cpu", "--graphs", "4", "--budget", "100k", "--repeats", "1", "--processes", "1"]
+SMALL = ["--device", "cpu", "--graphs", "4", "--budget", "100k", "--repeats", "1"]
 
 
 def run(*arguments):
