@@ -3,9 +3,10 @@
     python benchmarks/cells.py [--models gcn gat …] [--budget 500k] [--graphs 1024] [--profile] [--json] [--out FILE]
 
 Each network is built, its kernels compiled and its steps recorded in a process of its own, all at once; when all are
-ready (compilers would slow down the host), each in turn has the machine to itself and is measured. First the loss of the same first batch is compared in both loops;
-then medians. *captured* is what ``lrga train`` runs on a GPU, *plain* the same network and batches operation by
-operation. Seconds of an epoch are those of its training steps at PATTERN's 10,000 graphs.
+ready (compilers would slow down the host), each in turn has the machine to itself and is measured. First the loss of
+the same first batch is compared in both loops; then medians. *captured* is what ``lrga train`` runs on a GPU, *plain*
+the same network and batches operation by operation. Seconds of an epoch are those of its training steps at PATTERN's
+10,000 graphs.
 """
 
 import argparse
