@@ -16,7 +16,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from lrga.data.catalog import dataset_facts
 from lrga.errors import DataError, OptionError
 from lrga.models.budget import count_of
 from lrga.models.zoo import INPUTS
-from lrga.training.architecture import resolve
+from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -182,10 +182,15 @@ def work_of(config: TrainingConfig) -> float:
     nodes, edges = graphs * facts.mean_nodes, graphs * facts.mean_edges
     passes = EDGE_PASSES.get(config.model.model, GATHERS)
     moved = 4.0 * layers * width * (NODE_PASSES * nodes + passes * edges)
-    products = 6.0 * count_of(network.build) * nodes / FLOP_PER_BYTE
+    products = 6.0 * _parameters(network) * nodes / FLOP_PER_BYTE
     if config.model.model == "gatedgcn":  # every layer multiplies the edges with a square matrix, too
         products += 6.0 * layers * width**2 * edges / FLOP_PER_BYTE
     return moved + products + LAYER_BYTES * layers * graphs / config.optimizer.batch_size
+
+
+@cache
+def _parameters(network: Architecture) -> int:
+    return count_of(network.build)
 
 
 def _comparable(records: list[RunRecord]) -> tuple[str, str, list[RunRecord]]:
