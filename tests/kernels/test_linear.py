@@ -30,13 +30,6 @@ def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(home, "FEWEST_ROWS", 0)
 
 
-@pytest.fixture
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 def parameters(widths, *, bias=True, dtype=torch.float32, device="cpu"):
     maps = []
     for a, b in pairwise(widths):

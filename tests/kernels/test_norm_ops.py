@@ -14,15 +14,11 @@ from lrga.kernels.norm import Running, batch_norm_reference
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 4e-2, torch.float16: 6e-3}
 NAMES = ("result", "grad of x", "grad of weight", "grad of bias", "grad of residual", "mean", "variance", "batches")
 
-# Said of the reference on a GPU while memory is poisoned; it is not what is tested.
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation")
-
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
 
 
 def check(

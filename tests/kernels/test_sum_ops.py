@@ -18,15 +18,11 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 HERE = pytest.param("cpu")
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 
-# Said of the reference on a GPU while memory is poisoned; it is not what is tested.
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation")
-
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
 
 
 def edges(num_nodes, num_edges, device="cpu"):

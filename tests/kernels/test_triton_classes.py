@@ -10,12 +10,7 @@ from lrga.kernels import triton_classes
 from lrga.kernels.triton_classes import launch_accuracy, launch_loss, launch_loss_gradient
 from lrga.tasks.masked import weighted_accuracy, weighted_cross_entropy
 
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def check(scores, labels, counted):

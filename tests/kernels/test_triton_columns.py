@@ -12,11 +12,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 1e-3}
 PLANS = [Plan(1, 16, 8, 4), Plan(3, 16, 16, 4), Plan(5, 32, 2, 4)]
 
 
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def check(x, how=None):

@@ -13,15 +13,11 @@ from lrga.kernels.triton_scores import node_scores, scores_op
 
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
-# Said of the reference on a GPU while memory is poisoned; it is not what is tested.
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation")
-
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
 
 
 def check(nodes, heads, depth, *, dtype=torch.float32, att_dtype=None, device="cpu"):

@@ -10,13 +10,6 @@ from lrga.kernels import triton_sum
 from lrga.kernels.edges import EdgeLayout
 
 
-@pytest.fixture
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # fills memory that is not initialised with NaN
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 @pytest.mark.parametrize(
     ("width", "block"), [(0, 1), (1, 1), (20, 32), (33, 64), (60, 64), (80, 128), (100, 128), (172, 64), (256, 128)]
 )

@@ -11,12 +11,7 @@ from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.segments import Segments
 from lrga.kernels.tiles import Tiles
 
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills memory that is not initialised
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def check_tiles(monkeypatch, sizes, device="cpu"):
