@@ -1,24 +1,21 @@
 """A step of every network of the tables: both loops give the same first loss before anything is timed."""
 
+import importlib
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "cells.py"
 SMALL = ["--device", "cpu", "--graphs", "4", "--budget", "100k", "--repeats", "1"]
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
+@pytest.fixture
+def cells():
+    return importlib.import_module("cells")
 
 
-def test_a_network_is_measured_with_and_without_attention(tmp_path):
-    done = run(*SMALL, "--models", "gin", "--json", "--out", str(tmp_path / "cells.json"))
-    assert done.returncode == 0, done.stderr
-    record = json.loads(done.stdout)
+def test_a_network_is_measured_with_and_without_attention(cells, tmp_path, capsys):
+    cells.main([*SMALL, "--models", "gin", "--json", "--out", str(tmp_path / "cells.json")])
+    record = json.loads(capsys.readouterr().out)
     assert record == json.loads((tmp_path / "cells.json").read_text())
     assert [row["model"] for row in record["rows"]] == ["GIN", "LRGA + GIN"]
     for row in record["rows"]:
@@ -27,7 +24,8 @@ def test_a_network_is_measured_with_and_without_attention(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--repeats", "0"], ["--models", "mlp"]])
-def test_options_that_make_no_sense_are_refused(arguments):
-    done = run(*SMALL, *arguments)
-    assert done.returncode == 2
-    assert arguments[0] in done.stderr
+def test_options_that_make_no_sense_are_refused(cells, arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cells.main([*SMALL, *arguments])
+    assert stopped.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
