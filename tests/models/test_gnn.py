@@ -10,7 +10,6 @@ from lrga.errors import BatchError, DTypeError, OptionError, ShapeError
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.segments import Segments
 from lrga.models.gnn import CONVOLUTIONS, GNN
-from lrga.nn.lrga_layer import READINGS
 
 SIZES = (5, 1, 8, 3)
 
@@ -135,7 +134,7 @@ def test_reset_draws_every_weight_anew_and_restores_the_rest(conv):
     assert all(torch.equal(b, torch.zeros_like(b)) for name, b in model.named_buffers() if "running_mean" in name)
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", "ABCD")
 def test_readings_share_their_parameter_count_and_differ_in_value(reading):
     data = graphs()
     torch.manual_seed(3)
@@ -144,6 +143,16 @@ def test_readings_share_their_parameter_count_and_differ_in_value(reading):
     default.load_state_dict(model.state_dict())
     same = torch.equal(model(*data, len(SIZES)), default(*data, len(SIZES)))
     assert same == (reading == "B")
+
+
+def test_the_one_norm_of_gat_is_inside_or_after_the_mixture_at_the_same_count():
+    inner, outer = network("gat"), network("gat", reading="B-outer")
+    assert inner.num_parameters == outer.num_parameters
+    assert all(layer.base.norm is not None and layer.norm is None for layer in inner.layers)
+    assert all(layer.base.norm is None and layer.norm is not None for layer in outer.layers)
+    assert all(layer.norm is not None for layer in network("gat", rank=None, reading="B-outer").layers)
+    without = network("gat", reading="B-outer", batch_norm=False)
+    assert all(layer.base.norm is None and layer.norm is None for layer in without.layers)
 
 
 def test_attention_heads_and_gat_heads_are_different_options():

@@ -12,7 +12,7 @@ BATCH = torch.tensor([0, 0, 0, 1, 1, 1])
 
 
 def make(reading="B", rank=K, **options):
-    base = GCNLayer(D, D, residual=reading != "C")
+    base = GCNLayer(D, D, residual=reading != "C", batch_norm=reading != "B-outer")
     return LRGALayer(base, D, rank, reading=reading, **options).double().eval()
 
 
@@ -39,9 +39,11 @@ def test_each_reading_is_its_formula(reading):
         "B": lambda: layer.norm(mixed.relu()),
         "C": lambda: x + layer.norm(mixed).relu(),
         "D": lambda: x + layer.norm(mixed).relu(),
+        "B-outer": lambda: layer.norm(mixed.relu()),
     }[reading]()
     torch.testing.assert_close(layer(x, EDGES, batch=BATCH), expected, rtol=1e-12, atol=1e-12)
     assert layer.base.residual == (reading != "C")
+    assert (layer.base.norm is None) == (reading == "B-outer")
 
 
 def test_rank_zero_mixes_input_and_convolution_only():
@@ -70,8 +72,10 @@ def test_several_heads_widen_the_mixing_map():
     assert layer(torch.randn(N, D, dtype=torch.float64), EDGES).shape == (N, D)
 
 
-def test_unknown_readings_and_a_residual_in_reading_c_are_refused():
+def test_unknown_readings_and_base_layers_of_another_reading_are_refused():
     with pytest.raises(OptionError, match="A, B, C, D"):
         make("E")
     with pytest.raises(OptionError, match="residual=False"):
         LRGALayer(GCNLayer(D, D), D, K, reading="C")
+    with pytest.raises(OptionError, match="batch_norm=False"):
+        LRGALayer(GCNLayer(D, D), D, K, reading="B-outer")

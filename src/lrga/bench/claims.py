@@ -63,7 +63,8 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
 def _readings(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
     for which in [*(one for one in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if one["lrga"]), None]:
-        for reading in "ABCD":
+        # GAT has one norm a layer, inside (A to D; A and B are then one network) or after m5 (B-outer).
+        for reading in [*"ABCD", *(["B-outer"] if which is None or which["model"] == "gat" else [])]:
             changed = options | {"reading": reading}
             cell = _noisy_gat(seeds, changed) if which is None else table1(**which, seeds=seeds, **changed)
             cells.append(_variant(cell, f"reading {reading}", reading=reading))
@@ -167,7 +168,7 @@ PARTS: dict[str, Part] = {
     "heads": Part("Is one head on par with several at equal parameters?", _heads),
     "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _features),
     "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _presets),
-    "readings": Part("Four readings of the augmented layer", _readings),
+    "readings": Part("Readings of the augmented layer", _readings),
     "edges": Part("Edge features read, or taken as ones", _edges),
     "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _norm),
     "draws": Part("Other draws of the generated data sets", _draws),

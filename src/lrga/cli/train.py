@@ -53,7 +53,7 @@ def train(
         str | None, typer.Option(help="Generation of the benchmark's layers: 2022 or 2020.", rich_help_panel=_MODEL)
     ] = None,
     reading: Annotated[
-        str | None, typer.Option(help="Of the augmented layer: A, B, C or D.", rich_help_panel=_MODEL)
+        str | None, typer.Option(help="Of the augmented layer: A, B, C, D or B-outer.", rich_help_panel=_MODEL)
     ] = None,
     dropout: Annotated[float | None, typer.Option(help="In every layer.", rich_help_panel=_MODEL)] = None,
     readout: Annotated[str | None, typer.Option(help="mean or sum over nodes.", rich_help_panel=_MODEL)] = None,

@@ -54,7 +54,7 @@ class GNN(nn.Module):
         heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple.
         attention_heads: Heads of the low-rank attention.
         preset: ``"2022"`` or ``"2020"``, the benchmark's generation of layers.
-        reading: ``"A"``, ``"B"``, ``"C"`` or ``"D"``: how layer and attention are joined, see
+        reading: ``"A"``, ``"B"``, ``"C"``, ``"D"`` or ``"B-outer"``: how layer and attention are joined, see
             :class:`~lrga.nn.lrga_layer.LRGALayer`.
         dropout: In the layers and on the attention's output.
         residual: Whether the layers have residual connections.
@@ -115,7 +115,7 @@ class GNN(nn.Module):
         check_choice("task", task, TASKS)
         check_choice("encoder", encoder, tuple(ENCODERS))
         check_choice("edge_encoder", edge_encoder, (*ENCODERS, "ones"))
-        keep_residual, _, _ = reading_of(reading)
+        read = reading_of(reading)
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.num_layers, self.conv, self.rank, self.task = num_layers, conv, rank, task
         self.preset, self.reading = preset, reading
@@ -132,7 +132,10 @@ class GNN(nn.Module):
         if conv == "gatedgcn":
             kind, width = ("linear", 1) if self.edges_as_ones else (edge_encoder, edge_channels)
             self.edge_encoder = ENCODERS[kind](width, hidden_channels, name="edge_attr")
-        base_residual = residual and (rank is None or keep_residual)
+        base_residual = residual and (rank is None or read.keep_residual)
+        base_norm = batch_norm and (rank is None or read.base_norm)
+        # The paper's counts leave GAT no room for a norm after m5 unless the layer itself has none.
+        mixed_norm = batch_norm and (conv != "gat" or not read.base_norm)
         self.layers = nn.ModuleList()
         for last in [*[False] * (num_layers - 1), True]:
             base = _layer(
@@ -142,7 +145,7 @@ class GNN(nn.Module):
                 preset=preset,
                 dropout=dropout,
                 residual=base_residual,
-                batch_norm=batch_norm,
+                batch_norm=base_norm,
             )
             if rank is None:
                 self.layers.append(base)
@@ -154,7 +157,7 @@ class GNN(nn.Module):
                 heads=attention_heads,
                 dropout=dropout,
                 reading=reading,
-                batch_norm=batch_norm and conv != "gat",  # the paper's counts leave no room for one there
+                batch_norm=mixed_norm,
                 backend=backend,
             )
             self.layers.append(augmented)

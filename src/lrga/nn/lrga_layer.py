@@ -1,5 +1,7 @@
 """A layer of the benchmark with low-rank global attention beside it, as the paper's networks stack them."""
 
+from typing import NamedTuple
+
 from torch import Tensor, nn
 
 from lrga.errors import OptionError
@@ -12,19 +14,32 @@ from lrga.nn.layer import BenchmarkLayer
 from lrga.nn.mix import mix
 from lrga.nn.norm import BatchNorm, normalize
 
-# The paper leaves three points open: whether the base layer keeps its residual, whether normalisation or activation
-# comes first after m5, and whether x is added around the whole.
-READINGS: dict[str, tuple[bool, bool, bool]] = {
-    # reading: (base keeps its residual, normalise before ReLU, add x around the whole)
-    "A": (True, True, False),
-    "B": (True, False, False),
-    "C": (False, True, True),
-    "D": (True, True, True),
+
+class Reading(NamedTuple):
+    """What the paper leaves open of the augmented layer."""
+
+    keep_residual: bool
+    """Whether the base layer keeps its residual."""
+    norm_first: bool
+    """Whether normalisation comes before the activation after m5."""
+    add_input: bool
+    """Whether x is added around the whole."""
+    base_norm: bool = True
+    """Whether the base layer keeps its BatchNorm."""
+
+
+READINGS = {
+    "A": Reading(keep_residual=True, norm_first=True, add_input=False),
+    "B": Reading(keep_residual=True, norm_first=False, add_input=False),
+    "C": Reading(keep_residual=False, norm_first=True, add_input=True),
+    "D": Reading(keep_residual=True, norm_first=True, add_input=True),
+    # The counts of parameters leave LRGA + GAT one BatchNorm a layer, in GAT or after m5: here it is the outer one.
+    "B-outer": Reading(keep_residual=True, norm_first=False, add_input=False, base_norm=False),
 }
 
 
-def reading_of(name: str) -> tuple[bool, bool, bool]:
-    """``(base keeps its residual, normalise before ReLU, add x around the whole)`` of a reading."""
+def reading_of(name: str) -> Reading:
+    """The reading of that letter."""
     if name not in READINGS:
         raise OptionError(f"reading to be one of {', '.join(READINGS)}", repr(name), "take 'B', nearest to the paper")
     return READINGS[name]
@@ -37,16 +52,17 @@ class LRGALayer(nn.Module):
         X' = \mathrm{BatchNorm}(\mathrm{ReLU}(m_5([X, \, \mathrm{LRGA}(X), \, \mathrm{base}(X)])))
 
     in reading ``"B"``, the default; A, C and D normalise before the ReLU, C and D add :math:`X` around the whole, and
-    in C the base layer has no residual of its own.
+    in C the base layer has no residual of its own. ``"B-outer"`` is B with a base layer that has no BatchNorm.
 
     Args:
-        base: The local layer, ``channels`` wide in and out. Reading C needs it made with ``residual=False``.
+        base: The local layer, ``channels`` wide in and out. Reading C needs it made with ``residual=False``, reading
+            B-outer with ``batch_norm=False``.
         channels: D.
         rank: The paper's κ; with 0 there is no attention: :math:`m_5([X, \mathrm{base}(X)])`.
         heads: Heads of the attention.
         dropout: Dropout on the attention's output.
-        reading: ``"A"``, ``"B"``, ``"C"`` or ``"D"``.
-        batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none).
+        reading: ``"A"``, ``"B"``, ``"C"``, ``"D"`` or ``"B-outer"``.
+        batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none in readings A to D).
         backend: Of the attention.
 
     Example:
@@ -70,11 +86,16 @@ class LRGALayer(nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        self.keep_residual, self.norm_first, self.add_input = reading_of(reading)
-        if base.residual and not self.keep_residual:
-            raise OptionError(
-                f"a base layer without residual in reading {reading!r}", "one with", "pass residual=False"
-            )
+        read = reading_of(reading)
+        for name, has, wanted in (
+            ("residual", base.residual, read.keep_residual),
+            ("batch_norm", base.norm is not None, read.base_norm),
+        ):
+            if has and not wanted:
+                raise OptionError(
+                    f"a base layer without {name} in reading {reading!r}", "one with", f"pass {name}=False"
+                )
+        self.norm_first, self.add_input = read.norm_first, read.add_input
         self.base, self.channels, self.rank, self.reading = base, channels, rank, reading
         self.attention = LowRankGlobalAttention(channels, rank, heads=heads, dropout=dropout, backend=backend)
         self.mix = nn.Linear(2 * channels + heads * 2 * rank, channels)
