@@ -45,30 +45,37 @@ _TYPICAL = [*_pairs(SBM, "gcn", "500K"), *_pairs(("ZINC",), "gatedgcn", "100K")]
 _ZINC_GCN, _ZINC_GAT = (_pairs(("ZINC",), model, "100K") for model in ("gcn", "gat"))  # far from the printed numbers
 
 
-def _noisy_gat(seeds: Seeds, options: Options) -> Cell:
-    """LRGA + GAT of Table 3, the cell of that table that is farthest from the printed number."""
-    cell = table3("gat", seeds=seeds, **options)
+def _noisy(model: str, lrga: bool = True) -> dict[str, Any]:
+    """A cell of Table 3, random features on PATTERN; these lie far from the printed numbers."""
+    return {"model": model, "lrga": lrga, "noise": True}
+
+
+def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
+    """The cell of Table 1, or of Table 3 where there is noise, which its name then says."""
+    if "noise" not in which:
+        return table1(**which, seeds=seeds, **options)
+    cell = table3(which["model"], lrga=which["lrga"], seeds=seeds, **options)
     return replace(cell, labels={**cell.labels, "model": f"{cell.labels['model']}, noise"})
 
 
 def _presets(seeds: Seeds, options: Options) -> list[Cell]:
-    presets = ("2022", "2020")
+    far = [*_pairs(("PATTERN",), "gcn", "100K"), *_ZINC_GCN, *_ZINC_GAT]
+    noisy = [_noisy("gat"), _noisy("graphsage", False), _noisy("gin", False), _noisy("gin")]
     return [
-        _variant(table1(**which, seeds=seeds, **(options | {"preset": preset})), f"preset {preset}")
-        for which in [*_TYPICAL, *_pairs(("PATTERN",), "gcn", "100K"), *_ZINC_GCN, *_ZINC_GAT]
-        for preset in presets
-    ] + [_variant(_noisy_gat(seeds, options | {"preset": preset}), f"preset {preset}") for preset in presets]
+        _variant(_cell(which, seeds, options | {"preset": preset}), f"preset {preset}")
+        for which in [*_TYPICAL, *far, *noisy]
+        for preset in ("2022", "2020")
+    ]
 
 
 def _readings(seeds: Seeds, options: Options) -> list[Cell]:
-    cells = []
-    for which in [*(one for one in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if one["lrga"]), None]:
+    augmented = [which for which in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
+    return [
+        _variant(_cell(which, seeds, options | {"reading": reading}), f"reading {reading}", reading=reading)
+        for which in [*augmented, _noisy("gat"), _noisy("gin")]
         # GAT has one norm a layer, inside (A to D; A and B are then one network) or after m5 (B-outer).
-        for reading in [*"ABCD", *(["B-outer"] if which is None or which["model"] == "gat" else [])]:
-            changed = options | {"reading": reading}
-            cell = _noisy_gat(seeds, changed) if which is None else table1(**which, seeds=seeds, **changed)
-            cells.append(_variant(cell, f"reading {reading}", reading=reading))
-    return cells
+        for reading in [*"ABCD", *(["B-outer"] if which["model"] == "gat" else [])]
+    ]
 
 
 def _edges(seeds: Seeds, options: Options) -> list[Cell]:
@@ -81,13 +88,11 @@ def _edges(seeds: Seeds, options: Options) -> list[Cell]:
 
 
 def _norm(seeds: Seeds, options: Options) -> list[Cell]:
-    cells = []
-    for which in [*_pairs(SBM, "gcn", "500K"), None]:
-        for batches, text in ((0, "running norm"), (20, "norm of 20 batches")):
-            changed = options | {"recalibrate_norm": batches}
-            cell = _noisy_gat(seeds, changed) if which is None else table1(**which, seeds=seeds, **changed)
-            cells.append(_variant(cell, text, recalibrate_norm=batches))
-    return cells
+    return [
+        _variant(_cell(which, seeds, options | {"recalibrate_norm": batches}), text, recalibrate_norm=batches)
+        for which in [*_pairs(SBM, "gcn", "500K"), _noisy("gat")]
+        for batches, text in ((0, "running norm"), (20, "norm of 20 batches"))
+    ]
 
 
 def _draws(seeds: Seeds, options: Options) -> list[Cell]:
