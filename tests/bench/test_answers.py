@@ -92,3 +92,12 @@ def test_cells_far_from_the_paper_are_listed(tmp_path):
     write(tmp_path, cells[1], 60.0)
     text = answer(tmp_path, "Cells of Tables 1 to 3").text
     assert text.startswith("1 of 2 cells run so far: CLUSTER LRGA + GCN 100K (-")
+
+
+def test_the_same_network_with_and_without_noise_counts_twice(tmp_path):
+    plain, noisy = (cells_of(table, model="gcn") for table in ("table1", "table3"))
+    write(tmp_path, next(cell for cell in plain if cell.labels["budget"] == "500K"), 90.0)
+    write(tmp_path, noisy[0], 90.0)
+    text = answer(tmp_path, "Cells of Tables 1 to 3").text
+    assert text.startswith("2 of 2 cells run so far: PATTERN GCN 500K (+")
+    assert "PATTERN GCN 500K, noise (+" in text

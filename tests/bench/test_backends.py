@@ -61,6 +61,7 @@ def test_impossible_shapes_are_refused(wrong):
 
 @pytest.mark.gpu
 def test_on_a_gpu_kernels_are_taken():
+    before = torch.cuda.memory_allocated()
     choices = said(device="cuda")
     assert choices["attention, many small graphs"].taken == "triton (fused)"
     assert choices["attention, one large graph"].taken == "triton (streaming)"
@@ -69,4 +70,4 @@ def test_on_a_gpu_kernels_are_taken():
     wide = said(device="cuda", width=256, rank=50)["attention, many small graphs"]
     assert wide.taken == "triton (attention only)"
     assert "256 channels" in wide.why
-    assert torch.cuda.memory_allocated() < 2**26
+    assert torch.cuda.memory_allocated() - before < 2**26  # what is asked about is not built

@@ -133,6 +133,11 @@ def _presets(landed: Sequence[Landed]) -> Answer:
     return _against_first(claim, "presets", landed, "test")
 
 
+def _readings(landed: Sequence[Landed]) -> Answer:
+    claim = "Readings of the augmented layer, which the paper's text leaves open"
+    return _against_first(claim, "readings", landed, "test")
+
+
 def _against_first(claim: str, part: str, landed: Sequence[Landed], what: str) -> Answer:
     """The variants of each network of a part, beside its first."""
     rows = _rows(PARTS[part].cells(None, {}), landed)
@@ -154,18 +159,23 @@ def _against_first(claim: str, part: str, landed: Sequence[Landed], what: str) -
 
 def _far(landed: Sequence[Landed]) -> Answer:
     claim = f"Cells of Tables 1 to 3 more than {FAR:g} pooled standard errors from the paper's"
-    rows = [row for table in ("table1", "table2", "table3") for row in _rows(cells_of(table), landed)]
-    errors = {_name(row, full=True): standard_errors(row) for row in rows if row.finished}
-    known = {name: value for name, value in errors.items() if value is not None}
+    tables = {table: _rows(cells_of(table), landed) for table in ("table1", "table2", "table3")}
+    rows = [row for table in tables.values() for row in table]
+    known = [
+        (_name(row, full=True) + (", noise" if table == "table3" else ""), value)
+        for table, of_table in tables.items()
+        for row in of_table
+        if row.finished and (value := standard_errors(row)) is not None
+    ]
     if not known:
         return Answer(claim, NOT_YET, False)
-    far = [f"{name} ({value:+.1f})" for name, value in known.items() if abs(value) > FAR]
+    far = [f"{name} ({value:+.1f})" for name, value in known if abs(value) > FAR]
     text = f"{len(far)} of {len(known)} cells run so far" + (f": {_listed(far)}" if far else "")
     return Answer(claim, f"{text}.", all(row.finished for row in rows))
 
 
 QUESTIONS: tuple[Callable[[Sequence[Landed]], Answer], ...] = (
-    _helps, _narrows, _generalises, _saturates, _heads, _resampled, _norm, _presets, _far,
+    _helps, _narrows, _generalises, _saturates, _heads, _resampled, _norm, _presets, _readings, _far,
 )  # fmt: skip
 
 

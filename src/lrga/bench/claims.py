@@ -42,6 +42,7 @@ def _pairs(sets: Iterable[str], model: str, budget: str) -> list[dict[str, Any]]
 
 
 _TYPICAL = [*_pairs(SBM, "gcn", "500K"), *_pairs(("ZINC",), "gatedgcn", "100K")]
+_SBM_GAT = [*_pairs(SBM, "gat", "500K"), *_pairs(("CLUSTER",), "gat", "100K")]
 _ZINC_GCN, _ZINC_GAT = (_pairs(("ZINC",), model, "100K") for model in ("gcn", "gat"))  # far from the printed numbers
 
 
@@ -70,12 +71,17 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
 
 def _readings(seeds: Seeds, options: Options) -> list[Cell]:
     augmented = [which for which in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
-    return [
-        _variant(_cell(which, seeds, options | {"reading": reading}), f"reading {reading}", reading=reading)
-        for which in [*augmented, _noisy("gat"), _noisy("gin")]
-        # GAT has one norm a layer, inside (A to D; A and B are then one network) or after m5 (B-outer).
-        for reading in [*"ABCD", *(["B-outer"] if which["model"] == "gat" else [])]
-    ]
+    asked = [(which, "ABCD") for which in [*augmented, _noisy("gat"), _noisy("gin")]]
+    asked += [(which, "B") for which in _SBM_GAT if which["lrga"]]
+    cells = []
+    for which, letters in asked:
+        variants = [(f"reading {letter}", {"reading": letter}) for letter in letters]
+        if which["model"] == "gat":  # one norm a layer, inside (A to D; A and B are then one network) or after m5
+            outer = {"reading": "B-outer"}
+            variants += [("reading B-outer", outer), ("reading B-outer, 2020", outer | {"preset": "2020"})]
+        for text, changed in variants:
+            cells.append(_variant(_cell(which, seeds, options | changed), text, reading=changed["reading"]))
+    return cells
 
 
 def _edges(seeds: Seeds, options: Options) -> list[Cell]:

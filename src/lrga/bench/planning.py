@@ -68,7 +68,10 @@ class CampaignPlan:
         outcomes = [outcome for cell in self.cells for outcome in cell.outcomes]
         counts = Counter(outcome.status for outcome in outcomes)
         stand = ", ".join(f"{count} {status}" for status, count in counts.items())
-        return [f"{len(outcomes)} runs: {stand}.", *notes_of([cell.cell for cell in self.cells], [])]
+        return [
+            f"{len(outcomes)} {'run' if len(outcomes) == 1 else 'runs'}: {stand}.",
+            *notes_of([cell.cell for cell in self.cells], []),
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
