@@ -2,6 +2,8 @@
 
 import builtins
 import json
+import re
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -35,6 +37,14 @@ def test_text_in_an_svg_is_text(found, tmp_path):
     text = plot_table(found, tmp_path / "a.svg").read_text()
     for word in ("ours", "paper", "68.44 ± 0.16", "CLUSTER", "LRGA + GCN"):
         assert word in text
+
+
+def test_lines_in_an_svg_have_two_decimals_and_text_keeps_all(found, tmp_path):
+    text = plot_curves(found, tmp_path / "a.svg", title="κ 0.123456").read_text(encoding="utf-8")
+    paths = re.findall(r' d="([^"]*)"', text)
+    assert any(re.search(r"\d\.\d\d", path) for path in paths)
+    assert not any(re.search(r"\.\d{3}", path) for path in paths)
+    assert "0.123456" in text
 
 
 def test_equal_runs_give_equal_files(found, tmp_path):
@@ -105,3 +115,15 @@ def test_a_legend_of_very_many_series_leaves_room_for_them(make_record, write_re
     records = [make_record(f"r{rank}", rank=rank) for rank in range(1, 51)]
     text = plot_curves(gather([write_records(*records)]), tmp_path / "many.svg").read_text(encoding="utf-8")
     assert "the first 12 of 50" in text  # a warning of axes without room would be an error here
+
+
+def test_networks_of_two_budgets_share_a_panel_only_while_colours_last(make_record, write_records, tmp_path):
+    def titles(models):
+        made = {"model": models, "budget": ("100K", "500K"), "lrga": (False, True)}
+        records = [make_record(f"{one}", **dict(zip(made, one, strict=True))) for one in product(*made.values())]
+        folder = write_records(*records, folder=f"{len(records)} runs")
+        text = plot_curves(gather([folder]), tmp_path / "a.svg").read_text(encoding="utf-8")
+        return [name for name in ("CLUSTER", "CLUSTER, 100K", "CLUSTER, 500K") if f">{name}<" in text]
+
+    assert titles(["gcn", "gat"]) == ["CLUSTER"]  # eight networks, eight colours
+    assert titles(["gcn", "gat", "gatedgcn"]) == ["CLUSTER, 100K", "CLUSTER, 500K"]

@@ -1,6 +1,7 @@
 """Figures for a paper: learning curves, the rank curve, the table of results, time and memory over size."""
 
 import io
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,10 +9,10 @@ from typing import Any
 
 from lrga.bench.curves import require_matplotlib
 from lrga.errors import CheckpointError, DataError, OptionError
-from lrga.report.cells import ResultCell, rank_series, result_cells
+from lrga.report.cells import ResultCell, budget_of, rank_series, result_cells
 from lrga.report.sources import Collection
 from lrga.report.speed import TITLES, SpeedRecord, unit_of
-from lrga.report.style import FORMATS, MARKERS, PAPER, colour, plain, styled
+from lrga.report.style import COLOURS, FORMATS, MARKERS, PAPER, colour, plain, styled
 from lrga.training.files import replace_file
 
 WIDTH = 6.4  # inches: a text column
@@ -40,32 +41,42 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         figure = figure_class(figsize=(width, height), layout="constrained")
         draw(figure)
         figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
+    drawn = _shortened(content.getvalue()) if kind == "svg" else content.getvalue()
     try:
-        replace_file(path, content.getvalue())
+        replace_file(path, drawn)
     except CheckpointError as error:
         raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
     return path
+
+
+def _shortened(drawing: bytes) -> bytes:
+    """An SVG whose lines have two decimals of a point; more are not seen, and are a third of the file."""
+
+    def rounded(attribute: re.Match[bytes]) -> bytes:
+        return re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%.2f" % float(number[0]), attribute[0])
+
+    return re.sub(rb' (?:d|x|y)="[^"]*"', rounded, drawing)
 
 
 def plot_curves(
     found: Collection, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
     log_x: bool = False, log_y: bool = False, width: float = WIDTH, title: str = "",
 ) -> Path:  # fmt: skip
-    """Learning curves, one panel for each data set, one colour for each network, seeds alike."""
+    """Learning curves, one panel for each data set (and budget, if colours run out), one colour for each network."""
     if quantity not in QUANTITIES:
         raise OptionError(f"one of {', '.join(QUANTITIES)}", repr(quantity), "choose one of these")
     if wrong := [split for split in splits if split not in _SPLITS]:
         raise OptionError(f"splits among {', '.join(_SPLITS)}", repr(wrong[0]), "choose among these")
     cells = [cell for cell in result_cells(found.runs) if any(run.curve for run in cell.runs)]
-    panels = _by_dataset(cells, "learning curves")
+    panels = _with_colours_enough(_by_dataset(cells, "learning curves"))
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(len(panels), 1, squeeze=False)
-        for axes, (dataset, group) in zip(grid[:, 0], panels.items(), strict=True):
+        for axes, (name, group) in zip(grid[:, 0], panels.items(), strict=True):
             for number, cell in enumerate(group):
                 _curve_lines(axes, cell, number, quantity, splits)
             metric = next((cell.metric.name for cell in group if cell.metric is not None), "metric")
-            axes.set(xlabel="epoch", ylabel=metric if quantity == "metric" else "loss", title=_short(dataset))
+            axes.set(xlabel="epoch", ylabel=metric if quantity == "metric" else "loss", title=_short(name))
             axes.set_xscale("log" if log_x else "linear")
             axes.set_yscale("log" if log_y else "linear")
             _legend(axes, "; ".join(f"{_line(_SPLITS[split])} {_WORDS[split]}" for split in splits))
@@ -222,6 +233,16 @@ def _by_dataset(cells: Sequence[ResultCell], what: str) -> dict[str, list[Result
     for cell in cells:
         groups.setdefault(cell.first.dataset, []).append(cell)
     return groups
+
+
+def _with_colours_enough(groups: dict[str, list[ResultCell]]) -> dict[str, list[ResultCell]]:
+    """The networks of a data set budget by budget where they are more than there are colours."""
+    panels: dict[str, list[ResultCell]] = {}
+    for dataset, group in groups.items():
+        for cell in group:
+            budget = budget_of(cell.first) if len(group) > len(COLOURS) else ""
+            panels.setdefault(f"{dataset}, {budget}" if budget else dataset, []).append(cell)
+    return panels
 
 
 def _number(value: Any) -> bool:

@@ -22,6 +22,7 @@ _SETTINGS: dict[str, Any] = {
     "legend.edgecolor": "none",
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
+    "path.simplify_threshold": 0.3,  # points that lie that near to a straight line, in pixels, are left out
     "axes.grid": True,
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
