@@ -50,6 +50,19 @@ def test_features_are_fresh_held_or_the_sets_own():
     assert essence(cells[2].config) == essence(plain_counterpart("gcn", lrga=True).config)
 
 
+def test_cells_can_be_asked_for_by_budget():
+    found = claim_cells("presets", dataset="PATTERN", model="gcn", budget="100k")
+    assert [(cell.labels["budget"], cell.labels["variant"]) for cell in found] == [
+        ("100K", "preset 2022"), ("100K", "preset 2020"), ("100K", "preset 2022"), ("100K", "preset 2020"),
+    ]  # fmt: skip
+
+
+def test_gat_has_its_norm_inside_or_after_the_mixture():
+    found = claim_cells("readings", dataset="ZINC", model="gat")
+    assert [cell.config.model.reading for cell in found] == ["A", "B", "C", "D", "B-outer", "B-outer"]
+    assert len({parameters(cell) for cell in found}) == 1
+
+
 def test_draws_leave_the_default_draw_alone():
     cells = claim_cells("draws", dataset="PATTERN", lrga=True)
     assert [dict(cell.config.data.options) for cell in cells] == [{}, {"seed": 42}, {"seed": 43}]
@@ -71,7 +84,9 @@ def test_table_3_has_a_plain_counterpart_for_each_of_its_ten_cells():
         ("table1", {"plain": True}),
         ("table1", {"only": "heads"}),
         ("claims", {"only": "tails"}),
-        ("claims", {"budget": "500K"}),
+        ("claims", {"rank": 5}),
+        ("claims", {"budget": "300K"}),
+        ("claims", {"only": "draws", "budget": "500K"}),
         ("claims", {"only": "edges", "dataset": "PATTERN"}),
         ("claim", {}),
     ],

@@ -131,6 +131,7 @@ def check_variants(groups):
         results[f"{conv} float32"] = compare(conv, 3, group, dtype=torch.float32)
     results["gcn no norm"] = compare("gcn", 3, group, batch_norm=False)
     results["gcn two heads"] = compare("gcn", 3, group, attention_heads=2)
+    results["gat norm after the mixture"] = compare("gat", 3, group, reading="B-outer")
     results["gcn one node"] = compare("gcn", 3, group, nodes=1, edges=0)
     if two is not None:
         results["gcn no residual"] = compare("gcn", 3, two, residual=False)

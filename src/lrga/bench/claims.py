@@ -12,7 +12,7 @@ from lrga.bench.cell import Cell
 from lrga.bench.protocols import table1, table3
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
-from lrga.models.zoo import INPUTS, RANK, dataset_name, model_name
+from lrga.models.zoo import INPUTS, RANK, budget_of, dataset_name, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
 
@@ -200,6 +200,7 @@ def claim_cells(
     *,
     dataset: str | None = None,
     model: str | None = None,
+    budget: str | None = None,
     lrga: bool | None = None,
     seeds: Seeds = None,
     **options: Any,
@@ -219,15 +220,17 @@ def claim_cells(
     ]
     data_set = None if dataset is None else dataset_name(dataset)
     conv = None if model is None else model_name(model)
+    size = None if budget is None else budget_of(budget)[1]
     wanted = [
         cell
         for cell in found
         if data_set in (None, cell.config.data.name)
         and conv in (None, cell.config.model.model)
+        and size in (None, cell.labels["budget"])
         and lrga in (None, cell.config.model.lrga)
     ]
     if not wanted:
-        asked = {"dataset": dataset, "model": model, "lrga": lrga}
+        asked = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
         got = ", ".join(f"{key}={value}" for key, value in asked.items() if value is not None)
         raise OptionError(f"cells of {', '.join(names)}", f"none with {got}", "ask for fewer filters")
     return wanted

@@ -27,9 +27,9 @@ def reproduction(
     """What :func:`reproduce` runs; the arguments are the same."""
     chosen = None if seeds is None else tuple(seeds)
     if experiment_name(experiment, more=(CLAIMS,)) == CLAIMS:
-        if budget is not None or rank is not None or plain:
-            raise OptionError("claims with dataset, model or lrga", "a budget, a rank or plain", "leave it out")
-        cells = claim_cells(only, dataset=dataset, model=model, lrga=lrga, seeds=chosen, **options)
+        if rank is not None or plain:
+            raise OptionError("claims with dataset, model, budget or lrga", "a rank or plain", "leave it out")
+        cells = claim_cells(only, dataset=dataset, model=model, budget=budget, lrga=lrga, seeds=chosen, **options)
         title = "What the tables leave to be explained" if only is None else PARTS[part_name(only)].question
         return Study(title=title, cells=tuple(cells))
     name = experiment_name(experiment)
