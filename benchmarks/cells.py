@@ -25,12 +25,12 @@ from gpu_steps import Notes, Ours, pattern
 from timing import at_least_one, kernels_of, need_device, synchronize, wall_ms
 
 from lrga import build_model
+from lrga.bench.protocols import paper_config
 from lrga.models.zoo import MODELS
 from lrga.tasks import task_of
 from lrga.training import OptimizerConfig, Trainer
 from lrga.version import __version__
 
-BATCH_SIZES = {"gat": 128, "gin": 128}  # as in the protocol at 500K; 64 elsewhere
 PATTERN_GRAPHS = 10_000
 _turn: Any = None  # a lock that the process which measures holds
 _all_ready: Any = None
@@ -85,7 +85,7 @@ def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, An
 def prepare(model: str, lrga: bool, options: argparse.Namespace) -> tuple[Cell, Cell, Any, float]:
     """The network for either loop, stepped once, with a batch for the plain one, and the loss of the first batch."""
     use_tf32(True)
-    batch_size = min(BATCH_SIZES.get(model, 64), options.graphs)
+    batch_size = min(paper_config("PATTERN", model, budget=options.budget).optimizer.batch_size, options.graphs)
     splits = pattern(options.graphs, options.device)
     cell, twin = (Cell(model, lrga, options.budget, splits, batch_size) for _ in range(2))
     cell.start()

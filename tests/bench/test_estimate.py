@@ -19,8 +19,10 @@ def example():
     return read_record(next(iter(sorted(RESULTS.glob("cluster-lrga-gcn-100k*.json")))))
 
 
-def record(example, dataset, model, *, seconds, epochs=100, budget="100K", lrga=True, engine="captured", gpu="a GPU"):
-    config = paper_config(dataset, model, budget=budget, lrga=lrga)
+def record(
+    example, dataset, model, *, seconds, epochs=100, budget="100K", lrga=True, engine="captured", gpu="a GPU", **more
+):
+    config = paper_config(dataset, model, budget=budget, lrga=lrga, **more)
     return replace(
         example,
         run=f"{dataset}-{model}-{budget}-{lrga}-{seconds}",
@@ -87,6 +89,16 @@ def test_of_several_runs_the_least_seconds_count(example):
     runs = [record(example, "ZINC", "gcn", seconds=s, epochs=n) for s, n in ((900, 100), (240, 120), (500, 80))]
     (cell,) = estimate_hours(cells(dataset="ZINC", model="gcn", budget="100K", lrga=True), runs).cells
     assert (cell.seconds_per_epoch, cell.epochs) == (2.0, 100)
+
+
+def test_a_run_that_averages_norms_afresh_is_no_measure_of_one_that_does_not(example):
+    runs = [
+        record(example, "ZINC", "gcn", seconds=300),
+        record(example, "ZINC", "gcn", seconds=200, recalibrate_norm=20),
+    ]
+    found = estimate_hours(cells(dataset="ZINC", model="gcn", budget="100K", lrga=True), runs)
+    assert (found.cells[0].source, found.cells[0].seconds_per_epoch) == ("measured", 3.0)
+    assert found.off is None  # one network
 
 
 def test_how_far_estimates_are_off_comes_from_the_records(example):

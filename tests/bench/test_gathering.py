@@ -80,6 +80,15 @@ def test_records_are_landed_once_and_never_over_another(tmp_path):
     assert len(land(cells, gather_records([tmp_path / "a"]), tmp_path / "beside")) == 1
 
 
+def test_where_two_finished_runs_have_one_name_nothing_is_landed(tmp_path):
+    write_record(record(seed=95), tmp_path / "a")
+    for folder, seconds in (("a", 1.0), ("b", 2.0)):
+        write_record(replace(record(), seconds=seconds), tmp_path / folder)
+    with pytest.raises(DataError, match="only one of its name"):
+        land([table1("ZINC", "gcn")], gather_records([tmp_path / "a", tmp_path / "b"]), tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
 def test_pauses_of_several_campaigns_are_all_kept(tmp_path):
     for folder, reason in (("a", "first slot"), ("b", "second slot")):
         write_record(replace(record(status="time-limited"), reason=reason), tmp_path / folder)

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
-from lrga.errors import OptionError
+from lrga.errors import DataMissingError, OptionError
 
 runner = CliRunner()
 TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
@@ -36,6 +36,25 @@ def test_a_dry_run_lists_every_run_of_an_experiment(experiment, runs, tmp_path):
     assert result.exit_code == 0
     assert f"{runs} runs: {runs} pending." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_a_dry_run_takes_up_a_packed_campaign_without_a_trace(places, tmp_path):
+    cells = ["reproduce", "table1", "--dataset", "cluster", "--model", "gcn", "--lrga", "--budget", "100k"]
+    cells += ["--seeds", "41", "95", *TINY]
+    made = runner.invoke(app, [*cells[: -len(TINY) - 1], *TINY, *places, "--pack", str(tmp_path / "state.tar")])
+    assert made.exit_code == 0, made.output
+    there = ["--output", str(tmp_path / "there"), "--data-root", str(tmp_path / "data")]
+    result = runner.invoke(app, [*cells, *there, "--unpack", str(tmp_path / "state.tar"), "--dry-run"])
+    assert "2 runs: 1 finished, 1 pending." in result.stdout
+    assert not (tmp_path / "there").exists()
+    missing = [*cells, *there, "--unpack", str(tmp_path / "state.tar"), "--unpack", str(tmp_path / "no.tar")]
+    assert isinstance(runner.invoke(app, missing).exception, DataMissingError)
+    assert not (tmp_path / "there").exists()
+    (record,) = (tmp_path / "runs" / "records").glob("*.json")
+    plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run", "--json"])
+    assert json.loads(plan.stdout)["epochs"] == 1
+    plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run"])
+    assert "1 of its 1 epochs" in plan.stdout
 
 
 def test_filters_keep_rows(tmp_path):

@@ -53,9 +53,10 @@ def _helps(landed: Sequence[Landed]) -> Answer:
         return Answer(claim, NOT_YET, False)
     better = [_name(plain) for plain, with_it in done if _gain(plain, with_it) > 0]
     worse = [_name(plain) for plain, with_it in done if _gain(plain, with_it) <= 0]
-    text = (
-        f"with LRGA the result is better in {len(better)} of {len(done)} pairs run so far ({len(pairs)} in the paper)"
-    )
+    printed = [(a.cell.published, b.cell.published, a.metric.higher_is_better) for a, b in pairs]
+    won = sum((b.mean > a.mean) == up for a, b, up in printed if a is not None and b is not None and a.mean != b.mean)
+    text = f"with LRGA the result is better in {len(better)} of {len(done)} pairs run so far"
+    text += f" (in {won} of {len(pairs)} in the paper)"
     text += f": better in {_listed(better)}" if better else ""
     text += f"; not in {_listed(worse)}" if worse else ""
     return Answer(claim, f"{text}.", len(done) == len(pairs))
@@ -149,9 +150,13 @@ def _against_first(claim: str, part: str, landed: Sequence[Landed], what: str) -
         done = [row for row in group if row.finished]
         if len(done) > 1:
             digits = group[0].metric.decimals
-            listed = ", ".join(f"{_mean(row):.{digits}f} ({row.cell.labels['variant']})" for row in done)
-            paper = done[0].cell.published
-            parts.append(f"{name}: {listed}" + ("" if paper is None else f", paper {paper.mean:.{digits}f}"))
+            papers = {None if row.cell.published is None else row.cell.published.mean for row in done}
+            each = len(papers) > 1
+            listed = ", ".join(
+                f"{_mean(row):.{digits}f} ({row.cell.labels['variant']}{_paper(row, digits) if each else ''})"
+                for row in done
+            )
+            parts.append(f"{name}: {listed}{'' if each else _paper(done[0], digits)}")
     if not parts:
         return Answer(claim, NOT_YET, False)
     return Answer(claim, f"{what}, " + "; ".join(parts) + ".", all(row.finished for row in rows))
@@ -189,6 +194,11 @@ def _name(row: Row, *, full: bool = False) -> str:
     labels, config = row.cell.labels, row.cell.config
     model = str(labels["model"]) if full else str(labels["model"]).removeprefix("LRGA + ")
     return " ".join(filter(None, (config.data.name, model, str(labels.get("budget", "")))))
+
+
+def _paper(row: Row, digits: int) -> str:
+    found = row.cell.published
+    return "" if found is None else f", paper {found.mean:.{digits}f}"
 
 
 def _mean(row: Row) -> float:

@@ -8,7 +8,8 @@ import io
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from lrga.bench.gathering import gather_records
@@ -72,6 +73,16 @@ def unpack(source: str | Path, folder: str | Path) -> list[str]:
             if path.name != FOLDER:
                 said.append(_take_run(path, folder / path.name))
     return said
+
+
+@contextmanager
+def previewed(folder: str | Path) -> Iterator[Path]:
+    """A copy of a campaign's folder without checkpoints, to see what a packed one would add; it is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="lrga-preview-") as temporary:
+        place = Path(temporary) / "runs"
+        if Path(folder).is_dir():
+            shutil.copytree(folder, place, ignore=shutil.ignore_patterns("checkpoints", "*.safetensors"))
+        yield place
 
 
 def _extract(source: Path, place: Path) -> None:

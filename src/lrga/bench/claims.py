@@ -61,7 +61,7 @@ def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
 
 def _presets(seeds: Seeds, options: Options) -> list[Cell]:
     far = [*_pairs(("PATTERN",), "gcn", "100K"), *_ZINC_GCN, *_ZINC_GAT]
-    noisy = [_noisy("gat"), _noisy("graphsage", False), _noisy("gin", False), _noisy("gin")]
+    noisy = [_noisy("gat"), _noisy("gin", False), _noisy("gin")]
     return [
         _variant(_cell(which, seeds, options | {"preset": preset}), f"preset {preset}")
         for which in [*_TYPICAL, *far, *noisy]

@@ -276,14 +276,23 @@ def _scaled(own: TrainingConfig, others: Sequence[Known]) -> tuple[str, float]:
 
 def _largest_factor(known: Mapping[str, Known]) -> float | None:
     """How far off the estimate of a cell that was run is from the others', at most: always 1 or more."""
-    cells = list(known.values())
-    if len(cells) < 2:
+    networks: dict[str, list[Known]] = {}  # one and the same in other batches would tell nothing
+    for cell in known.values():
+        network = [cell.config.data.name.upper(), essence(cell.config)["model"]]
+        networks.setdefault(json.dumps(network, sort_keys=True), []).append(cell)
+    if len(networks) < 2:
         return None
-    ratios = [_scaled(cell.config, [c for c in cells if c is not cell])[1] / cell.seconds for cell in cells]
+    ratios = [
+        _scaled(cell.config, [c for other, of_other in networks.items() if other != own for c in of_other])[1]
+        / cell.seconds
+        for own, of_own in networks.items()
+        for cell in of_own
+    ]
     return max(max(ratio, 1 / ratio) for ratio in ratios)
 
 
 def _work_key(config: TrainingConfig) -> str:
-    """Equal for runs that do the same work: the same network and batches on the same data."""
-    own = essence(config)
-    return json.dumps([config.data.name.upper(), own["model"], own["optimizer"]["batch_size"]], sort_keys=True)
+    """Equal for runs that do the same work: the same network and batches, those for the norms too, on the same data."""
+    own, optimizer = essence(config), config.optimizer
+    batches = optimizer.batch_size, optimizer.recalibrate_norm
+    return json.dumps([config.data.name.upper(), own["model"], batches], sort_keys=True)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -102,30 +102,33 @@ def land(
     """Copies the records that belong to the cells into a folder, under their own names; none is overwritten.
 
     Those that are ``known``, as another experiment landed them, are left out. Attempts that were paused are copied,
-    too, as they say what time was spent. Returns the new files.
+    too, as they say what time was spent. Where two finished runs have one name, nothing is copied. Returns the new
+    files.
     """
-    keys, copied = {key_of(cell.config) for cell in cells}, []
-    place = Path(target)
+    keys = {key_of(cell.config) for cell in cells}
+    place, planned = Path(target), dict[Path, Landed]()
+    for entry in landed:
+        if key_of(entry.config) not in keys or any(_alike(other.record, entry.record) for other in known):
+            continue
+        if (goal := _free_name(entry, place, planned)) is not None:
+            planned[goal] = entry
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-        for entry in landed:
-            if key_of(entry.config) not in keys or any(_alike(other.record, entry.record) for other in known):
-                continue
-            if (goal := _free_name(entry, place)) is not None:
-                shutil.copyfile(entry.path, goal)
-                copied.append(goal)
-    return copied
+        for goal, entry in planned.items():
+            shutil.copyfile(entry.path, goal)
+    return list(planned)
 
 
-def _free_name(entry: Landed, place: Path) -> Path | None:
+def _free_name(entry: Landed, place: Path, planned: Mapping[Path, Landed]) -> Path | None:
     """Where to copy a record; ``None`` where it lies already. Attempts of several campaigns are numbered on."""
     number = 1
     while True:
         ending = "" if entry.record.status == FINISHED else f".attempt-{number}"
         goal = place / f"{entry.record.run}{ending}.json"
-        if not goal.exists():
+        if goal not in planned and not goal.exists():
             return goal
-        if goal.resolve() == entry.path.resolve() or _alike(read_record(goal), entry.record):
+        there = planned[goal].record if goal in planned else read_record(goal)
+        if goal.resolve() == entry.path.resolve() or _alike(there, entry.record):
             return None
         if entry.record.status == FINISHED:
             remedy = "see which of the two is meant, and take the other away"

@@ -36,6 +36,17 @@ class Published:
     parameters: str | None
     note: str = ""
 
+    def text(self, decimals: int) -> str:
+        """``76.01 ± 0.67``; a deviation too small for the decimals gets as many as it needs.
+
+        Example:
+            >>> from lrga.bench.paper import published
+            >>> next(cell for cell in published() if (cell.table, cell.model, cell.lrga) == (3, "gin", False)).text(2)
+            '85.76 ± 0.001'
+        """
+        digits = next((n for n in range(decimals, 10) if round(self.std, n) > 0), decimals)
+        return f"{self.mean:.{decimals}f} ± {self.std:.{digits}f}"
+
 
 METRICS: dict[str, str] = {
     "PATTERN": "accuracy",

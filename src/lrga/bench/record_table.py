@@ -122,7 +122,7 @@ class RecordTable(CampaignTable):
         if self.detailed:
             for spread in (row.spread("best"), row.spread(key="train_metric")):
                 shown.append("" if spread is None else f"{spread.mean:.{decimals}f}")
-        shown.append("" if published is None else f"{published.mean:.{decimals}f} ± {published.std:.{decimals}f}")
+        shown.append("" if published is None else published.text(decimals))
         shown.append("" if row.difference is None else f"{row.difference:+.{decimals}f}")
         errors, seconds = standard_errors(row), row.mean_of("seconds")
         shown.append("" if errors is None else f"{errors:+.1f}")

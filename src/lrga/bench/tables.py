@@ -208,7 +208,7 @@ def _cells(row: Row, *, paper: bool) -> list[str]:
     decimals, ours, published = row.metric.decimals, row.spread(), row.cell.published
     shown = [_unfinished(row) if ours is None else ours.text(decimals), "" if ours is None else str(ours.n)]
     if paper:
-        printed = "" if published is None else f"{published.mean:.{decimals}f} ± {published.std:.{decimals}f}"
+        printed = "" if published is None else published.text(decimals)
         shown += [printed, "" if row.difference is None else f"{row.difference:+.{decimals}f}"]
     else:
         val = row.spread(key="val_metric")

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,15 +151,21 @@ def carry_out(
 ) -> None:
     """Lists or runs a campaign and prints it; exit code 1 where a run failed."""
     from lrga.bench.carrying import pack as pack_campaign
+    from lrga.bench.carrying import previewed
     from lrga.bench.carrying import unpack as unpack_campaign
     from lrga.bench.study import CampaignInterrupted
+    from lrga.errors import DataMissingError
 
-    for source in unpack:
-        for line in unpack_campaign(source, output):
-            print(f"{source}: {line}", file=sys.stderr)
-    if dry_run:
-        show(study.plan(output), as_json=as_json)
-        return
+    if missing := [source for source in unpack if not source.exists()]:
+        remedy = "leave it out in the first slot, or name what --pack wrote"
+        raise DataMissingError(f"{missing[0]} to unpack", "no such file or folder", remedy)
+    with previewed(output) if dry_run and unpack else nullcontext(output) as place:
+        for source in unpack:
+            for line in unpack_campaign(source, place):
+                print(f"{source}: {line}", file=sys.stderr)
+        if dry_run:
+            show(study.plan(place), as_json=as_json)
+            return
     try:
         try:
             table = study.run(output, time_limit=time_limit, retry=retry, progress=not quiet, parallel=parallel)

@@ -74,6 +74,26 @@ def show_tables(tables: Sequence["RecordTable"], *, markdown: bool, as_json: boo
         sys.stdout.write(table.to_markdown() + ("\n" if table is not tables[-1] else ""))
 
 
+def show_what_verifying_means(path: Path, *, epochs: int | None, as_json: bool) -> None:
+    """Which run would be made again, and how long it took."""
+    from lrga.bench.records import read_record
+
+    record = read_record(path)
+    where = record.environment[-1] if record.environment else {}
+    facts = {
+        "run": record.run,
+        "epochs": record.epochs if epochs is None else min(epochs, record.epochs),
+        "recorded_epochs": record.epochs,
+        "recorded_seconds": record.seconds,
+        "recorded_on": where.get("gpu") or where.get("cpu"),
+    }
+    if as_json:
+        _print_json(facts)
+        return
+    print(f"Would make {record.run} again, {facts['epochs']} of its {record.epochs} epochs, and compare.")
+    print(f"All of them took {record.seconds:,.0f} s on {facts['recorded_on'] or 'an unknown device'}.")
+
+
 def show_verdict(path: Path, *, as_json: bool, **options: Any) -> int:
     """Reruns a record and says whether it agrees; returns the exit code."""
     from lrga.bench.verifying import verify

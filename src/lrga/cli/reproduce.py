@@ -135,6 +135,9 @@ def reproduce(
         shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
         shown(r.sorted_out(context.args)[1], markdown=markdown, as_json=as_json)
         return
+    if verify is not None and dry_run:
+        r.show_what_verifying_means(verify, epochs=epochs, as_json=as_json)
+        return
     if verify is not None:
         code = r.show_verdict(
             verify, as_json=as_json, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet,

@@ -150,9 +150,7 @@ def _cell_row(cell: ResultCell) -> dict[str, Any]:
         "ours": ("–", None) if ours is None else (ours.text(decimals), ours.mean),
         "n": len(cell.finished),
         "runs": len(cell.runs),
-        "paper": ("", None)
-        if printed is None
-        else (f"{printed.mean:.{decimals}f} ± {printed.std:.{decimals}f}", printed.mean),
+        "paper": ("", None) if printed is None else (printed.text(decimals), printed.mean),
         "difference": ("", None) if cell.difference is None else (f"{cell.difference:+.{decimals}f}", cell.difference),
         "best": ("", None) if best is None else (best.text(decimals), best.mean),
         "parameters": next((run.parameters for run in cell.runs if run.parameters is not None), None),

@@ -168,7 +168,7 @@ def _table_row(cell: ResultCell) -> list[str]:
         "\n".join(textwrap.wrap("" if metric is None else metric.name, 18)),
         ours.text(decimals),
         str(ours.n),
-        "" if printed is None else f"{printed.mean:.{decimals}f} ± {printed.std:.{decimals}f}",
+        "" if printed is None else printed.text(decimals),
         "" if cell.difference is None else f"{cell.difference:+.{decimals}f}",
     ]
 
