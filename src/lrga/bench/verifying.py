@@ -139,7 +139,9 @@ def _compare_curves(record: RunRecord, again: RunRecord, *, exact: bool) -> Verd
         was, here = record.curve["train_loss"][first], again.curve["train_loss"][second]
         worst = max(worst, abs(was - here) / max(abs(was), 1e-12))
         equal = equal and all(record.curve[key][first] == again.curve[key][second] for key in record.curve)
-    lines = [f"{len(shared)} epochs compared; training losses differ by at most {worst:.2%}."]
+    kept = "" if len(shared) == again.epochs else f" of {again.epochs}, those that the record's curve keeps,"
+    word = "epoch" if len(shared) == 1 else "epochs"
+    lines = [f"{len(shared)} {word}{kept} compared; training losses differ by at most {worst:.2%}."]
     if exact:
         lines.append("Equal in all digits of the record." if equal else "Not equal, though machine and versions are.")
     else:
