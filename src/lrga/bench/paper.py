@@ -41,7 +41,7 @@ class Published:
 
         Example:
             >>> from lrga.bench.paper import published
-            >>> next(cell for cell in published() if (cell.table, cell.model, cell.lrga) == (3, "gin", False)).text(2)
+            >>> next(cell for cell in published() if (cell.table, cell.model, cell.lrga) == (3, "GIN", False)).text(2)
             '85.76 ± 0.001'
         """
         digits = next((n for n in range(decimals, 10) if round(self.std, n) > 0), decimals)
