@@ -55,6 +55,8 @@ def test_a_dry_run_takes_up_a_packed_campaign_without_a_trace(places, tmp_path):
     assert json.loads(plan.stdout)["epochs"] == 1
     plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run"])
     assert "1 of its 1 epochs" in plan.stdout
+    plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run", "--epochs", "2"])
+    assert isinstance(plan.exception, OptionError)
 
 
 def test_filters_keep_rows(tmp_path):

@@ -72,11 +72,8 @@ def verify(
         ChecksumError: The graphs here are not those of the record.
     """
     record = read_record(path)
-    if record.status != FINISHED:
-        raise OptionError("the record of a finished run", record.status, "name another, or continue its campaign")
+    epochs_again(record, epochs)
     whole = TrainingConfig.from_json(record.config).changed(**{k: v for k, v in places.items() if v is not None})
-    if epochs is not None and not 1 <= epochs <= record.epochs:
-        raise OptionError(f"1 to {record.epochs} epochs, as the run had", str(epochs), "ask for fewer, or for none")
     config = whole if epochs is None else whole.changed(max_epochs=epochs)
     if whole.link is None:
         _check_graphs(record, whole)
@@ -92,6 +89,15 @@ def verify(
     if epochs is not None:
         return _compare_curves(record, again, exact=exact)
     return _compare_ends(record, again, exact=exact, deviation=_deviation(record, whole, [Path(path), *beside]))
+
+
+def epochs_again(record: RunRecord, epochs: int | None) -> int:
+    """How many epochs are made again: all, or those asked for, of a run that is finished and had as many."""
+    if record.status != FINISHED:
+        raise OptionError("the record of a finished run", record.status, "name another, or continue its campaign")
+    if epochs is not None and not 1 <= epochs <= record.epochs:
+        raise OptionError(f"1 to {record.epochs} epochs, as the run had", str(epochs), "ask for fewer, or for none")
+    return record.epochs if epochs is None else epochs
 
 
 def _check_graphs(record: RunRecord, config: TrainingConfig) -> None:

@@ -77,12 +77,13 @@ def show_tables(tables: Sequence["RecordTable"], *, markdown: bool, as_json: boo
 def show_what_verifying_means(path: Path, *, epochs: int | None, as_json: bool) -> None:
     """Which run would be made again, and how long it took."""
     from lrga.bench.records import read_record
+    from lrga.bench.verifying import epochs_again
 
     record = read_record(path)
     where = record.environment[-1] if record.environment else {}
     facts = {
         "run": record.run,
-        "epochs": record.epochs if epochs is None else min(epochs, record.epochs),
+        "epochs": epochs_again(record, epochs),
         "recorded_epochs": record.epochs,
         "recorded_seconds": record.seconds,
         "recorded_on": where.get("gpu") or where.get("cpu"),
