@@ -86,6 +86,7 @@ def test_table_3_has_a_plain_counterpart_for_each_of_its_ten_cells():
         ("claims", {"only": "tails"}),
         ("claims", {"rank": 5}),
         ("claims", {"budget": "300K"}),
+        ("claims", {"budget": 100_000}),
         ("claims", {"only": "draws", "budget": "500K"}),
         ("claims", {"only": "edges", "dataset": "PATTERN"}),
         ("claim", {}),

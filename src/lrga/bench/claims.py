@@ -12,7 +12,7 @@ from lrga.bench.cell import Cell
 from lrga.bench.protocols import table1, table3
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
-from lrga.models.zoo import INPUTS, RANK, budget_of, dataset_name, model_name
+from lrga.models.zoo import BUDGETS, INPUTS, RANK, dataset_name, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
 
@@ -220,7 +220,9 @@ def claim_cells(
     ]
     data_set = None if dataset is None else dataset_name(dataset)
     conv = None if model is None else model_name(model)
-    size = None if budget is None else budget_of(budget)[1]
+    size = None if budget is None else str(budget).upper()
+    if size is not None and size not in BUDGETS:
+        raise OptionError(f"a budget among {', '.join(BUDGETS)}", repr(budget), "choose one of these")
     wanted = [
         cell
         for cell in found
