@@ -39,11 +39,11 @@ def test_text_in_an_svg_is_text(found, tmp_path):
         assert word in text
 
 
-def test_lines_in_an_svg_have_two_decimals_and_text_keeps_all(found, tmp_path):
+def test_lines_in_an_svg_have_one_decimal_and_text_keeps_all(found, tmp_path):
     text = plot_curves(found, tmp_path / "a.svg", title="κ 0.123456").read_text(encoding="utf-8")
     paths = re.findall(r' d="([^"]*)"', text)
-    assert any(re.search(r"\d\.\d\d", path) for path in paths)
-    assert not any(re.search(r"\.\d{3}", path) for path in paths)
+    assert any(re.search(r"\d\.\d", path) for path in paths)
+    assert not any(re.search(r"\.\d\d", path) for path in paths)
     assert "0.123456" in text
 
 

@@ -17,6 +17,7 @@ from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
 
 SBM = ("PATTERN", "CLUSTER")
+_PRESETS = ("2022", "2020")
 Seeds = Iterable[int] | None
 Options = dict[str, Any]
 
@@ -62,16 +63,19 @@ def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
 def _presets(seeds: Seeds, options: Options) -> list[Cell]:
     far = [*_pairs(("PATTERN",), "gcn", "100K"), *_ZINC_GCN, *_ZINC_GAT]
     noisy = [_noisy("gat"), _noisy("gin", False), _noisy("gin")]
-    return [
-        _variant(_cell(which, seeds, options | {"preset": preset}), f"preset {preset}")
-        for which in [*_TYPICAL, *far, *noisy]
-        for preset in ("2022", "2020")
-    ]
+    cells = []
+    for which in [*_TYPICAL, *far, *noisy]:
+        cells += [_variant(_cell(which, seeds, options | {"preset": year}), f"preset {year}") for year in _PRESETS]
+        if which.get("dataset") == "ZINC":  # whose patience is another in 2020, so that two things change
+            layers: Options = {"preset": "2020", "patience": cells[-2].config.optimizer.patience}
+            text = f"preset 2020, patience {layers['patience']}"
+            cells.append(_variant(_cell(which, seeds, options | layers), text, patience=layers["patience"]))
+    return cells
 
 
 def _readings(seeds: Seeds, options: Options) -> list[Cell]:
     augmented = [which for which in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
-    asked = [(which, "ABCD") for which in [*augmented, _noisy("gat"), _noisy("gin")]]
+    asked = [(which, "ABCD") for which in [*augmented, *map(_noisy, ("gat", "graphsage", "gin"))]]
     asked += [(which, "B") for which in _SBM_GAT if which["lrga"]]
     cells = []
     for which, letters in asked:
@@ -96,7 +100,7 @@ def _edges(seeds: Seeds, options: Options) -> list[Cell]:
 def _norm(seeds: Seeds, options: Options) -> list[Cell]:
     return [
         _variant(_cell(which, seeds, options | {"recalibrate_norm": batches}), text, recalibrate_norm=batches)
-        for which in [*_pairs(SBM, "gcn", "500K"), _noisy("gat")]
+        for which in [*_pairs(SBM, "gcn", "500K"), _noisy("gat"), _noisy("gatedgcn")]
         for batches, text in ((0, "running norm"), (20, "norm of 20 batches"))
     ]
 

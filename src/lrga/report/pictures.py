@@ -50,10 +50,11 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
 
 
 def _shortened(drawing: bytes) -> bytes:
-    """An SVG whose lines have two decimals of a point; more are not seen, and are a third of the file."""
+    """An SVG whose lines have one decimal of a point, and letters only where they change; no less is seen."""
 
     def rounded(attribute: re.Match[bytes]) -> bytes:
-        return re.sub(rb"-?\d+\.\d{3,}", lambda number: b"%.2f" % float(number[0]), attribute[0])
+        short = re.sub(rb"-?\d+\.\d{2,}", lambda number: b"%.1f" % float(number[0]), attribute[0])
+        return re.sub(rb"(?<=\d) \n ?L (?=-?\d)", b" ", short)  # after M or L, further pairs are lines to them
 
     return re.sub(rb' (?:d|x|y)="[^"]*"', rounded, drawing)
 
@@ -86,17 +87,16 @@ def plot_curves(
 
 
 def _curve_lines(axes: Any, cell: ResultCell, number: int, quantity: str, splits: Sequence[str]) -> None:
-    named = False
+    """The curves of all seeds in one colour; the first has the markers and the name."""
+    marked = False
     for run in cell.runs:
-        for split in splits:
-            values = run.curve.get(f"{split}_{quantity}")
-            if not values:
-                continue
-            label = None if named else _short(cell.label)
-            marker = MARKERS[number % len(MARKERS)]
+        curves = [(split, values) for split in splits if (values := run.curve.get(f"{split}_{quantity}"))]
+        for place, (split, values) in enumerate(curves):
+            label = None if marked or place else _short(cell.label)
+            marker = None if marked else MARKERS[number % len(MARKERS)]
             axes.plot(run.curve["epoch"], values, color=colour(number), linestyle=_SPLITS[split], label=label,
                       marker=marker, markevery=max(1, len(values) // 8), markersize=3.5)  # fmt: skip
-            named = True
+        marked = marked or bool(curves)
 
 
 def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
