@@ -26,7 +26,7 @@ def test_the_cells_of_a_part_are_different_runs_by_the_protocol(part):
     assert all(set(cell.deviations()) == {"max_epochs"} for cell in shortened)  # anything else is no protocol
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS if part != "features"])
+@pytest.mark.parametrize("part", [part for part in PARTS if part not in ("features", "shapes")])
 def test_each_part_holds_cells_of_table_1(part):
     table = {run_name(cell.config) for cell in cells_of("table1")}
     assert any(run_name(cell.config) in table for cell in claim_cells(part))
@@ -61,6 +61,24 @@ def test_gat_has_its_norm_inside_or_after_the_mixture():
     found = claim_cells("readings", dataset="ZINC", model="gat")
     assert [cell.config.model.reading for cell in found] == ["A", "B", "C", "D", "B-outer", "B-outer"]
     assert len({parameters(cell) for cell in found}) == 1
+
+
+def test_only_zincs_patience_differs_between_the_presets():
+    zinc = claim_cells("presets", dataset="ZINC", model="gcn", lrga=False)
+    assert [(cell.config.model.preset, cell.config.optimizer.patience) for cell in zinc] == [
+        ("2022", 10), ("2020", 5), ("2020", 10),
+    ]  # fmt: skip
+    rest = claim_cells("presets", dataset="PATTERN")
+    assert {cell.config.optimizer.patience for cell in rest} == {5}
+
+
+def test_shapes_are_compared_at_equal_parameters():
+    for model in ("graphsage", "gin"):
+        cells = claim_cells("shapes", model=model)
+        counts = [parameters(cell) for cell in cells]
+        assert [cell.labels["variant"].split()[0] for cell in cells] == ["8", "4", "16"]
+        assert all(abs(count / counts[0] - 1) < 0.01 for count in counts)
+        assert run_name(cells[0].config) in {run_name(cell.config) for cell in cells_of("table3")}
 
 
 def test_draws_leave_the_default_draw_alone():

@@ -139,6 +139,21 @@ def _readings(landed: Sequence[Landed]) -> Answer:
     return _against_first(claim, "readings", landed, "test")
 
 
+def _shapes(landed: Sequence[Landed]) -> Answer:
+    claim = "Depth against width of the two networks whose shape the paper does not print"
+    return _against_first(claim, "shapes", landed, "test")
+
+
+def _edges(landed: Sequence[Landed]) -> Answer:
+    claim = "What ZINC's edge features give GatedGCN"
+    return _against_first(claim, "edges", landed, "test")
+
+
+def _draws(landed: Sequence[Landed]) -> Answer:
+    claim = "What another draw of PATTERN and CLUSTER changes"
+    return _against_first(claim, "draws", landed, "test accuracy")
+
+
 def _against_first(claim: str, part: str, landed: Sequence[Landed], what: str) -> Answer:
     """The variants of each network of a part, beside its first."""
     rows = _rows(PARTS[part].cells(None, {}), landed)
@@ -180,7 +195,8 @@ def _far(landed: Sequence[Landed]) -> Answer:
 
 
 QUESTIONS: tuple[Callable[[Sequence[Landed]], Answer], ...] = (
-    _helps, _narrows, _generalises, _saturates, _heads, _resampled, _norm, _presets, _readings, _far,
+    _helps, _narrows, _generalises, _saturates, _heads, _resampled, _norm, _presets, _readings, _shapes, _edges,
+    _draws, _far,
 )  # fmt: skip
 
 

@@ -159,6 +159,18 @@ def _features(seeds: Seeds, options: Options) -> list[Cell]:
     return cells
 
 
+def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for model in ("graphsage", "gin"):  # of Table 3, whose shapes with LRGA are printed nowhere
+        for layers in (None, 4, 16):
+            changed: Options = {} if layers is None else {"layers": layers}
+            cell = _cell(_noisy(model), seeds, options | changed)
+            shape = resolve(cell.config.model, INPUTS["PATTERN"], dataset="PATTERN")
+            text = f"{shape.num_layers} layers, d = {shape.hidden_channels}"
+            cells.append(_variant(cell, text, **changed))
+    return cells
+
+
 def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
     return [
         table1(**which, seeds=seeds, **options)
@@ -184,6 +196,7 @@ PARTS: dict[str, Part] = {
     "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _features),
     "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _presets),
     "readings": Part("Readings of the augmented layer", _readings),
+    "shapes": Part("Depth against width at 500K, where the paper prints no shape", _shapes),
     "edges": Part("Edge features read, or taken as ones", _edges),
     "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _norm),
     "draws": Part("Other draws of the generated data sets", _draws),

@@ -32,7 +32,8 @@ def reproduce(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Of claims: heads, features, presets, readings, edges, norm, draws or epochs.", rich_help_panel=_CELLS
+            help="Of claims: heads, features, presets, readings, shapes, edges, norm, draws or epochs.",
+            rich_help_panel=_CELLS,
         ),
     ] = None,
     plain: Annotated[
