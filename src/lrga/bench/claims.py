@@ -62,7 +62,7 @@ def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
 
 def _presets(seeds: Seeds, options: Options) -> list[Cell]:
     far = [*_pairs(("PATTERN",), "gcn", "100K"), *_ZINC_GCN, *_ZINC_GAT]
-    noisy = [_noisy("gat"), _noisy("gin", False), _noisy("gin")]
+    noisy = [_noisy("gcn", False), _noisy("gat"), _noisy("gin", False), _noisy("gin")]
     cells = []
     for which in [*_TYPICAL, *far, *noisy]:
         cells += [_variant(_cell(which, seeds, options | {"preset": year}), f"preset {year}") for year in _PRESETS]
