@@ -1,5 +1,7 @@
 """Minutes are summed from records, those that several runs shared once."""
 
+import re
+
 import pytest
 
 from lrga.bench.gathering import gather_records
@@ -54,6 +56,15 @@ def test_the_whole_of_table_1_is_estimated(tmp_path):
     assert lines[2].startswith("Table 1 with four seeds (264 runs)")
     assert all("captured steps, from 1 runs; how far" in line for line in lines[1:])
     assert not any("\n" in line for line in lines)
+
+
+def test_hours_of_the_device_are_fewer_where_runs_share_it(tmp_path):
+    write(tmp_path, 41, ["10:00:00"], "10:10:00", seconds=600.0)
+    assert "at a time" not in usage_lines([tmp_path])[1]
+    write(tmp_path, 95, ["10:00:00"], "10:10:00", seconds=600.0)
+    line = usage_lines([tmp_path])[1]
+    own, of_device = re.search(r"an estimated ([\d.]+) hours.*; 2\.0 at a time.*some ([\d.]+) hours", line).groups()
+    assert float(of_device) == pytest.approx(float(own) / 2, abs=0.11)
 
 
 def test_the_minutes_of_a_cpu_are_not_those_of_the_gpu(tmp_path):

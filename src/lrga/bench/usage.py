@@ -33,6 +33,11 @@ class Usage:
     busy_minutes: float
     devices: dict[str, int]
 
+    @property
+    def overlap(self) -> float:
+        """How many runs shared the device at a time, on average; 1 where none did."""
+        return max(1.0, self.run_minutes / self.busy_minutes) if self.busy_minutes else 1.0
+
     def sentence(self) -> str:
         """In words."""
         if not self.runs + self.unfinished:
@@ -58,7 +63,8 @@ def usage_lines(folders: Iterable[str | Path]) -> list[str]:
     for entry in gather_records(folders):
         devices.setdefault(_device(entry.record.environment), []).append(entry)
     groups = sorted(devices.values(), key=len, reverse=True) or [[]]
-    lines = [usage_of(group).sentence() for group in groups]
+    used = [usage_of(group) for group in groups]
+    lines = [usage.sentence() for usage in used]
     most = [entry.record for entry in groups[0]]
     runs = [record for record in most if record.status == FINISHED and "link" not in record.config]
     if not runs:
@@ -67,9 +73,13 @@ def usage_lines(folders: Iterable[str | Path]) -> list[str]:
         cells = [cell for cell in cells_of("table1") if names is None or cell.config.data.name in names]
         estimate = estimate_hours(cells, runs)
         count = sum(cell.seeds for cell in estimate.cells)
+        share = used[0].overlap
+        shared = "" if share < 1.05 else (
+            f"; {share:.1f} at a time, as these were on average, some {estimate.hours / share:.1f} hours of the device"
+        )  # fmt: skip
         lines.append(
-            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours, one run after another, "
-            f"on {estimate.device} in {estimate.engine} steps, from {estimate.runs} runs; {estimate.caution}."
+            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours, added up over runs, "
+            f"on {estimate.device} in {estimate.engine} steps, from {estimate.runs} runs{shared}; {estimate.caution}."
         )
     return lines
 
