@@ -1,15 +1,20 @@
 """Records are found wherever they lie, counted once, and never overwritten when they are landed."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from lrga.bench.cell import Cell, earlier_name, run_name
 from lrga.bench.gathering import gather_records, key_of, land, rows_of
 from lrga.bench.protocols import paper_config, table1
 from lrga.bench.records import RunRecord, write_record
+from lrga.bench.runner import Campaign
 from lrga.errors import DataError, DataMissingError
 
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 EPOCH = {
     "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
     "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
@@ -96,3 +101,15 @@ def test_pauses_of_several_campaigns_are_all_kept(tmp_path):
     landed = gather_records([tmp_path / "results"])
     assert sorted(entry.record.reason for entry in landed) == ["first slot", "second slot"]
     assert land([table1("ZINC", "gcn")], gather_records([tmp_path / "a"]), tmp_path / "results") == []
+
+
+def test_every_landed_record_is_found_by_the_campaign_that_would_make_it_again(tmp_path):
+    landed = [entry for entry in gather_records([RESULTS]) if entry.record.status == "finished"]
+    assert len(landed) > 100
+    for entry in landed:
+        assert entry.record.run in {run_name(entry.config), earlier_name(entry.config)}
+    old = next(entry for entry in landed if entry.record.run != run_name(entry.config))
+    (tmp_path / "records").mkdir()
+    shutil.copy(old.path, tmp_path / "records")
+    cell = Cell(labels={}, config=old.config, seeds=(old.record.seed,))
+    assert Campaign([cell], tmp_path).outcomes()[0].status == "finished"

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from lrga.bench.claims import PARTS
 from lrga.bench.protocols import cells_of, paper_config
 from lrga.bench.record_table import record_table, record_tables, standard_errors
 from lrga.bench.records import RunRecord, write_record
@@ -76,7 +77,7 @@ def test_published_files_have_no_mark(tmp_path):
 def test_claims_have_a_table_for_each_part_with_the_best_epoch_and_training(tmp_path):
     write(tmp_path, 41, 75.0, budget="500K")
     tables = record_tables(reproduction("claims"), [tmp_path])
-    assert len(tables) == 8
+    assert len(tables) == len(PARTS) == 9
     heads = tables[0].to_markdown()
     assert "| CLUSTER | LRGA + GCN | 500K | 1 head of rank 30 | 75.00 † | 1 | 76.00 | 60.00 |" in heads
     assert "5 heads of rank 6 | not yet run" in heads
@@ -92,3 +93,11 @@ def test_every_table_can_be_made_of_nothing(tmp_path):
         assert table.done == (0, len(cells_of(name)))
         assert table.to_markdown().count("not yet run") == len(cells_of(name))
         assert record_table(reproduction(name), [tmp_path], done=True).to_markdown().startswith("No cell of")
+
+
+def test_seeds_that_are_asked_for_are_the_only_ones(tmp_path):
+    for seed, value in ((41, 75.0), (95, 77.0), (7, 70.0)):
+        write(tmp_path, seed, value, budget="500K")
+    study = reproduction("table1", dataset="CLUSTER", model="gcn", budget="500k", lrga=True, seeds=[41, 95])
+    assert "| 74.00 ± 3.61 † | 3 |" in record_tables(study, [tmp_path])[0].to_markdown()
+    assert "| 76.00 ± 1.41 † | 2 |" in record_tables(study, [tmp_path], seeds=[41, 95])[0].to_markdown()

@@ -124,3 +124,19 @@ def test_a_folder_that_cannot_hold_records_is_reported(tmp_path):
     (tmp_path / FOLDER).write_text("a file where a folder is needed")
     with pytest.raises(CheckpointError, match="to write"):
         write_record(RECORD, tmp_path)
+
+
+def test_a_record_that_contradicts_itself_is_refused():
+    curve = {"epoch": [1, 2], "test_metric": [0.9, 0.45]}
+    RunRecord.from_json(replace(RECORD, curve=curve).to_json())
+    impossible = {
+        "0.1 in the last epoch": {"curve": curve, "last": EPOCH | {"test_metric": 0.1}},
+        "different lengths": {"curve": curve | {"test_metric": [0.45]}},
+        "none of epochs": {"curve": {"test_metric": [0.9, 0.45]}},
+        "but 41 in its configuration": {"seed": 95},
+        "time 'yesterday'": {"time": "yesterday"},
+        "time None": {"environment": [{"started": None}]},
+    }
+    for words, values in impossible.items():
+        with pytest.raises(DataError, match=words):
+            RunRecord.from_json(replace(RECORD, **values).to_json())

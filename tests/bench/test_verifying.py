@@ -21,7 +21,11 @@ def recorded(tiny, tmp_path):
 
 
 def changed(path, tmp_path, **values):
-    return write_record(replace(read_record(path), **values), tmp_path / "changed")
+    """The record with other values; where the last epoch's are, the end of the curve as well, as a record must be."""
+    record = read_record(path)
+    if "last" in values and "curve" not in values:
+        values["curve"] = {k: [*v[:-1], values["last"][k]] for k, v in record.curve.items()}
+    return write_record(replace(record, **values), tmp_path / "changed")
 
 
 def test_on_the_same_machine_it_is_equal_to_the_last_bit(recorded):
@@ -41,9 +45,47 @@ def test_a_number_that_was_altered_is_found_out(recorded, tmp_path):
     wrong = changed(path, tmp_path, last=record.last | {"test_loss": record.last["test_loss"] + 1e-6})
     verdict = verify(wrong, **options)
     assert verdict.agrees is False
-    assert "Not equal in test_loss." in verdict.lines
+    assert "Not equal in test_loss of the last epoch, the learning curve." in verdict.lines
+    best = changed(path, tmp_path / "best", best=record.best | {"test_metric": 99.0})
+    assert "Not equal in test_metric of the best epoch." in verify(best, **options).lines
     curve = {**record.curve, "train_loss": [value + 0.001 for value in record.curve["train_loss"]]}
     assert verify(changed(path, tmp_path / "b", curve=curve), epochs=1, **options).agrees is False
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_record_of_another_network_or_metric_is_found_out(recorded, tmp_path, elsewhere):
+    path, options = recorded
+    record = read_record(path)
+    environment = [record.environment[0] | ({"cpu": "another"} if elsewhere else {})]
+    narrow = record.model["architecture"] | {"hidden_channels": 7}
+    wrong = {
+        "parameters": {"model": record.model | {"parameters": 5}},
+        "hidden_channels": {"model": record.model | {"architecture": narrow}},
+        "metric": {"metric": "mae"},
+    }
+    for key, values in wrong.items():
+        verdict = verify(changed(path, tmp_path / key, environment=environment, **values), epochs=1, **options)
+        assert verdict.agrees is False
+        assert any(line.startswith(f"{key} is ") for line in verdict.lines)
+
+
+def test_it_is_made_again_every_time(recorded, tmp_path):
+    path, options = recorded
+    first, second = (verify(path, epochs=1, **options) for _ in range(2))
+    assert first.agrees
+    assert second.agrees
+    starts = [verdict.again.environment[0]["started"] for verdict in (first, second)]
+    assert first.again.seconds != second.again.seconds or starts[0] != starts[1]
+
+
+def test_nothing_to_compare_is_no_agreement(recorded, tmp_path):
+    path, options = recorded
+    record = read_record(path)
+    late = {key: column[1:] for key, column in record.curve.items()}
+    for number, curve in enumerate([late, {}]):
+        verdict = verify(changed(path, tmp_path / str(number), curve=curve), epochs=1, **options)
+        assert verdict.agrees is None
+        assert "Nothing compared" in verdict.lines[0]
 
 
 def test_another_machine_may_differ_as_seeds_do(recorded, tmp_path):

@@ -59,6 +59,9 @@ def test_answers_and_minutes():
     assert json.loads(call("usage", RESULTS, "--json").stdout)["lines"]
     with pytest.raises(DataMissingError):
         call("answers", "no-such-folder")
+    for words in (["answers", "--dataset", "ZINC"], ["usage", "--seeds", "41"], ["answers", "--no-lrga"]):
+        with pytest.raises(OptionError, match="without filters"):
+            call(*words)
 
 
 def test_a_campaign_is_packed_taken_up_elsewhere_landed_and_verified(tmp_path):

@@ -40,7 +40,9 @@ def test_every_experiment_has_its_part_and_pictures_are_small():
         assert f"<!-- begin lrga reproduce {command} --from-records results --markdown -->" in text
     for picture in ("learning-curves.svg", "rank.svg"):
         path = ROOT / "docs" / "images" / picture
-        assert not path.exists() or path.stat().st_size < 400_000
+        assert 5_000 < path.stat().st_size < 400_000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "<!-- begin lrga reproduce table1 --budget 500k --from-records results --markdown --done -->" in readme
 
 
 def test_landed_records_are_sound_and_small():

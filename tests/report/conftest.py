@@ -33,7 +33,7 @@ def make_record():
              metric="weighted_accuracy", metric_free=False, environment=None, **options):  # fmt: skip
         config = make_config(dataset, seed=seed).changed(**options)
         history = [epoch(i, test - epochs + i) for i in range(1, epochs + 1)]
-        last = history[-1].to_json() if history else None
+        last, when = history[-1].to_json() if history else None, "2026-01-01T00:00:00+0000"
         columns = ("epoch", "lr", "train_loss", "train_metric", "val_loss", "val_metric", "test_metric")
         return RunRecord(
             run=name or f"{dataset.lower()}-{config.model.model}-{config.model.lrga}-{config.model.rank}-{seed}",
@@ -41,8 +41,8 @@ def make_record():
             config=_without_places(config), seed=seed, metric=None if metric_free else metric, epochs=epochs,
             seconds=float(epochs), last=last, best=last,
             curve={key: [getattr(e, key) for e in history] for key in columns} if history else {},
-            environment=environment if environment is not None else [{"started": "2026-01-01", "lrga": "0.1.0"}],
-            published=None, time="2026-01-01T00:00:00+0000",
+            environment=environment if environment is not None else [{"started": when, "lrga": "0.1.0"}],
+            published=None, time=when,
         )  # fmt: skip
 
     return make

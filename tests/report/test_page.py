@@ -72,7 +72,8 @@ def test_no_run_at_all_is_an_error_and_no_page(tmp_path):
 
 
 def test_starts_alike_are_told_once(make_record, write_records, tmp_path):
-    starts = [{"started": str(i), "gpu": "H200"} for i in range(5)] + [{"started": "x", "gpu": "other"}]
+    times = [f"2026-01-01T00:00:0{i}+0000" for i in range(6)]
+    starts = [{"started": when, "gpu": "other" if when == times[-1] else "H200"} for when in times]
     write_report([write_records(make_record(environment=starts))], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("H200") == 1

@@ -21,6 +21,8 @@ PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
 }
 # Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {"model": {"resample_features": True}}
+# The same, but some records are named with these; others, older ones, are found by the name without.
+NAMED_LATER: dict[str, dict[str, Any]] = {"link": {"walk_pull": 0.0}}
 
 _NEVER = object()
 
@@ -99,9 +101,20 @@ def run_name(config: TrainingConfig) -> str:
         >>> run_name(config) == run_name(config.changed(device="cpu")) != run_name(config.changed(lr=0.1))
         True
     """
+    return _named(config, LATER_OPTIONS)
+
+
+def earlier_name(config: TrainingConfig) -> str:
+    """The name that the same run has in records older than some options; mostly :func:`run_name`."""
+    sections = LATER_OPTIONS.keys() | NAMED_LATER.keys()
+    left_out = {key: {**LATER_OPTIONS.get(key, {}), **NAMED_LATER.get(key, {})} for key in sections}
+    return _named(config, left_out)
+
+
+def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) -> str:
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
     decisive = {
-        section: {key: v for key, v in values.items() if LATER_OPTIONS.get(section, {}).get(key, _NEVER) != v}
+        section: {key: v for key, v in values.items() if left_out.get(section, {}).get(key, _NEVER) != v}
         for section, values in essence(config).items()
     }
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]

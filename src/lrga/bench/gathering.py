@@ -87,7 +87,8 @@ def rows_of(cells: Sequence[Cell], landed: Sequence[Landed]) -> list[Row]:
         for config in own.runs():
             record = _chosen(seeds[config.run.seed]) if config.run.seed in seeds else None
             status = PENDING if record is None else record.status
-            outcomes.append(Outcome(name=run_name(config), config=config, status=status, record=record))
+            name = run_name(config) if record is None else record.run
+            outcomes.append(Outcome(name=name, config=config, status=status, record=record))
         rows.append(Row(cell=own, outcomes=tuple(outcomes)))
     return rows
 

@@ -1,7 +1,7 @@
 """A table of the paper as the records have it: ours, the paper's, how far apart, and what is missing."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +148,12 @@ def _escaped(note: str) -> str:
 
 
 def record_table(
-    study: Study, folders: Iterable[str | Path], *, detailed: bool = False, done: bool = False
+    study: Study,
+    folders: Iterable[str | Path],
+    *,
+    detailed: bool = False,
+    done: bool = False,
+    seeds: Collection[int] | None = None,
 ) -> RecordTable:
     """The table of a study from the records below some folders; nothing is trained.
 
@@ -157,6 +162,7 @@ def record_table(
         folders: Searched with all that is below them.
         detailed: Whether the best epoch in validation and training stand beside the last epoch's test.
         done: Whether only cells with finished runs are shown, with few notes.
+        seeds: Only records of these; by default of all seeds that were run.
 
     Example:
         >>> import tempfile
@@ -165,21 +171,25 @@ def record_table(
         >>> table.done, "not yet run" in table.to_markdown()
         ((0, 10), True)
     """
-    rows: Sequence[Row] = rows_of(study.cells, gather_records(folders))
+    landed = [entry for entry in gather_records(folders) if seeds is None or entry.record.seed in seeds]
+    rows: Sequence[Row] = rows_of(study.cells, landed)
     shown = tuple(row for row in rows if row.finished or not done)
     return RecordTable(title=study.title, rows=shown, detailed=detailed, hidden=len(rows) - len(shown), brief=done)
 
 
-def record_tables(study: Study, folders: Iterable[str | Path], *, done: bool = False) -> list[RecordTable]:
+def record_tables(
+    study: Study, folders: Iterable[str | Path], *, done: bool = False, seeds: Collection[int] | None = None
+) -> list[RecordTable]:
     """As :func:`record_table`; a study of several parts has a table for each, with more columns."""
     parts = list(dict.fromkeys(cell.labels.get("part") for cell in study.cells))
     if parts == [None]:
         detailed = any("variant" in cell.labels for cell in study.cells) or study.title == PARTS["epochs"].question
-        return [record_table(study, folders, detailed=detailed, done=done)]
+        return [record_table(study, folders, detailed=detailed, done=done, seeds=seeds)]
     tables = []
     for part in parts:
         own = [cell for cell in study.cells if cell.labels.get("part") == part]
         plain = [replace(cell, labels={k: v for k, v in cell.labels.items() if k != "part"}) for cell in own]
         title = PARTS[str(part)].question
-        tables.append(record_table(replace(study, title=title, cells=tuple(plain)), folders, detailed=True, done=done))
+        of_part = replace(study, title=title, cells=tuple(plain))
+        tables.append(record_table(of_part, folders, detailed=True, done=done, seeds=seeds))
     return tables

@@ -8,7 +8,7 @@ from typing import Any
 from lrga.bench.cell import PLACE_OPTIONS, essence
 from lrga.bench.learning_curve import compact
 from lrga.bench.paper import Published
-from lrga.bench.records import RunRecord
+from lrga.bench.records import CLOCK, RunRecord
 from lrga.data.building import plan_dataset
 from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
@@ -81,7 +81,7 @@ def make_record(
         published=None
         if published is None
         else {"mean": published.mean, "std": published.std, "table": published.table},
-        time=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        time=time.strftime(CLOCK),
     )
 
 

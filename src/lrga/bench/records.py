@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ FORMAT = 1
 FINISHED, TIME_LIMITED, FAILED, DIVERGED = "finished", "time-limited", "failed", "diverged"
 STATUSES = (FINISHED, TIME_LIMITED, FAILED, DIVERGED)
 FOLDER = "records"
+CLOCK = "%Y-%m-%dT%H:%M:%S%z"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +130,54 @@ def _problem(values: Mapping[str, Any]) -> str | None:
     if values["status"] == FINISHED and (values["last"] is None or values["metric"] is None):
         return "a finished run without numbers"
     try:
-        TrainingConfig.from_json(values["config"])
+        config = TrainingConfig.from_json(values["config"])
     except ValueError as error:
         return f"a configuration that is none: {error}"
+    if config.run.seed != values["seed"]:
+        return f"seed {values['seed']}, but {config.run.seed} in its configuration"
+    return _problem_of_times(values) or _problem_of_curve(values)
+
+
+def _problem_of_times(values: Mapping[str, Any]) -> str | None:
+    for text in (values["time"], *(start["started"] for start in values["environment"] if "started" in start)):
+        try:
+            clock_seconds(text)
+        except (TypeError, ValueError):
+            return f"time {text!r}"
     return None
+
+
+def clock_seconds(text: str) -> float:
+    """A time of a record in seconds; without a zone it is this machine's.
+
+    Example:
+        >>> clock_seconds("2020-06-01T00:01:00+0000") - clock_seconds("2020-06-01T00:00:00+0000")
+        60.0
+    """
+    return datetime.strptime(text, CLOCK if text[19:] else CLOCK.removesuffix("%z")).timestamp()
+
+
+def _problem_of_curve(values: Mapping[str, Any]) -> str | None:
+    """Columns of different lengths, or a last point that is not the last epoch's: somebody changed one of them."""
+    curve, last = values["curve"], values["last"]
+    if not curve:
+        return None
+    if "epoch" not in curve or len({len(column) for column in curve.values()}) != 1:
+        return f"a curve with columns of different lengths, or none of epochs: {', '.join(curve)}"
+    if last is None or not curve["epoch"] or curve["epoch"][-1] != last["epoch"]:
+        return None
+    for key, column in curve.items():
+        if key in last and not _near(column[-1], last[key]):
+            return f"{key} {last[key]:g} in the last epoch, {column[-1]:g} at the end of the curve"
+    return None
+
+
+def _near(rounded: Any, number: float) -> bool:
+    """Whether a number of a curve may be this one; what is no number stands for nothing."""
+    try:
+        return math.isclose(rounded, number, rel_tol=1e-3, abs_tol=1e-3)
+    except (OverflowError, TypeError):
+        return True
 
 
 def write_record(record: RunRecord, folder: str | Path) -> Path:

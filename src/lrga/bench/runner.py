@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.cell import Cell, model_label, run_name
+from lrga.bench.cell import Cell, earlier_name, model_label, run_name
 from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.data.building import plan_dataset
@@ -168,7 +168,7 @@ class Campaign:
 
     def _found(self, config: TrainingConfig) -> Outcome:
         name = run_name(config)
-        record = find_record(self.folder, name)
+        record = find_record(self.folder, name) or find_record(self.folder, earlier_name(config))
         status, begun = PENDING if record is None else record.status, RunFolder(self.folder / name).holds_a_run
         return Outcome(name=name, config=config, status=status, record=record, begun=begun)
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lrga.bench.estimate import estimate_hours
 from lrga.bench.gathering import Landed, gather_records, key_of
 from lrga.bench.protocols import cells_of
-from lrga.bench.records import FINISHED
-
-_CLOCK = "%Y-%m-%dT%H:%M:%S%z"
+from lrga.bench.records import FINISHED, clock_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +103,10 @@ def usage_of(landed: Iterable[Landed]) -> Usage:
             where = _device(last.environment)
             devices[where] = devices.get(where, 0) + 1
         for entry in entries:  # each record ends the start that came last before it
-            if entry.record.environment:
+            if entry.record.environment and "started" in entry.record.environment[-1]:
                 begin = str(entry.record.environment[-1]["started"])
                 spans.setdefault(_device(entry.record.environment), []).append(
-                    (_seconds(begin), _seconds(entry.record.time))
+                    (clock_seconds(begin), clock_seconds(entry.record.time))
                 )
     busy = sum(_union(own) for own in spans.values()) / 60
     return Usage(runs=finished, unfinished=unfinished, run_minutes=minutes, busy_minutes=busy, devices=devices)
@@ -118,10 +115,6 @@ def usage_of(landed: Iterable[Landed]) -> Usage:
 def _device(environment: list[dict[str, Any]]) -> str:
     last = environment[-1] if environment else {}
     return str(last.get("gpu") or last.get("cpu") or "an unknown device")
-
-
-def _seconds(text: str) -> float:
-    return datetime.strptime(text, _CLOCK).timestamp()
 
 
 def _union(spans: list[tuple[float, float]]) -> float:

@@ -6,14 +6,15 @@ the deviation that the difference of two runs has, taken from the seeds of the c
 """
 
 import math
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.cell import Cell
+from lrga.bench.cell import Cell, run_name
 from lrga.bench.gathering import gather_records, rows_of
-from lrga.bench.records import FINISHED, RunRecord, read_record
+from lrga.bench.records import FINISHED, FOLDER, RunRecord, find_record, read_record
 from lrga.bench.runner import Campaign, Outcome, say_on_stderr
 from lrga.bench.tables import Row
 from lrga.errors import ChecksumError, OptionError
@@ -78,14 +79,17 @@ def verify(
     if whole.link is None:
         _check_graphs(record, whole)
     cell = Cell(labels={}, config=config, seeds=(record.seed,))
-    say = say_on_stderr if progress else None
-    outcome = Campaign([cell], Path(output) / "verify", time_limit=time_limit, say=say).run()[0]
+    say, place = say_on_stderr if progress else None, Path(output) / "verify"
+    _forget(place, run_name(cell.runs()[0]))
+    outcome = Campaign([cell], place, time_limit=time_limit, say=say).run()[0]
     if outcome.status != FINISHED or outcome.record is None:
         return Verdict(agrees=None, exact=False, lines=(_unfinished(outcome),), again=outcome.record)
     again = outcome.record
     if again.data.get("sha256") != record.data.get("sha256"):
         raise _other_graphs(record, again.data.get("sha256"))
     exact = _must_be_equal(record, again)
+    if odd := _other_network(record, again):
+        return Verdict(agrees=False, exact=exact, lines=tuple(odd), again=again)
     if epochs is not None:
         return _compare_curves(record, again, exact=exact)
     return _compare_ends(record, again, exact=exact, deviation=_deviation(record, whole, [Path(path), *beside]))
@@ -112,6 +116,21 @@ def _other_graphs(record: RunRecord, found: str | None) -> ChecksumError:
     return ChecksumError(expected, f"others ({str(found)[:12]}…)", remedy)
 
 
+def _forget(place: Path, run: str) -> None:
+    """Takes away a verification that came to its end, so that the run is made again; one that was paused goes on."""
+    found = find_record(place, run)
+    if found is not None and found.status == FINISHED:
+        (place / FOLDER / f"{run}.json").unlink()
+        shutil.rmtree(place / run, ignore_errors=True)
+
+
+def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
+    """What the record says of network and metric that is not so; options that came later are passed over."""
+    was = {"metric": record.metric, "parameters": record.parameters, **record.model.get("architecture", {})}
+    now = {"metric": again.metric, "parameters": again.parameters, **again.model.get("architecture", {})}
+    return [f"{key} is {was[key]} in the record, {now[key]} now." for key in was if key in now and was[key] != now[key]]
+
+
 def _must_be_equal(record: RunRecord, again: RunRecord) -> bool:
     """Whether both ran on the same kind of CPU with the same versions, in float32."""
     starts = [*record.environment, *again.environment]
@@ -126,9 +145,16 @@ def _compare_ends(record: RunRecord, again: RunRecord, *, exact: bool, deviation
     numbers = f"test {record.metric} {was:.{decimals}f} in the record, {now:.{decimals}f} now"
     lines = [f"{numbers}; {record.epochs} and {again.epochs} epochs."]
     if exact:
-        odd = [key for key, value in _numbers(record.last).items() if _numbers(again.last).get(key) != value]
-        same = not odd and record.epochs == again.epochs
-        lines.append("Equal to the last bit." if same else f"Not equal in {', '.join(odd) or 'the number of epochs'}.")
+        odd = [
+            f"{key} of the {word} epoch"
+            for word, first, second in (("last", record.last, again.last), ("best", record.best, again.best))
+            for key, value in _numbers(first).items()
+            if _numbers(second).get(key) != value
+        ]
+        odd += [] if record.curve == again.curve else ["the learning curve"]
+        odd += [] if record.epochs == again.epochs else ["the number of epochs"]
+        same = not odd
+        lines.append("Equal to the last bit." if same else f"Not equal in {', '.join(odd)}.")
         return Verdict(agrees=same, exact=True, lines=tuple(lines), again=again)
     size, source = deviation
     allowed = 2 * math.sqrt(2) * size
@@ -138,16 +164,21 @@ def _compare_ends(record: RunRecord, again: RunRecord, *, exact: bool, deviation
 
 def _compare_curves(record: RunRecord, again: RunRecord, *, exact: bool) -> Verdict:
     """The learning curves at the epochs that both have."""
-    now = {int(epoch): place for place, epoch in enumerate(again.curve["epoch"])}
-    shared = [(place, now[int(epoch)]) for place, epoch in enumerate(record.curve["epoch"]) if int(epoch) in now]
+    now = {int(epoch): place for place, epoch in enumerate(again.curve.get("epoch", ()))}
+    kept_epochs = enumerate(record.curve.get("epoch", ()))
+    shared = [(place, now[int(epoch)]) for place, epoch in kept_epochs if int(epoch) in now]
+    if not shared:
+        nothing = "Nothing compared: the record's learning curve has none of these epochs. Ask for more, or for all."
+        return Verdict(agrees=None, exact=exact, lines=(nothing,), again=again)
     worst, equal = 0.0, True
     for first, second in shared:
-        was, here = record.curve["train_loss"][first], again.curve["train_loss"][second]
-        worst = max(worst, abs(was - here) / max(abs(was), 1e-12))
+        for key in ("train_loss",) if "link" in record.config else ("train_loss", "train_metric"):
+            was, here = record.curve[key][first], again.curve[key][second]
+            worst = max(worst, abs(was - here) / max(abs(was), 1e-12))
         equal = equal and all(record.curve[key][first] == again.curve[key][second] for key in record.curve)
     kept = "" if len(shared) == again.epochs else f" of {again.epochs}, those that the record's curve keeps,"
     word = "epoch" if len(shared) == 1 else "epochs"
-    lines = [f"{len(shared)} {word}{kept} compared; training losses differ by at most {worst:.2%}."]
+    lines = [f"{len(shared)} {word}{kept} compared; in training they differ by at most {worst:.2%}."]
     if exact:
         lines.append("Equal in all digits of the record." if equal else "Not equal, though machine and versions are.")
     else:

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from lrga.bench.cell import Cell
+from lrga.bench.records import CLOCK
 from lrga.bench.runner import Campaign, say_on_stderr
 from lrga.errors import OptionError, RankLostError
 from lrga.training.signals import Interrupted, StopRequest
@@ -49,7 +50,7 @@ def run_side_by_side(
     if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
         raise OptionError("a number of processes of at least 1", repr(processes), "pass for example --parallel 4")
     began, deadline = (
-        time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        time.strftime(CLOCK),
         None if time_limit is None else time.time() + 60 * time_limit,
     )
     Campaign(cells, folder, time_limit=time_limit).prepare()  # what is wrong with data or device is wrong for all

@@ -42,11 +42,22 @@ def show_usage(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None
         _say(f"- {line}" if markdown else line, markdown)
 
 
-def tables_of(study: "Study", folders: Sequence[str], *, done: bool) -> list["RecordTable"]:
-    """The table of a study; of claims with all parts, one for each."""
+def refuse_filters(experiment: str, **given: Any) -> None:
+    """Answers and minutes are of all records: a filter that would be passed over is refused."""
+    from lrga.errors import OptionError
+
+    if names := [f"--{name}" for name, value in given.items() if value not in (None, False)]:
+        remedy = "leave it out, or ask for a table: lrga reproduce table1 --from-records"
+        raise OptionError(f"{experiment} without filters, from all records", ", ".join(names), remedy)
+
+
+def tables_of(
+    study: "Study", folders: Sequence[str], *, done: bool, seeds: Sequence[int] | None = None
+) -> list["RecordTable"]:
+    """The table of a study; of claims with all parts, one for each. Seeds that were asked for are the only ones."""
     from lrga.bench.record_table import record_tables
 
-    return record_tables(study, folders, done=done)
+    return record_tables(study, folders, done=done, seeds=seeds)
 
 
 def land_records(study: "Study", experiment: str, folders: Sequence[str], target: Path) -> None:
@@ -107,7 +118,7 @@ def show_verdict(path: Path, *, as_json: bool, **options: Any) -> int:
         for line in (*verdict.lines, word.get(bool(verdict.agrees)) if verdict.agrees is not None else None):
             if line is not None:
                 print(line)
-    return 0 if verdict.agrees is not False else 1
+    return 0 if verdict.agrees else 1
 
 
 def _print_json(value: Any) -> None:

@@ -133,6 +133,8 @@ def reproduce(
     from lrga.cli import records as r
 
     if experiment in (r.ANSWERS, r.USAGE):
+        filters = {"dataset": dataset, "model": model, "budget": budget, "rank": rank, "only": only, "plain": plain}
+        r.refuse_filters(experiment, **filters, seeds=seeds, **({} if lrga is None else {"lrga": "given"}))
         shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
         shown(r.sorted_out(context.args)[1], markdown=markdown, as_json=as_json)
         return
@@ -152,6 +154,7 @@ def reproduce(
         max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
         device=device, memory_limit=memory_limit,
     )  # fmt: skip
+    chosen = parse_seeds(seeds, more)
     study = reproduction(
         experiment,
         dataset=dataset,
@@ -159,7 +162,7 @@ def reproduce(
         budget=budget,
         lrga=lrga,
         rank=rank,
-        seeds=parse_seeds(seeds, more),
+        seeds=chosen,
         only=only,
         plain=plain,
         data_options=c.data_options(sizes=sizes, seed=data_seed),
@@ -173,7 +176,7 @@ def reproduce(
     if from_records:
         if land is not None:
             r.land_records(study, experiment, folders, land)
-        r.show_tables(r.tables_of(study, folders, done=done), markdown=markdown, as_json=as_json)
+        r.show_tables(r.tables_of(study, folders, done=done, seeds=chosen), markdown=markdown, as_json=as_json)
         return
     c.carry_out(
         study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json,

@@ -87,12 +87,13 @@ def plot_curves(
 
 
 def _curve_lines(axes: Any, cell: ResultCell, number: int, quantity: str, splits: Sequence[str]) -> None:
-    """The curves of all seeds in one colour; the first has the markers and the name."""
-    marked = False
-    for run in cell.runs:
+    """The curves of all finished seeds in one colour, of the others where none is; the first has markers and name."""
+    finished = [run for run in cell.finished if run.curve]
+    name, marked = cell.label if finished else f"{cell.label}, unfinished", False
+    for run in finished or cell.runs:
         curves = [(split, values) for split in splits if (values := run.curve.get(f"{split}_{quantity}"))]
         for place, (split, values) in enumerate(curves):
-            label = None if marked or place else _short(cell.label)
+            label = None if marked or place else _short(name)
             marker = None if marked else MARKERS[number % len(MARKERS)]
             axes.plot(run.curve["epoch"], values, color=colour(number), linestyle=_SPLITS[split], label=label,
                       marker=marker, markevery=max(1, len(values) // 8), markersize=3.5)  # fmt: skip
