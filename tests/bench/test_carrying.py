@@ -44,6 +44,9 @@ def test_a_paused_campaign_continues_elsewhere_and_ends_bit_equal(tiny, tmp_path
     assert pack(tmp_path / "b", tmp_path / "end.tar") < size  # finished runs are their records
     assert unpack(tmp_path / "state.tar", tmp_path / "b")[1].endswith("has come as far here")
     assert len(read_records(tmp_path / "b")) == 2
+    for source in (tmp_path / "state.tar", tmp_path / "here" / "records"):
+        unpack(source, tmp_path / "c")
+    assert pack(tmp_path / "c", tmp_path / "c.tar") < size  # what was finished elsewhere needs no checkpoint
 
 
 def test_records_are_added_to_those_that_are_there(tiny, tmp_path):
@@ -54,6 +57,7 @@ def test_records_are_added_to_those_that_are_there(tiny, tmp_path):
     pack(tmp_path / "b", tmp_path / "b.tar")
     assert unpack(tmp_path / "b.tar", tmp_path / "c") == ["1 new records"]
     assert unpack(tmp_path / "b.tar", tmp_path / "b") == ["0 new records"]
+    assert unpack(tmp_path / "b.tar", tmp_path / "c") == ["0 new records"]
     assert find_record(tmp_path / "c", record.run).reason == "one reason"
     assert len(list((tmp_path / "c" / "records").iterdir())) == 2
     pack(tmp_path / "a", tmp_path / "a.tar")

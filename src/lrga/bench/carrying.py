@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from lrga.bench.gathering import gather_records
-from lrga.bench.records import FINISHED, FOLDER, read_record, write_record
+from lrga.bench.records import FINISHED, FOLDER, RunRecord, read_record, write_record
 from lrga.errors import CheckpointError, DataError
 from lrga.training.checkpoint import newest_checkpoint
 from lrga.training.files import replace_file, writing
@@ -44,7 +44,8 @@ def pack(folder: str | Path, target: str | Path) -> int:
 
 def _unfinished(folder: Path) -> list[RunFolder]:
     homes = [RunFolder(path) for path in sorted(folder.iterdir()) if path.is_dir()] if folder.is_dir() else []
-    return [home for home in homes if home.holds_a_run and home.result() is None]
+    known = {path.stem for path in (folder / FOLDER).glob("*.json")}  # a finished run's record has its name
+    return [home for home in homes if home.holds_a_run and home.result() is None and home.path.name not in known]
 
 
 def _needed(home: RunFolder) -> list[Path]:
@@ -111,10 +112,14 @@ def _take_records(paths: Iterable[Path], folder: Path) -> str:
         if not target.exists():
             replace_file(target, path.read_bytes())
             new += 1
-        elif target.read_bytes() != path.read_bytes() and record.status != FINISHED:
+        elif record.status != FINISHED and record not in _attempts(folder, record.run):
             write_record(record, folder)  # under the next number
             new += 1
     return f"{new} new records"
+
+
+def _attempts(folder: Path, run: str) -> list[RunRecord]:
+    return [read_record(path) for path in (folder / FOLDER).glob(f"{run}.attempt-*.json")]
 
 
 def _take_run(path: Path, target: Path) -> str:

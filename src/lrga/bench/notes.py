@@ -30,7 +30,8 @@ def _how(cells: Sequence[Cell]) -> str:
     presets = _distinct(cell.config.model.preset for cell in cells)
     readings = _distinct(cell.config.model.reading for cell in cells if cell.config.model.lrga)
     recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
-    parts = [f"layers of preset {presets}"]
+    what = "layers and patience" if "2020" in presets else "layers"  # 2022 is patient for longer on ZINC
+    parts = [f"{what} of preset {presets}"]
     if readings:
         parts.append(f"LRGA in reading {readings}")
     if recalibrated != "0":
