@@ -101,3 +101,13 @@ def test_seeds_that_are_asked_for_are_the_only_ones(tmp_path):
     study = reproduction("table1", dataset="CLUSTER", model="gcn", budget="500k", lrga=True, seeds=[41, 95])
     assert "| 74.00 ± 3.61 † | 3 |" in record_tables(study, [tmp_path])[0].to_markdown()
     assert "| 76.00 ± 1.41 † | 2 |" in record_tables(study, [tmp_path], seeds=[41, 95])[0].to_markdown()
+
+
+def test_a_run_that_diverged_is_said_in_the_short_table_too(tmp_path):
+    write(tmp_path, 41, 75.0, budget="500K")
+    write(tmp_path, 95, 20.0, budget="500K", status="diverged")
+    study = reproduction("table1", dataset="CLUSTER", model="gcn", budget="500k", lrga=True)
+    text = record_table(study, [tmp_path], done=True).to_markdown()
+    assert "| 75.00 † | 1 |" in text
+    assert "seed 95 diverged" in text
+    assert "layers of preset" not in text

@@ -60,8 +60,9 @@ class RecordTable(CampaignTable):
         done, cells = self.done
         runs = sum(len(row.finished) for row in self.rows)
         lines = [f"{done} of {cells} cells have finished runs, {runs} runs in all."]
-        general = super().notes if self.rows and not self.brief else []
-        tail = ("continues", "not begun")
+        general, tail = super().notes if self.rows else [], ("continues", "not begun")
+        if self.brief:  # a mean over the runs that went well says so
+            general = [note for note in general if f" {DIVERGED}: " in note or f" {FAILED}: " in note]
         lines += [note for note in general if not any(word in note for word in tail)]
         if any(_drawn(row) for row in self.rows):
             lines.append(f"{DRAWN} made with generated data: a fresh draw of the published recipe.")
