@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,48 +115,8 @@ def _saturates(landed: Sequence[Landed]) -> Answer:
     return Answer(claim, text, len(means) == len(rows))
 
 
-def _heads(landed: Sequence[Landed]) -> Answer:
-    claim = "One head is on par with several"
-    return _against_first(claim, "heads", landed, "at equal parameters")
-
-
-def _resampled(landed: Sequence[Landed]) -> Answer:
-    claim = "Fresh features are better than features held fixed (PATTERN)"
-    return _against_first(claim, "features", landed, "test accuracy")
-
-
-def _norm(landed: Sequence[Landed]) -> Answer:
-    claim = "What re-averaged BatchNorm statistics change"
-    return _against_first(claim, "norm", landed, "test accuracy")
-
-
-def _presets(landed: Sequence[Landed]) -> Answer:
-    claim = "The benchmark's layers of 2020 against those of 2022"
-    return _against_first(claim, "presets", landed, "test")
-
-
-def _readings(landed: Sequence[Landed]) -> Answer:
-    claim = "Readings of the augmented layer, which the paper's text leaves open"
-    return _against_first(claim, "readings", landed, "test")
-
-
-def _shapes(landed: Sequence[Landed]) -> Answer:
-    claim = "Depth against width of the two networks whose shape the paper does not print"
-    return _against_first(claim, "shapes", landed, "test")
-
-
-def _edges(landed: Sequence[Landed]) -> Answer:
-    claim = "What ZINC's edge features give GatedGCN"
-    return _against_first(claim, "edges", landed, "test")
-
-
-def _draws(landed: Sequence[Landed]) -> Answer:
-    claim = "What another draw of PATTERN and CLUSTER changes"
-    return _against_first(claim, "draws", landed, "test accuracy")
-
-
-def _against_first(claim: str, part: str, landed: Sequence[Landed], what: str) -> Answer:
-    """The variants of each network of a part, beside its first."""
+def _variants(claim: str, part: str, what: str, landed: Sequence[Landed]) -> Answer:
+    """The variants of each network of a part, side by side."""
     rows = _rows(PARTS[part].cells(None, {}), landed)
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -194,9 +155,19 @@ def _far(landed: Sequence[Landed]) -> Answer:
     return Answer(claim, f"{text}.", all(row.finished for row in rows))
 
 
+# What the parts of claims answer: the claim, the part, and what its numbers are.
+_OF_PARTS = (
+    ("One head is on par with several", "heads", "at equal parameters"),
+    ("Fresh features are better than features held fixed (PATTERN)", "features", "test accuracy"),
+    ("What re-averaged BatchNorm statistics change", "norm", "test accuracy"),
+    ("The benchmark's layers of 2020 against those of 2022", "presets", "test"),
+    ("Readings of the augmented layer, which the paper's text leaves open", "readings", "test"),
+    ("Depth against width of the two networks whose shape the paper does not print", "shapes", "test"),
+    ("What ZINC's edge features give GatedGCN", "edges", "test"),
+    ("What another draw of PATTERN and CLUSTER changes", "draws", "test accuracy"),
+)
 QUESTIONS: tuple[Callable[[Sequence[Landed]], Answer], ...] = (
-    _helps, _narrows, _generalises, _saturates, _heads, _resampled, _norm, _presets, _readings, _shapes, _edges,
-    _draws, _far,
+    _helps, _narrows, _generalises, _saturates, *(partial(_variants, *words) for words in _OF_PARTS), _far,
 )  # fmt: skip
 
 
