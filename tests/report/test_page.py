@@ -77,4 +77,4 @@ def test_starts_alike_are_told_once(make_record, write_records, tmp_path):
     write_report([write_records(make_record(environment=starts))], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("H200") == 1
-    assert "0 and 4 more, last 4" in page
+    assert f"{times[0]} and 4 more, last {times[4]}" in page
