@@ -106,8 +106,9 @@ def _norm(seeds: Seeds, options: Options) -> list[Cell]:
 
 
 def _draws(seeds: Seeds, options: Options) -> list[Cell]:
-    cells, plain = [], [which for model in ("gat", "gatedgcn") for which in _pairs(SBM, model, "100K")][::2]
-    for which in [*_pairs(SBM, "gcn", "100K"), *plain]:
+    others = [*_pairs(SBM, "gat", "100K"), *_pairs(SBM, "gatedgcn", "100K")]
+    cells = []
+    for which in [*_pairs(SBM, "gcn", "100K"), *(which for which in others if not which["lrga"])]:
         for draw in (41, 42, 43):  # 41 is what a set is generated from unless asked otherwise
             seed = {} if draw == 41 else {"seed": draw}
             data = {"data_options": dict(options.get("data_options") or {}) | seed}
