@@ -27,8 +27,8 @@ from lrga.data.catalog import dataset_facts
 from lrga.errors import DataError, OptionError
 from lrga.models.budget import count_of
 from lrga.models.zoo import INPUTS
-from lrga.training.architecture import Architecture, resolve
-from lrga.training.config import TrainingConfig
+from lrga.training.architecture import resolve
+from lrga.training.config import ModelConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -175,22 +175,21 @@ def work_of(config: TrainingConfig) -> float:
         >>> 3 < work[1] / work[0] < 10
         True
     """
-    name = config.data.name.upper()
-    facts, network = dataset_facts(name), resolve(config.model, INPUTS[name], dataset=name)
-    width, layers = network.hidden_channels, network.num_layers
-    graphs = facts.splits["train"] + (facts.splits["val"] + facts.splits["test"]) / 3  # evaluated: forward alone
-    nodes, edges = graphs * facts.mean_nodes, graphs * facts.mean_edges
-    passes = EDGE_PASSES.get(config.model.model, GATHERS)
-    moved = 4.0 * layers * width * (NODE_PASSES * nodes + passes * edges)
-    products = 6.0 * _parameters(network) * nodes / FLOP_PER_BYTE
-    if config.model.model == "gatedgcn":  # every layer multiplies the edges with a square matrix, too
-        products += 6.0 * layers * width**2 * edges / FLOP_PER_BYTE
-    return moved + products + LAYER_BYTES * layers * graphs / config.optimizer.batch_size
+    return _work(config.data.name.upper(), config.model, config.optimizer.batch_size)
 
 
 @cache
-def _parameters(network: Architecture) -> int:
-    return count_of(network.build)
+def _work(name: str, model: ModelConfig, batch_size: int) -> float:
+    facts, network = dataset_facts(name), resolve(model, INPUTS[name], dataset=name)
+    width, layers = network.hidden_channels, network.num_layers
+    graphs = facts.splits["train"] + (facts.splits["val"] + facts.splits["test"]) / 3  # evaluated: forward alone
+    nodes, edges = graphs * facts.mean_nodes, graphs * facts.mean_edges
+    passes = EDGE_PASSES.get(model.model, GATHERS)
+    moved = 4.0 * layers * width * (NODE_PASSES * nodes + passes * edges)
+    products = 6.0 * count_of(network.build) * nodes / FLOP_PER_BYTE
+    if model.model == "gatedgcn":  # every layer multiplies the edges with a square matrix, too
+        products += 6.0 * layers * width**2 * edges / FLOP_PER_BYTE
+    return moved + products + LAYER_BYTES * layers * graphs / batch_size
 
 
 def _comparable(records: list[RunRecord]) -> tuple[str, str, list[RunRecord]]:
