@@ -33,6 +33,22 @@ def test_walk_loss_is_the_skip_gram_loss_with_negatives(kind):
     torch.testing.assert_close(model.walk_loss(walks, negatives), -torch.stack(near).mean() - torch.stack(far).mean())
 
 
+@pytest.mark.parametrize("pull", [0.0, 0.3])
+@pytest.mark.parametrize("window", [2, 3, 5, 8, 9])
+@pytest.mark.parametrize("kind", [Node2Vec, DeepWalk])
+def test_windows_count_as_walks_of_their_own(kind, window, pull):
+    torch.manual_seed(0)
+    model = kind(20, 4).double()
+    if kind is DeepWalk:
+        torch.nn.init.normal_(model.context.weight)
+    walks, others = torch.randint(20, (6, 9)), torch.randint(20, (6, 9))
+    parts = [part.unfold(1, window, 1).flatten(0, 1) for part in (walks, others)]
+    found, expected = model.walk_loss(walks, others, window=window, pull=pull), model.walk_loss(*parts, pull=pull)
+    torch.testing.assert_close(found, expected)
+    tables = [model.embedding.weight, *([model.context.weight] if kind is DeepWalk else [])]
+    torch.testing.assert_close(torch.autograd.grad(found, tables), torch.autograd.grad(expected, tables))
+
+
 def test_walks_train_the_vectors_and_pairs_only_the_predictor():
     model = Node2Vec(6, 4, hidden_channels=8)
     model(torch.tensor([[0, 1], [2, 3]])).sum().backward()
@@ -72,6 +88,9 @@ def test_wrong_input_is_refused():
         MatrixFactorization(6, 4)(torch.zeros(5, 2, dtype=torch.int64))
     with pytest.raises(ShapeError, match="walk"):
         Node2Vec(6, 4).walk_loss(torch.tensor([[0]]), torch.tensor([[0]]))
+    for window in (1, 4):
+        with pytest.raises(ShapeError, match=f"a window of 2 to 3 nodes.*{window}"):
+            Node2Vec(6, 4).walk_loss(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1, 2]]), window=window)
     with pytest.raises(OptionError, match="node2vec, deepwalk, mf"):
         build_embedding("ogbl-ddi", "line")
 

@@ -18,7 +18,7 @@ def made(kind=Node2Vec, **options):
     return WalkTrainer(kind(data.num_nodes, 8), data, OPTIONS, seed=1, **options), data
 
 
-def test_windows_of_walks_begin_in_every_node_and_follow_edges():
+def test_walks_begin_in_every_node_and_follow_edges():
     trainer, data = made()
     known = {tuple(p) for p in data.edge_index.t().tolist()}
     starts = []
@@ -26,11 +26,18 @@ def test_windows_of_walks_begin_in_every_node_and_follow_edges():
         trainer.batch = batch
         walks, false = trainer.sample()
         assert walks.shape == false.shape
-        assert walks.size(1) == 3
-        assert torch.equal(walks.view(-1, 5, 3)[:, 0, 0], false.view(-1, 5, 3)[:, 0, 0])
-        assert {tuple(p) for p in walks[:, :2].tolist()} <= known
-        starts += walks.view(-1, 5, 3)[:, 0, 0].tolist()
+        assert walks.size(1) == 7
+        assert torch.equal(walks[:, 0], false[:, 0])
+        assert {tuple(p) for p in walks.unfold(1, 2, 1).flatten(0, 1).tolist()} <= known
+        starts += walks[:, 0].tolist()
     assert sorted(starts) == sorted([*range(data.num_nodes)] * 2)
+
+
+def test_the_loss_of_a_step_is_that_of_all_windows_of_its_walks():
+    trainer, _ = made()
+    walks, false = (part.unfold(1, 3, 1).flatten(0, 1) for part in trainer.sample())
+    expected = trainer.model.walk_loss(walks, false)
+    torch.testing.assert_close(trainer.step(), expected.detach())
 
 
 def test_a_step_changes_all_tables_and_counts():

@@ -14,6 +14,8 @@ from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.models.link import LinkPredictor, check_pairs, link_set
 
+NARROW = 3  # nodes near each other, up to which a matrix product would compute too much besides
+
 
 class MatrixFactorization(nn.Module):
     """A table of node vectors and an MLP of the product of two of them.
@@ -110,19 +112,33 @@ class Node2Vec(MatrixFactorization):
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
         super().__init__(num_nodes, channels, **options)
 
-    def walk_loss(self, walks: Tensor, negatives: Tensor, *, pull: float = 0.0) -> Tensor:
-        """The loss above, averaged; ``walks`` and ``negatives`` are node numbers ``[B, T]``, T at least 2. With
-        ``pull`` λ comes λ/2 ‖v − c‖² of what is near, which draws the two tables of DeepWalk together."""
+    def walk_loss(self, walks: Tensor, negatives: Tensor, *, window: int | None = None, pull: float = 0.0) -> Tensor:
+        """The loss above, averaged.
+
+        Args:
+            walks: Node numbers ``[B, T]``, T at least 2.
+            negatives: Random nodes ``[B, S]`` for each walk; the first is that of the walk.
+            window: Every stretch of so many nodes counts as a walk of its own; ``None``: each row as a whole.
+            pull: λ of a term λ/2 ‖v − c‖² of what is near, which draws the two tables of DeepWalk together.
+        """
         if walks.dim() != 2 or walks.size(1) < 2 or negatives.dim() != 2 or negatives.size(0) != walks.size(0):
             raise ShapeError(
                 "walks [B, T] and negatives [B, S] of at least two nodes",
                 f"{list(walks.shape)} and {list(negatives.shape)}",
                 "pass one row per walk",
             )
-        start, context = self.embedding(walks[:, :1]), self._context(walks[:, 1:])  # [B, 1, D] and [B, T - 1, D]
-        far = (start * self._context(negatives[:, 1:])).sum(-1)
-        loss = F.softplus(-(start * context).sum(-1)).mean() + F.softplus(far).mean()
-        return loss + pull / 2 * (start - context).square().sum(-1).mean() if pull else loss
+        if window is not None and not 2 <= window <= min(walks.size(1), negatives.size(1)):
+            longest = min(walks.size(1), negatives.size(1))
+            raise ShapeError(f"a window of 2 to {longest} nodes, as walks have", str(window), "take longer walks")
+        start, context = self._ends(walks, window)
+        near = _near(start, context)
+        loss = F.softplus(-near).mean() + F.softplus(_near(*self._ends(negatives, window))).mean()
+        return loss + pull / 2 * _apart(start, context, near).mean() if pull else loss
+
+    def _ends(self, walks: Tensor, window: int | None) -> tuple[Tensor, Tensor]:
+        """Vectors of the nodes in which windows begin, ``[B, W, D]``, and of those of the whole walk, ``[B, T, D]``."""
+        windows = 1 if window is None else walks.size(1) - window + 1
+        return self.embedding(walks[:, :windows]), self._context(walks)
 
     def _context(self, nodes: Tensor) -> Tensor:
         return self.embedding(nodes)
@@ -156,6 +172,28 @@ class DeepWalk(Node2Vec):
 
     def _context(self, nodes: Tensor) -> Tensor:
         return self.context(nodes)
+
+
+def _near(start: Tensor, context: Tensor) -> Tensor:
+    """Products of each of ``start`` ``[B, W, D]`` with those that follow it in ``context`` ``[B, T, D]``, T − W of
+    them: ``[B, W, T − W]``.
+
+    They are the band beside the diagonal of a matrix product. Of a narrow band the diagonals are computed one by one.
+    """
+    (rows, windows, _), length = start.shape, context.size(1)
+    width = length - windows
+    if width <= NARROW:
+        diagonals = [(start * context[:, step : step + windows]).sum(-1) for step in range(1, width + 1)]
+        return torch.stack(diagonals, dim=-1)
+    products = torch.bmm(start, context.transpose(1, 2))  # [B, W, T]
+    return products.as_strided((rows, windows, width), (windows * length, length + 1, 1), 1)
+
+
+def _apart(start: Tensor, context: Tensor, near: Tensor) -> Tensor:
+    """Squared distances of the pairs whose products :func:`_near` gave."""
+    width = near.size(-1)
+    met = context.square().sum(-1)[:, 1:].unfold(1, width, 1)  # [B, W, width]
+    return start.square().sum(-1, keepdim=True) + met - 2 * near
 
 
 EMBEDDINGS: dict[str, type[MatrixFactorization]] = {

@@ -12,6 +12,7 @@ import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,7 @@ from lrga.training.memory import MARGIN, LiveBytes, peak_of_process, show_bytes
 _NODES = (1500, 4500)  # of the small graphs
 _MOST_EDGES = 300_000  # of the larger one, where the graph is dense
 _SMALLEST_BLOCK = 256
-_WALKS, _FEW = (500, 1500), 64  # windows of walks, nodes that they run over
+_WALKS, _FEW = (500, 1500), 64  # walks, nodes that they run over
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class _Need:
         weights = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
         # Walks first: what they compile on first use stays.
         walks = trainer.walks
-        self._windows = None if walks is None or walks.finished else list(walks.sample())
+        self._walks = None if walks is None or walks.finished else walks.sample()
         # Adam's moments and the best weights in validation are still to come.
         now, self.most = peak_of_process(trainer.device)
         self.standing = now + 3 * weights
@@ -178,20 +179,24 @@ class _Need:
     def walks(self) -> int:
         """Of a step of random walks; 0 without any."""
         walks = self.trainer.walks
-        if walks is None or self._windows is None:
+        if walks is None or self._walks is None:
             return 0
-        # Vectors of few nodes here: the gradients of all would hide what a window takes. They are added.
+        # Vectors of few nodes here: the gradients of all would hide what a walk takes. They are added.
         with _random_state_kept(walks.device):
             few = replace(self.architecture, num_nodes=_FEW).build().to(walks.device)
         assert isinstance(few, Node2Vec)
+
+        def step(near: Tensor, far: Tensor) -> None:
+            few.walk_loss(near, far, window=walks.options.walk_context, pull=walks.options.walk_pull).backward()
+
         peaks = []
         for rows in _WALKS:
-            pair = [part[torch.arange(rows, device=part.device) % part.size(0)] % _FEW for part in self._windows]
-            peaks.append(_peak(lambda pair=pair: few.walk_loss(*pair).backward(), walks.device))  # type: ignore[misc]
+            pair = [part[torch.arange(rows, device=part.device) % part.size(0)] % _FEW for part in self._walks]
+            peaks.append(_peak(partial(step, *pair), walks.device))
             few.zero_grad()
         table = walks.model.embedding.weight
         tables = 3 * table.numel() * table.element_size()  # of start, near and far nodes
-        return self._with_standing(_follow(_WALKS, peaks, self._windows[0].size(0)) + tables)
+        return self._with_standing(_follow(_WALKS, peaks, self._walks[0].size(0)) + tables)
 
     def _measure_evaluation(self) -> tuple[float, float, float]:
         """Bytes to encode, of the node features, and of one pair that is scored."""

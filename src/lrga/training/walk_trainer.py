@@ -47,7 +47,8 @@ class WalkTrainer:
 
     def step(self) -> Tensor:
         """One batch of walks; returns its loss."""
-        loss = self.model.walk_loss(*self.sample(), pull=self.options.walk_pull)
+        walks, negatives = self.sample()
+        loss = self.model.walk_loss(walks, negatives, window=self.options.walk_context, pull=self.options.walk_pull)
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             where = f"a finite loss in epoch {self.epoch + 1} of the walks, batch {self.batch + 1}"
             raise NonFiniteError(where, "NaN or infinity", "lower the learning rate of the walks (walk_lr)")
@@ -60,7 +61,7 @@ class WalkTrainer:
         return loss.detach()
 
     def sample(self) -> tuple[Tensor, Tensor]:
-        """Windows of walks and of random nodes that begin alike, both ``[B, walk_context]``."""
+        """Walks and random nodes that begin alike, both ``[B, walk_length + 1]``."""
         options, size = self.options, self.options.walk_batch_size
         if self._order is None or self._order[0] != self.epoch:
             generator = stream_generator(self.seed, ORDER, self.epoch, device=self.device)
@@ -70,6 +71,4 @@ class WalkTrainer:
         walks = self.walker.walk(nodes, options.walk_length, generator=generator)
         shape = (walks.size(0), options.walk_length)
         others = torch.randint(self.num_nodes, shape, generator=generator, device=self.device)
-        false = torch.cat([nodes.unsqueeze(1), others], dim=1)
-        width = options.walk_context
-        return (part.unfold(1, width, 1).reshape(-1, width) for part in (walks, false))  # type: ignore[return-value]
+        return walks, torch.cat([nodes.unsqueeze(1), others], dim=1)
