@@ -26,7 +26,7 @@ def test_the_cells_of_a_part_are_different_runs_by_the_protocol(part):
     assert all(set(cell.deviations()) == {"max_epochs"} for cell in shortened)  # anything else is no protocol
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS if part not in ("features", "shapes")])
+@pytest.mark.parametrize("part", [part for part in PARTS if part not in ("features", "shapes", "walks")])
 def test_each_part_holds_cells_of_table_1(part):
     table = {run_name(cell.config) for cell in cells_of("table1")}
     assert any(run_name(cell.config) in table for cell in claim_cells(part))
@@ -70,6 +70,36 @@ def test_only_zincs_patience_differs_between_the_presets():
     ]  # fmt: skip
     rest = claim_cells("presets", dataset="PATTERN")
     assert {cell.config.optimizer.patience for cell in rest} == {5}
+
+
+def test_vectors_learn_from_fewer_and_more_walks_than_the_protocols():
+    cells = claim_cells("walks")
+    found = [(cell.config.model.model, cell.config.link.walk_epochs) for cell in cells]
+    assert found == [
+        ("node2vec", 30),
+        ("node2vec", 100),
+        ("node2vec", 300),
+        ("deepwalk", 1),
+        ("deepwalk", 5),
+        ("deepwalk", 20),
+    ]
+    table = {run_name(cell.config) for cell in cells_of("table2", dataset="ogbl-ddi")}
+    assert [run_name(cell.config) in table for cell in cells] == [False, True, False, False, True, False]
+    assert all(cell.seeds == (0, 1, 2) and cell.published is not None for cell in cells)
+    assert len(claim_cells(dataset="ogbl-ddi", model="Node2Vec")) == 3
+    with pytest.raises(OptionError, match="none with dataset=ogbl-ddi, budget=500k"):
+        claim_cells("walks", dataset="ogbl-ddi", budget="500k")
+
+
+def test_of_all_parts_an_option_goes_to_those_that_read_it():
+    everything = {cell.labels["part"] for cell in claim_cells()}
+    assert everything == set(PARTS)
+    assert {cell.labels["part"] for cell in claim_cells(batch_norm=False)} == everything - {"walks"}
+    assert {cell.labels["part"] for cell in claim_cells(walk_lr=0.1)} == {"walks"}
+    with pytest.raises(OptionError, match="batch_norm"):
+        claim_cells("walks", batch_norm=False)
+    with pytest.raises(OptionError, match="lr"):
+        claim_cells(lr=-1.0)
 
 
 def test_shapes_are_compared_at_equal_parameters():

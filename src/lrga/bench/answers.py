@@ -165,6 +165,7 @@ _OF_PARTS = (
     ("Depth against width of the two networks whose shape the paper does not print", "shapes", "test"),
     ("What ZINC's edge features give GatedGCN", "edges", "test"),
     ("What another draw of PATTERN and CLUSTER changes", "draws", "test accuracy"),
+    ("How long vectors of ogbl-ddi learn from walks", "walks", "test Hits@20"),
 )
 QUESTIONS: tuple[Callable[[Sequence[Landed]], Answer], ...] = (
     _helps, _narrows, _generalises, _saturates, *(partial(_variants, *words) for words in _OF_PARTS), _far,

@@ -1,6 +1,6 @@
 """What the tables leave to be explained: sentences of the paper's text, and choices that move a cell, as experiments.
 
-Each is a small table of its own: the cells of Table 1 or 3 beside the same with one thing changed.
+Each is a small table of its own: cells of Tables 1 to 3 beside the same with one thing changed.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,9 +9,12 @@ from functools import cache
 from typing import Any
 
 from lrga.bench.cell import Cell
+from lrga.bench.link_protocols import LINK_SEEDS, table2
 from lrga.bench.protocols import table1, table3
+from lrga.data.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
+from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import BUDGETS, INPUTS, RANK, dataset_name, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
@@ -172,6 +175,17 @@ def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
     return cells
 
 
+def _walks(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for model, several in (("node2vec", (30, 100, 300)), ("deepwalk", (1, 5, 20))):  # in the middle the protocol's
+        for epochs in several:
+            changed: Options = {"walk_epochs": epochs}
+            given = {"seeds": LINK_SEEDS[:3] if seeds is None else seeds, **(options | changed)}
+            text = f"{epochs} epoch{'s' if epochs > 1 else ''} of walks"
+            cells.append(_variant(table2("ogbl-ddi", model, **given), text, **changed))
+    return cells
+
+
 def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
     return [
         table1(**which, seeds=seeds, **options)
@@ -201,6 +215,7 @@ PARTS: dict[str, Part] = {
     "edges": Part("Edge features read, or taken as ones", _edges),
     "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _norm),
     "draws": Part("Other draws of the generated data sets", _draws),
+    "walks": Part("How long vectors learn from walks before the predictor does", _walks),
     "epochs": Part("The last epoch, which the paper reports, against the best in validation", _epochs),
 }
 
@@ -225,19 +240,27 @@ def claim_cells(
 ) -> list[Cell]:
     """The cells of all parts, or of one, each run once however many parts share it.
 
+    Of all parts, an option goes to those that read it.
+
     Example:
         >>> [cell.labels["variant"] for cell in claim_cells("norm", dataset="CLUSTER", lrga=True)]
         ['running norm', 'norm of 20 batches']
     """
     names = list(PARTS) if only is None else [part_name(only)]
     chosen = tuple(seeds) if seeds is not None else None
-    found = [
-        replace(cell, labels={"part": name, **cell.labels}) if only is None else cell
-        for name in names
-        for cell in PARTS[name].cells(chosen, options)
-    ]
-    data_set = None if dataset is None else dataset_name(dataset)
-    conv = None if model is None else model_name(model)
+    found: list[Cell] = []
+    refused: list[OptionError] = []
+    for name in names:
+        try:
+            cells = PARTS[name].cells(chosen, options)
+        except OptionError as error:
+            refused.append(error)
+            continue
+        found += [replace(cell, labels={"part": name, **cell.labels}) if only is None else cell for cell in cells]
+    if not found:
+        raise refused[0]
+    data_set = None if dataset is None else link_name(dataset) or dataset_name(dataset)
+    conv = None if model is None else model.lower() if model.lower() in EMBEDDINGS else model_name(model)
     size = None if budget is None else str(budget).upper()
     if size is not None and size not in BUDGETS:
         raise OptionError(f"a budget among {', '.join(BUDGETS)}", repr(budget), "choose one of these")
@@ -246,7 +269,7 @@ def claim_cells(
         for cell in found
         if data_set in (None, cell.config.data.name)
         and conv in (None, cell.config.model.model)
-        and size in (None, cell.labels["budget"])
+        and size in (None, cell.labels.get("budget"))
         and lrga in (None, cell.config.model.lrga)
     ]
     if not wanted:

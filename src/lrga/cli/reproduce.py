@@ -32,7 +32,7 @@ def reproduce(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Of claims: heads, features, presets, readings, shapes, edges, norm, draws or epochs.",
+            help="Of claims: heads, features, presets, readings, shapes, edges, norm, draws, walks or epochs.",
             rich_help_panel=_CELLS,
         ),
     ] = None,
