@@ -10,7 +10,6 @@ the same network and batches operation by operation. Seconds of an epoch are tho
 """
 
 import argparse
-import json
 import multiprocessing
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 from gpu_attention import use_tf32
 from gpu_steps import Notes, Ours, pattern
+from reporting import report
 from timing import at_least_one, kernels_of, need_device, synchronize, wall_ms
 
 from lrga import build_model
@@ -143,11 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     need_device(options.device)
     record = measure_all(options)
-    if options.out is not None:
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(record, indent=1))
-        return
+    report(record, show, out=options.out, as_json=options.json)
+
+
+def show(record: dict[str, Any]) -> None:
     print(f"{record['device']}, PATTERN {record['budget']}, TF32\n{'':20} captured   plain  ratio  s/epoch")
     for row in record["rows"]:
         times = f"{row['captured_ms']:8.2f} {row['plain_ms']:7.2f} {row['times_faster']:6.1f} {row['epoch_s']:8.2f}"

@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from reporting import report
 
 import lrga
 from lrga.data.synthetic import SyntheticGraph, synthetic_graph
@@ -173,12 +174,7 @@ def main() -> None:
         "worst_difference": max(max(row["difference"].values()) for row in rows),
         "rows": rows,
     }
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
-    if arguments.json:
-        print(json.dumps(record, indent=1))
-    else:
-        show(record)
+    report(record, show, out=arguments.out, as_json=arguments.json)
 
 
 if __name__ == "__main__":

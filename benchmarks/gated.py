@@ -10,7 +10,6 @@ run. ``--profile`` lists the kernels of a step, ``--tune`` tries other divisions
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ from typing import Any
 
 import torch
 import triton
+from reporting import report
 from timing import at_least_one, copy_rate, kernels_of, need_kernels, replay_ms
 from torch import Tensor
 
@@ -193,12 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     need_kernels("cuda")
     record = measure(options)
-    if options.out:
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
-    if options.json:
-        print(json.dumps(record, indent=1))
-    else:
-        show(record)
+    report(record, show, out=options.out, as_json=options.json)
 
 
 if __name__ == "__main__":

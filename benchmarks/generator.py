@@ -22,6 +22,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
+from reporting import report
 from torch import Tensor
 
 from lrga.data.synthetic import synthetic_edges
@@ -96,13 +97,11 @@ def main() -> None:
         "edges_per_node": options.per_node, "rows": rows, "ratio": round(ours["seconds"] / plain["seconds"], 2),
         "wanted": WANTED, "met": all(ours[key] < most for key, most in WANTED.items()),
     }  # fmt: skip
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(record, indent=2))
-        return
-    for row in rows:
+    report(record, show, out=options.out, as_json=options.json)
+
+
+def show(record: dict[str, Any]) -> None:
+    for row in record["rows"]:
         gigabytes = row["peak_bytes"] / 1e9
         print(f"{row['method']:28}{row['edges']:>13,} edges{row['seconds']:>9.1f} s{gigabytes:>8.2f} GB at most")
     print(f"seconds of {OURS}: {record['ratio']:.2f} of the baseline's")

@@ -15,7 +15,6 @@ copy measured in the same run. The whole takes less than two minutes on an H200;
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ import torch
 import torch_geometric
 from gpu_attention import Row, check, features, large_case, linear_case, product_speeds, small_case, use_tf32
 from gpu_steps import pattern, step_case
+from reporting import report
 from timing import copy_rate, need_device, replay_ms, workspace_mb
 
 from lrga.kernels import mix
@@ -209,13 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     record = measure(options.only, lambda text: print(text, file=sys.stderr, flush=True), profile=options.profile)
     record["seconds"] = round(time.perf_counter() - start, 1)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
-    if options.json:
-        print(json.dumps(record, indent=1))
-    else:
-        show(record)
+    report(record, show, out=options.out, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ On a CPU with TRITON_INTERPRET=1 small shapes are checked and nothing is timed.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from reporting import report
 from timing import copy_rate, need_kernels, replay_ms
 from torch import Tensor
 
@@ -339,12 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     if options.sweep:
         results["sweep"] = sweep()
-    if options.out:
-        options.out.write_text(json.dumps(results, indent=1) + "\n")
-    if options.json:
-        print(json.dumps(results, indent=1))
-    else:
-        show(results)
+    report(results, show, out=options.out, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from ogb_reading import EDGES, NODES, make
+from reporting import report
 
 from lrga.version import __version__
 
@@ -139,10 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         if options.keep is None:
             shutil.rmtree(place)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(record, indent=1)) if options.json else show(record)
+    report(record, show, out=options.out, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ measured, and a third loads the built set. Beside them numpy's own reader of tex
 
 import argparse
 import gzip
-import json
 import multiprocessing
 import os
 import platform
@@ -19,8 +18,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from reporting import report
 
 NODES, EDGES = 576_289, 21_231_931
 LIMIT = 6 * 2**30
@@ -97,6 +98,14 @@ def apart(function, *arguments) -> dict:  # type: ignore[no-untyped-def]
     return dict(found)
 
 
+def show(record: dict[str, Any]) -> None:
+    first, rate = record["from_csv"], record["edge_csv"]["rows_per_second"]
+    print(f"{first['directed_edges']:,} directed edges, {first['nodes']:,} nodes, {first['features']} features")
+    for name, row in (("from CSV and split files", first), ("built before", record["built_before"])):
+        print(f"{name:26} {row['seconds']:6.1f} s, peak memory {row['peak_bytes'] / 2**30:.2f} GiB")
+    print(f"edge.csv.gz: {rate / 1e6:.1f} M rows/s, {record['ratio']} times numpy.loadtxt")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=NODES)
@@ -123,16 +132,7 @@ def main() -> int:
         "ratio": round(text["rows_per_second"] / text["numpy_rows_per_second"], 1), "limit_bytes": LIMIT,
         "met": first["peak_bytes"] < LIMIT,
     }  # fmt: skip
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(record, indent=2))
-    else:
-        print(f"{first['directed_edges']:,} directed edges, {first['nodes']:,} nodes, {first['features']} features")
-        for name, row in (("from CSV and split files", first), ("built before", again)):
-            print(f"{name:26} {row['seconds']:6.1f} s, peak memory {row['peak_bytes'] / 2**30:.2f} GiB")
-        print(f"edge.csv.gz: {text['rows_per_second'] / 1e6:.1f} M rows/s, {record['ratio']} times numpy.loadtxt")
+    report(record, show, out=options.out, as_json=options.json)
     return 0 if record["met"] else 1
 
 

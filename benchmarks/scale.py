@@ -10,7 +10,6 @@ The exponent of growth is the slope of log seconds over log nodes, of the larger
 """
 
 import argparse
-import json
 import math
 import os
 import platform
@@ -26,6 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import torch.nn.functional as F
+from reporting import report
 from timing import at_least_one, need_device
 from torch import Tensor, nn
 
@@ -252,12 +252,7 @@ def main(given: Sequence[str] | None = None) -> None:
     need_device(arguments.device)
     progress = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     record = run_all(arguments.device, sizes, arguments.repeats, arguments.limit, progress)
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
-    if arguments.json:
-        print(json.dumps(record, indent=1))
-    else:
-        show(record)
+    report(record, show, out=arguments.out, as_json=arguments.json)
 
 
 if __name__ == "__main__":

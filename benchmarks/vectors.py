@@ -8,14 +8,15 @@ gradients must agree.
 """
 
 import argparse
-import json
 import platform
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch_geometric
+from reporting import report
 from timing import at_least_one, need_device, relative, wall_ms
 from torch import Tensor, nn
 from torch_geometric.nn import Node2Vec as PygNode2Vec
@@ -85,6 +86,12 @@ class Step:
         return value.detach()
 
 
+def show(record: dict[str, Any]) -> None:
+    for row in record["rows"]:
+        times = f"{row['ms']:9.2f} ms, PyG's {row['pyg_ms']:9.2f} ms"
+        print(f"{row['case']:20} {times}: {row['ratio']:5.1f} times faster")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -110,16 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "python": platform.python_version(), "device": torch.cuda.get_device_name() if gpu else platform.machine(),
         "threads": options.threads, "repeats": options.repeats, "rows": rows,
     }  # fmt: skip
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(record, indent=2))
-    else:
-        for row in rows:
-            print(
-                f"{row['case']:20} {row['ms']:9.2f} ms, PyG's {row['pyg_ms']:9.2f} ms: {row['ratio']:5.1f} times faster"
-            )
+    report(record, show, out=options.out, as_json=options.json)
     return 0
 
 

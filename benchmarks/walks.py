@@ -7,7 +7,6 @@ sizes of OGB's sets; --ddi takes the real files of ogbl-ddi, and --large adds a 
 """
 
 import argparse
-import json
 import platform
 import random
 import sys
@@ -15,8 +14,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
+from reporting import report
 from timing import at_least_one
 
 from lrga.data import load
@@ -105,6 +106,15 @@ def plain_python(layout: EdgeLayout, p: float, q: float, walks: int = 1_500) -> 
     return done / (time.perf_counter() - begin)
 
 
+def show(record: dict[str, Any]) -> None:
+    for row in record["rows"]:
+        print(
+            f"{row['graph']:32} {row['kind']:8} p {row['p']:<4} q {row['q']:<4} "
+            f"{row['steps_per_second'] / 1e6:6.1f} M steps/s, {row['ratio']:7.1f} times plain Python "
+            f"({'meets' if row['met'] else 'below'} {row['wanted'] / 1e6:.0f} M)"
+        )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ddi", type=Path, help="folder of ogbl-ddi's files")
@@ -136,18 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "benchmark": "walks", "lrga": __version__, "torch": torch.__version__, "python": platform.python_version(),
         "machine": platform.machine(), "threads": options.threads, "length": LENGTH, "rows": rows,
     }  # fmt: skip
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if options.json:
-        print(json.dumps(record, indent=2))
-    else:
-        for row in rows:
-            print(
-                f"{row['graph']:32} {row['kind']:8} p {row['p']:<4} q {row['q']:<4} "
-                f"{row['steps_per_second'] / 1e6:6.1f} M steps/s, {row['ratio']:7.1f} times plain Python "
-                f"({'meets' if row['met'] else 'below'} {row['wanted'] / 1e6:.0f} M)"
-            )
+    report(record, show, out=options.out, as_json=options.json)
     return 0 if all(row["met"] for row in rows) else 1
 
 
