@@ -92,14 +92,24 @@ def test_vectors_learn_from_fewer_and_more_walks_than_the_protocols():
 
 
 def test_of_all_parts_an_option_goes_to_those_that_read_it():
-    everything = {cell.labels["part"] for cell in claim_cells()}
-    assert everything == set(PARTS)
-    assert {cell.labels["part"] for cell in claim_cells(batch_norm=False)} == everything - {"walks"}
-    assert {cell.labels["part"] for cell in claim_cells(walk_lr=0.1)} == {"walks"}
+    everything, graphs = set(PARTS), set(PARTS) - {"walks"}
+    for options, expected in (
+        ({}, everything),
+        ({"max_epochs": 3, "batch_norm": None, "data_options": {"sizes": None}}, everything),
+        ({"batch_norm": False}, graphs),
+        ({"backend": "dense"}, graphs),
+        ({"data_options": {"sizes": (8, 4, 4)}}, graphs),
+        ({"walk_lr": 0.1}, {"walks"}),
+    ):
+        assert {cell.labels["part"] for cell in claim_cells(**options)} == expected
     with pytest.raises(OptionError, match="batch_norm"):
         claim_cells("walks", batch_norm=False)
-    with pytest.raises(OptionError, match="lr"):
-        claim_cells(lr=-1.0)
+
+
+@pytest.mark.parametrize("wrong", [{"lr": -1.0}, {"preset": "2019"}, {"reading": "Z"}, {"walk_lr": -1.0}, {"depth": 3}])
+def test_what_no_part_takes_is_refused_though_some_parts_set_it_themselves(wrong):
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        claim_cells(**wrong)
 
 
 def test_shapes_are_compared_at_equal_parameters():

@@ -4,7 +4,7 @@ Each is a small table of its own: cells of Tables 1 to 3 beside the same with on
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import BUDGETS, INPUTS, RANK, dataset_name, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
+from lrga.training.link_config import LinkConfig, refuse_idle, refuse_unused
 
 SBM = ("PATTERN", "CLUSTER")
 _PRESETS = ("2022", "2020")
@@ -228,6 +229,22 @@ def part_name(name: str) -> str:
     return plain
 
 
+def _parts_that_read(options: Options) -> list[str]:
+    """All parts; without walks where an option means nothing to links, walks alone where it means something only there."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if any(field.name in given for field in fields(LinkConfig)):
+        return ["walks"]
+    others = [name for name in PARTS if name != "walks"]
+    if any(value is not None for value in given.pop("data_options", {}).values()):
+        return others
+    try:
+        refuse_unused(given)
+        refuse_idle(given, "node2vec")
+    except OptionError:
+        return others
+    return list(PARTS)
+
+
 def claim_cells(
     only: str | None = None,
     *,
@@ -246,19 +263,13 @@ def claim_cells(
         >>> [cell.labels["variant"] for cell in claim_cells("norm", dataset="CLUSTER", lrga=True)]
         ['running norm', 'norm of 20 batches']
     """
-    names = list(PARTS) if only is None else [part_name(only)]
+    names = _parts_that_read(options) if only is None else [part_name(only)]
     chosen = tuple(seeds) if seeds is not None else None
-    found: list[Cell] = []
-    refused: list[OptionError] = []
-    for name in names:
-        try:
-            cells = PARTS[name].cells(chosen, options)
-        except OptionError as error:
-            refused.append(error)
-            continue
-        found += [replace(cell, labels={"part": name, **cell.labels}) if only is None else cell for cell in cells]
-    if not found:
-        raise refused[0]
+    found = [
+        replace(cell, labels={"part": name, **cell.labels}) if only is None else cell
+        for name in names
+        for cell in PARTS[name].cells(chosen, options)
+    ]
     data_set = None if dataset is None else link_name(dataset) or dataset_name(dataset)
     conv = None if model is None else model.lower() if model.lower() in EMBEDDINGS else model_name(model)
     size = None if budget is None else str(budget).upper()

@@ -127,9 +127,10 @@ class Node2Vec(MatrixFactorization):
                 f"{list(walks.shape)} and {list(negatives.shape)}",
                 "pass one row per walk",
             )
-        if window is not None and not 2 <= window <= min(walks.size(1), negatives.size(1)):
-            longest = min(walks.size(1), negatives.size(1))
-            raise ShapeError(f"a window of 2 to {longest} nodes, as walks have", str(window), "take longer walks")
+        longest = min(walks.size(1), negatives.size(1))
+        if window is not None and not 2 <= window <= longest:
+            expected = f"a window of 2 to {longest} nodes, as walks have"
+            raise ShapeError(expected, str(window), "take longer walks, or another window")
         start, context = self._ends(walks, window)
         near = _near(start, context)
         loss = F.softplus(-near).mean() + F.softplus(_near(*self._ends(negatives, window))).mean()
