@@ -230,7 +230,7 @@ def part_name(name: str) -> str:
 
 
 def _parts_that_read(options: Options) -> list[str]:
-    """All parts; without walks where an option means nothing to links, walks alone where it means something only there."""
+    """All parts; none of walks where an option means nothing to links, walks alone where one is of links only."""
     given = {key: value for key, value in options.items() if value is not None}
     if any(field.name in given for field in fields(LinkConfig)):
         return ["walks"]
