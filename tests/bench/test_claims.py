@@ -121,8 +121,9 @@ def test_shapes_are_compared_at_equal_parameters():
         assert run_name(cells[0].config) in {run_name(cell.config) for cell in cells_of("table3")}
 
 
-def test_draws_leave_the_default_draw_alone():
-    cells = claim_cells("draws", dataset="PATTERN", lrga=True)
+@pytest.mark.parametrize("model", ["gcn", "gatedgcn"])
+def test_draws_leave_the_default_draw_alone(model):
+    cells = claim_cells("draws", dataset="PATTERN", model=model, lrga=True)
     assert [dict(cell.config.data.options) for cell in cells] == [{}, {"seed": 42}, {"seed": 43}]
 
 

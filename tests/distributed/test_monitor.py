@@ -1,6 +1,15 @@
-import pytest
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
 
-from lrga.distributed.monitor import lost_error
+import pytest
+import torch.distributed as dist
+
+from lrga.distributed.monitor import Monitor, lost_error
 from lrga.errors import RankLostError
 
 
@@ -28,3 +37,32 @@ def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_nam
 def test_the_error_says_how_to_go_on():
     with pytest.raises(RankLostError, match="--max-restarts"):
         raise lost_error(3, "rank 1 gone")
+
+
+HOST = """
+import sys, torch.distributed as dist
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_rank_leaves_only_when_its_thread_is_back_from_a_slow_store():
+    command = [sys.executable, "-c", HOST]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
+        going_on = threading.Timer(4.0, os.kill, (host.pid, signal.SIGCONT))
+        try:
+            port = int(host.stdout.readline())
+            other = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=10))
+            for key in ("who/1", "alive/1"):
+                dist.PrefixStore("lrga/0", other).set(key, "1")
+            before = set(threading.enumerate())
+            with Monitor(0, 2, host="127.0.0.1", port=port):
+                (thread,) = set(threading.enumerate()) - before
+                os.kill(host.pid, signal.SIGSTOP)
+                going_on.start()
+                time.sleep(1.2)  # the thread has asked by now and waits
+            assert not thread.is_alive()
+        finally:
+            going_on.cancel()
+            host.kill()

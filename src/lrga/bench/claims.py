@@ -49,6 +49,7 @@ def _pairs(sets: Iterable[str], model: str, budget: str) -> list[dict[str, Any]]
 _TYPICAL = [*_pairs(SBM, "gcn", "500K"), *_pairs(("ZINC",), "gatedgcn", "100K")]
 _SBM_GAT = [*_pairs(SBM, "gat", "500K"), *_pairs(("CLUSTER",), "gat", "100K")]
 _ZINC_GCN, _ZINC_GAT = (_pairs(("ZINC",), model, "100K") for model in ("gcn", "gat"))  # far from the printed numbers
+_PATTERN_GATED = _pairs(("PATTERN",), "gatedgcn", "100K")
 
 
 def _noisy(model: str, lrga: bool = True) -> dict[str, Any]:
@@ -65,10 +66,12 @@ def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
 
 
 def _presets(seeds: Seeds, options: Options) -> list[Cell]:
-    far = [*_pairs(("PATTERN",), "gcn", "100K"), *_ZINC_GCN, *_ZINC_GAT]
-    noisy = [_noisy("gcn", False), _noisy("gat"), _noisy("gin", False), _noisy("gin")]
+    far = [*_pairs(("PATTERN",), "gcn", "100K"), *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT]
+    cluster = [*_pairs(("CLUSTER",), "gat", "100K"), *_pairs(("CLUSTER",), "gatedgcn", "500K")]
+    plain = [which for which in cluster if not which["lrga"]]
+    noisy = [_noisy("gcn", False), _noisy("gat"), _noisy("graphsage"), _noisy("gin", False), _noisy("gin")]
     cells = []
-    for which in [*_TYPICAL, *far, *noisy]:
+    for which in [*_TYPICAL, *far, *plain, *noisy]:
         cells += [_variant(_cell(which, seeds, options | {"preset": year}), f"preset {year}") for year in _PRESETS]
         if which.get("dataset") == "ZINC":  # whose patience is another in 2020, so that two things change
             layers: Options = {"preset": "2020", "patience": cells[-2].config.optimizer.patience}
@@ -78,7 +81,7 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
 
 
 def _readings(seeds: Seeds, options: Options) -> list[Cell]:
-    augmented = [which for which in [*_TYPICAL, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
+    augmented = [which for which in [*_TYPICAL, *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
     asked = [(which, "ABCD") for which in [*augmented, *map(_noisy, ("gat", "graphsage", "gin"))]]
     asked += [(which, "B") for which in _SBM_GAT if which["lrga"]]
     cells = []
@@ -110,9 +113,9 @@ def _norm(seeds: Seeds, options: Options) -> list[Cell]:
 
 
 def _draws(seeds: Seeds, options: Options) -> list[Cell]:
-    others = [*_pairs(SBM, "gat", "100K"), *_pairs(SBM, "gatedgcn", "100K")]
+    plain = [which for which in _pairs(SBM, "gat", "100K") if not which["lrga"]]
     cells = []
-    for which in [*_pairs(SBM, "gcn", "100K"), *(which for which in others if not which["lrga"])]:
+    for which in [*_pairs(SBM, "gcn", "100K"), *_pairs(SBM, "gatedgcn", "100K"), *plain]:
         for draw in (41, 42, 43):  # 41 is what a set is generated from unless asked otherwise
             seed = {} if draw == 41 else {"seed": draw}
             data = {"data_options": dict(options.get("data_options") or {}) | seed}

@@ -21,6 +21,7 @@ INTERVAL = 0.5  # seconds between two signs of life
 SUSPECT = 4.0  # seconds of silence, where a connection broke
 PATIENCE = 40.0  # seconds of silence, where none did
 LINGER = 3.0  # seconds in which others can read what the process that holds the store has found
+STORE_SECONDS = 30.0  # that the store may take to answer
 
 
 class Monitor:
@@ -41,7 +42,7 @@ class Monitor:
         self.rank, self.world, self.patience = rank, world, patience
         # A connection of its own: one that the main thread waits on would not let signs of life through.
         self._store = dist.PrefixStore(
-            f"lrga/{attempt}", dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=30))
+            f"lrga/{attempt}", dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=STORE_SECONDS))
         )
         self._others = [other for other in range(world) if other != rank]
         self._seen: dict[int, tuple[str, float]] = {}
@@ -60,7 +61,8 @@ class Monitor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
-        self._thread.join(timeout=2 * INTERVAL + 1)
+        # A thread that comes back from the store while the interpreter ends would abort the process.
+        self._thread.join(timeout=STORE_SECONDS + 2 * INTERVAL)
 
     def report(self, message: str) -> None:
         """Leaves word for the others why this rank ends."""
