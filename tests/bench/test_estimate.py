@@ -91,6 +91,24 @@ def test_of_several_runs_the_least_seconds_count(example):
     assert (cell.seconds_per_epoch, cell.epochs) == (2.0, 100)
 
 
+def test_a_run_that_shared_its_device_is_charged_its_part(example):
+    def timed(run, begin, end):
+        environment = [{**run.environment[-1], "started": f"2020-06-01T{begin}+0000"}]
+        return replace(run, environment=environment, time=f"2020-06-01T{end}+0000")
+
+    wanted = cells(dataset="ZINC", model="gcn", budget="100K", lrga=True)
+    run = timed(record(example, "ZINC", "gcn", seconds=600), "10:00:00", "10:10:00")
+    other = timed(record(example, "ZINC", "gat", seconds=900), "10:05:00", "10:20:00")
+    alone, two = estimate_hours(wanted, [run]), estimate_hours(wanted, [run, other])
+    assert (alone.cells[0].seconds_per_epoch, alone.at_a_time, alone.sharing) == (6.0, 1.0, "")
+    assert two.cells[0].seconds_per_epoch == pytest.approx(4.5)  # five minutes alone, five with the other
+    assert two.at_a_time == pytest.approx(1500 / 1200)
+    assert "1.2 at a time" in two.notes[0]
+    assert estimate_hours(wanted, [run], beside=[run, other]).cells == two.cells
+    elsewhere = replace(other, environment=[{**other.environment[-1], "gpu": "another GPU"}])
+    assert estimate_hours(wanted, [run], beside=[run, elsewhere]).cells == alone.cells
+
+
 def test_a_run_that_averages_norms_afresh_is_no_measure_of_one_that_does_not(example):
     runs = [
         record(example, "ZINC", "gcn", seconds=300),
@@ -120,8 +138,8 @@ def test_how_far_estimates_are_off_comes_from_the_records(example):
 
 
 def test_the_factor_of_the_shipped_records_is_that_of_leaving_each_out():
-    records = find_records(RESULTS.parent)
-    found = estimate_hours(cells(), records)
+    records, every = find_records(RESULTS.parent), find_records(RESULTS.parent, every=True)
+    found = estimate_hours(cells(), records, beside=every)
     assert found.off is not None
     measured = {(c.dataset, c.model, c.budget): c.seconds_per_epoch for c in found.cells if c.source == "measured"}
     assert len(measured) > 3
@@ -130,7 +148,7 @@ def test_the_factor_of_the_shipped_records_is_that_of_leaving_each_out():
             continue
         others = [r for r in records if r.config["model"] != left_out.config.to_json()["model"]
                   or r.config["data"]["name"] != left_out.config.data.name]  # fmt: skip
-        (again,) = estimate_hours([left_out], others).cells
+        (again,) = estimate_hours([left_out], others, beside=every).cells
         true = measured[again.dataset, again.model, again.budget]
         assert 1 / found.off - 1e-9 <= again.seconds_per_epoch / true <= found.off + 1e-9
 
@@ -168,6 +186,9 @@ def test_records_are_found_among_other_files(tmp_path, example):
     (tmp_path / "speed.json").write_text('{"rows": []}')
     (tmp_path / "torn.json").write_text("{")
     assert [r.run for r in find_records(tmp_path)] == [example.run]
+    (tmp_path / "paused.json").write_text(json.dumps(replace(example, run="paused", status="time-limited").to_json()))
+    assert [r.run for r in find_records(tmp_path)] == [example.run]
+    assert {r.run for r in find_records(tmp_path, every=True)} == {example.run, "paused"}
 
 
 def test_a_folder_without_records_is_refused(tmp_path):

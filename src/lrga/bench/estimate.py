@@ -4,9 +4,10 @@ Where a cell has been run, its own seconds and epochs count. Elsewhere the secon
 scaled by the work of an epoch, counted as bytes: per graph and layer, node features that are read and written, products
 with the weights, and edge features or gathered rows. Nearest is the same model on the same data set, with LRGA or
 without as the cell is; then that network on that data set whether or not with LRGA; the same model on any data; that
-network on any; other networks on the data set, those with or without LRGA as the cell is first; at last all. Of several
-runs, and of several cells as near, the least seconds count: a run that shares its device takes longer, never less.
-Epochs are those of the same data set, else of all. Runs in captured steps from their first start on are preferred to
+network on any; other networks on the data set, those with or without LRGA as the cell is first; at last all. Seconds
+are those of the device: a run that shared it with others is charged its part (:mod:`lrga.bench.sharing`). Of several
+runs, and of several cells as near, the least count: whatever disturbs a run makes it longer, never shorter. Epochs are
+those of the same data set, else of all. Runs in captured steps from their first start on are preferred to
 others, and only runs on the same kind of device are mixed. How far off all this may be is told by the records
 themselves: each cell that was run is estimated from the others.
 """
@@ -15,7 +16,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from lrga.bench.cell import Cell, essence
 from lrga.bench.display import plain_text, slim_table
 from lrga.bench.records import FINISHED, RunRecord, read_record
+from lrga.bench.sharing import device_of, parts_of
 from lrga.data.catalog import dataset_facts
 from lrga.errors import DataError, OptionError
 from lrga.models.budget import count_of
@@ -42,7 +44,7 @@ LAYER_BYTES = 2.4e8  # what the many small kernels of a layer cost in a step wha
 
 @dataclass(frozen=True, kw_only=True)
 class CellEstimate:
-    """One cell: seconds of an epoch, epochs, hours of all its seeds, and where the seconds come from."""
+    """One cell: seconds of the device for an epoch, epochs, hours of all its seeds, and where the seconds come from."""
 
     dataset: str
     model: str
@@ -62,6 +64,7 @@ class Estimate:
         device: Of the runs.
         engine: ``"captured"`` or ``"plain"`` steps of the runs.
         runs: How many there were.
+        at_a_time: How many shared the device, on average; 1 where none did.
         off: The largest factor between the seconds of a cell that was run and its estimate from the others; ``None``
             where a single cell was run.
         cells: In the order asked for.
@@ -70,6 +73,7 @@ class Estimate:
     device: str
     engine: str
     runs: int
+    at_a_time: float
     off: float | None
     cells: tuple[CellEstimate, ...]
 
@@ -81,17 +85,30 @@ class Estimate:
     @property
     def notes(self) -> list[str]:
         """The sum, and what it holds for."""
+        runs = f"from {self.runs} runs{self.sharing}"
         return [
-            f"{self.hours:.1f} hours in all, one run after the other, on {self.device}, {self.engine} steps.",
+            f"{self.hours:.1f} hours in all on {self.device}, {self.engine} steps, {runs}.",
             self.caution[0].upper() + self.caution[1:] + ".",
         ]
+
+    @property
+    def sharing(self) -> str:
+        """How many runs shared the device, as part of a sentence; nothing where each had it to itself.
+
+        Example:
+            >>> Estimate(device="a GPU", engine="captured", runs=9, at_a_time=2.04, off=None, cells=()).sharing
+            ', which shared it, 2.0 at a time, and are charged their parts'
+        """
+        return "" if self.at_a_time < 1.05 else (
+            f", which shared it, {self.at_a_time:.1f} at a time, and are charged their parts"
+        )  # fmt: skip
 
     @property
     def caution(self) -> str:
         """How far scaled entries may be off, as part of a sentence.
 
         Example:
-            >>> Estimate(device="a GPU", engine="captured", runs=9, off=2.31, cells=()).caution
+            >>> Estimate(device="a GPU", engine="captured", runs=9, at_a_time=1, off=2.31, cells=()).caution
             'estimates of measured cells from the others are off by at most a factor of 2.4'
         """
         if self.off is None:
@@ -102,12 +119,12 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         cells = [asdict(cell) for cell in self.cells]
-        facts = {"device": self.device, "engine": self.engine, "runs": self.runs, "off_by_at_most": self.off}
-        return {**facts, "hours": self.hours, "cells": cells, "notes": self.notes}
+        facts = {"device": self.device, "engine": self.engine, "runs": self.runs, "at_a_time": self.at_a_time}
+        return {**facts, "off_by_at_most": self.off, "hours": self.hours, "cells": cells, "notes": self.notes}
 
     def to_rich(self) -> "RichTable":
         """For a terminal."""
-        table = slim_table("Hours on one device", results=("hours",))
+        table = slim_table("Hours of one device", results=("hours",))
         for heading in ("data set", "model", "budget"):
             table.add_column(heading, no_wrap=True)
         for heading in ("s/epoch", "epochs", "seeds", "hours"):
@@ -123,39 +140,56 @@ class Estimate:
         return plain_text(self.to_rich(), self.notes)
 
 
-def estimate_hours(cells: Sequence[Cell], records: Iterable[RunRecord]) -> Estimate:
+def estimate_hours(
+    cells: Sequence[Cell], records: Iterable[RunRecord], *, beside: Iterable[RunRecord] | None = None
+) -> Estimate:
     """The hours of cells that predict on graphs.
 
     Args:
         cells: Of :func:`lrga.bench.cells_of`.
         records: Of finished runs, such as :func:`find_records` reads.
+        beside: All records of the time, whose runs may have shared the device; by default ``records``.
     """
     if any(cell.config.link is not None for cell in cells):
         raise OptionError(
             "a table of networks on graphs", "cells of link prediction", "estimate table1, table3 or rank"
         )
-    device, engine, runs = _comparable(list(records))
-    known = _measured(runs)
+    records = list(records)
+    device, engine, runs = _comparable(records)
+    alone = [
+        replace(run, seconds=run.seconds * part)
+        for run, part in zip(runs, parts_of(runs, records if beside is None else beside), strict=True)
+    ]
+    known = _measured(alone)
     found = tuple(_estimate(cell, known) for cell in cells)
-    return Estimate(device=device, engine=engine, runs=len(runs), off=_largest_factor(known), cells=found)
+    share = sum(run.seconds for run in runs) / sum(run.seconds for run in alone)
+    return Estimate(
+        device=device, engine=engine, runs=len(runs), at_a_time=share, off=_largest_factor(known), cells=found
+    )
 
 
-def find_records(folder: str | Path) -> list[RunRecord]:
+def find_records(folder: str | Path, *, every: bool = False) -> list[RunRecord]:
     """All records of finished runs below a folder; other JSON files there are passed over.
+
+    Args:
+        folder: Where they lie.
+        every: Also those of unfinished runs and of link prediction, beside at least one of a finished run on graphs.
 
     Raises:
         DataError: Where there is none.
     """
     place = Path(folder)
-    records, links = [], 0
+    records: list[RunRecord] = []
+    others: list[RunRecord] = []
+    links = 0
     for path in sorted(place.rglob("*.json")) if place.is_dir() else []:
         try:
             record = read_record(path)
         except DataError:
             continue  # speeds, results of run folders and so on
         links += "link" in record.config
-        if record.status == FINISHED and record.epochs and "link" not in record.config:
-            records.append(record)
+        usable = record.status == FINISHED and record.epochs and "link" not in record.config
+        (records if usable else others).append(record)
     if not records and links:
         got, remedy = "records of link prediction alone", "estimate table1, table3 or rank"
         raise DataError(f"records of networks on graphs in {place}", got, remedy)
@@ -163,7 +197,7 @@ def find_records(folder: str | Path) -> list[RunRecord]:
         raise DataError(
             f"records of finished runs in {place}", "none", "name a folder that lrga reproduce wrote, or results/table1"
         )
-    return records
+    return records + others if every else records
 
 
 def work_of(config: TrainingConfig) -> float:
@@ -198,10 +232,9 @@ def _comparable(records: list[RunRecord]) -> tuple[str, str, list[RunRecord]]:
         raise DataError("records of finished runs", "none", "make some runs first")
     by_kind: dict[tuple[bool, str], list[RunRecord]] = {}
     for record in records:
-        where = record.environment[-1] if record.environment else {}
-        device = str(where.get("gpu") or where.get("cpu") or "an unknown device")
-        captured = bool(where) and all(start.get("engine") == "captured" for start in record.environment)
-        by_kind.setdefault((captured, device), []).append(record)
+        starts = record.environment
+        captured = bool(starts) and all(start.get("engine") == "captured" for start in starts)
+        by_kind.setdefault((captured, device_of(record)), []).append(record)
     captured, device = max(by_kind, key=lambda kind: (kind[0], len(by_kind[kind])))
     return device, "captured" if captured else "plain", by_kind[captured, device]
 

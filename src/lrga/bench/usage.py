@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lrga.bench.estimate import estimate_hours
 from lrga.bench.gathering import Landed, gather_records, key_of
 from lrga.bench.protocols import cells_of
-from lrga.bench.records import FINISHED, clock_seconds
+from lrga.bench.records import FINISHED
+from lrga.bench.sharing import Span, busy_seconds, device_of, span_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,6 @@ class Usage:
     run_minutes: float
     busy_minutes: float
     devices: dict[str, int]
-
-    @property
-    def overlap(self) -> float:
-        """How many runs shared the device at a time, on average; 1 where none did."""
-        return max(1.0, self.run_minutes / self.busy_minutes) if self.busy_minutes else 1.0
 
     def sentence(self) -> str:
         """In words."""
@@ -58,7 +53,7 @@ def usage_lines(folders: Iterable[str | Path]) -> list[str]:
     """
     devices: dict[str, list[Landed]] = {}
     for entry in gather_records(folders):
-        devices.setdefault(_device(entry.record.environment), []).append(entry)
+        devices.setdefault(device_of(entry.record), []).append(entry)
     groups = sorted(devices.values(), key=len, reverse=True) or [[]]
     used = [usage_of(group) for group in groups]
     lines = [usage.sentence() for usage in used]
@@ -68,15 +63,11 @@ def usage_lines(folders: Iterable[str | Path]) -> list[str]:
         return lines
     for title, names in (("PATTERN, CLUSTER and ZINC of Table 1", ("PATTERN", "CLUSTER", "ZINC")), ("Table 1", None)):
         cells = [cell for cell in cells_of("table1") if names is None or cell.config.data.name in names]
-        estimate = estimate_hours(cells, runs)
+        estimate = estimate_hours(cells, runs, beside=most)
         count = sum(cell.seeds for cell in estimate.cells)
-        share = used[0].overlap
-        shared = "" if share < 1.05 else (
-            f"; {share:.1f} at a time, as these were on average, some {estimate.hours / share:.1f} hours of the device"
-        )  # fmt: skip
         lines.append(
-            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours, added up over runs, "
-            f"on {estimate.device} in {estimate.engine} steps, from {estimate.runs} runs{shared}; {estimate.caution}."
+            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours of {estimate.device} in "
+            f"{estimate.engine} steps, from {estimate.runs} runs{estimate.sharing}; {estimate.caution}."
         )
     return lines
 
@@ -93,34 +84,17 @@ def usage_of(landed: Iterable[Landed]) -> Usage:
         runs.setdefault((key_of(entry.config), entry.record.seed), []).append(entry)
     minutes, finished, unfinished = 0.0, 0, 0
     devices: dict[str, int] = {}
-    spans: dict[str, list[tuple[float, float]]] = {}
+    spans: dict[str, list[Span]] = {}
     for entries in runs.values():
         ends = [entry.record for entry in entries if entry.record.status == FINISHED]  # several where it was made anew
         finished += len(ends)
         unfinished += not ends
         for last in ends or [max(entries, key=lambda entry: entry.record.time).record]:
             minutes += last.seconds / 60
-            where = _device(last.environment)
+            where = device_of(last)
             devices[where] = devices.get(where, 0) + 1
         for entry in entries:  # each record ends the start that came last before it
-            if entry.record.environment and "started" in entry.record.environment[-1]:
-                begin = str(entry.record.environment[-1]["started"])
-                spans.setdefault(_device(entry.record.environment), []).append(
-                    (clock_seconds(begin), clock_seconds(entry.record.time))
-                )
-    busy = sum(_union(own) for own in spans.values()) / 60
+            if (span := span_of(entry.record)) is not None:
+                spans.setdefault(device_of(entry.record), []).append(span)
+    busy = sum(busy_seconds(own) for own in spans.values()) / 60
     return Usage(runs=finished, unfinished=unfinished, run_minutes=minutes, busy_minutes=busy, devices=devices)
-
-
-def _device(environment: list[dict[str, Any]]) -> str:
-    last = environment[-1] if environment else {}
-    return str(last.get("gpu") or last.get("cpu") or "an unknown device")
-
-
-def _union(spans: list[tuple[float, float]]) -> float:
-    """Seconds covered by at least one span."""
-    total, reached = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total

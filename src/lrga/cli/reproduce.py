@@ -171,7 +171,8 @@ def reproduce(
     if estimate is not None:
         from lrga.bench.estimate import estimate_hours, find_records
 
-        c.show(estimate_hours(study.cells, find_records(estimate)), as_json=as_json)
+        beside = find_records(estimate, every=True)
+        c.show(estimate_hours(study.cells, find_records(estimate), beside=beside), as_json=as_json)
         return
     if from_records:
         if land is not None:
