@@ -69,7 +69,8 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
     far = [*_pairs(("PATTERN",), "gcn", "100K"), *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT]
     cluster = [*_pairs(("CLUSTER",), "gat", "100K"), *_pairs(("CLUSTER",), "gatedgcn", "500K")]
     plain = [which for which in cluster if not which["lrga"]]
-    noisy = [_noisy("gcn", False), _noisy("gat"), _noisy("graphsage"), _noisy("gin", False), _noisy("gin")]
+    augmented = [_noisy(model) for model in ("gat", "graphsage", "gin")]
+    noisy = [*(_noisy(model, False) for model in ("gcn", "gatedgcn", "gin")), *augmented]
     cells = []
     for which in [*_TYPICAL, *far, *plain, *noisy]:
         cells += [_variant(_cell(which, seeds, options | {"preset": year}), f"preset {year}") for year in _PRESETS]
