@@ -1,7 +1,7 @@
 """Writes the parts of pages that are made of records (``make reproduction-docs``); ``--check`` says what differs.
 
 A part stands between ``<!-- begin COMMAND -->`` and ``<!-- end -->``: what that command prints in the repository.
-Of ``lrga plot`` it is the picture, with a checksum of the records that it was drawn from.
+Of ``lrga plot`` it is the picture, with checksums of the records that it was drawn from and of its file.
 """
 
 import hashlib
@@ -56,7 +56,9 @@ def picture(command: list[str], page: Path, *, draw: bool) -> str:
     for path in sorted(entry.path for entry in landed):
         digest.update((ROOT / path).read_bytes())
     link = target.relative_to(page.parent).as_posix() if target.is_relative_to(page.parent) else command[place + 1]
-    return f"![{command[1]}]({link})\n\n<!-- drawn from {len(landed)} records, sha256 {digest.hexdigest()[:16]} -->"
+    own = hashlib.sha256(target.read_bytes()).hexdigest() if target.is_file() else "missing"
+    drawn_from = f"drawn from {len(landed)} records, sha256 {digest.hexdigest()[:16]}, into a file of sha256 {own[:16]}"
+    return f"![{command[1]}]({link})\n\n<!-- {drawn_from} -->"
 
 
 def main(arguments: list[str]) -> int:

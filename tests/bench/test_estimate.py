@@ -192,6 +192,11 @@ def test_records_are_found_among_other_files(tmp_path, example):
 
 
 def test_a_folder_without_records_is_refused(tmp_path):
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "torn.json").write_text("{")
+    with pytest.raises(DataError, match="none, and 1 other or damaged files"):
+        find_records(tmp_path / "torn")
+    (tmp_path / "torn" / "torn.json").unlink()
     for place in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(DataError, match="records of finished runs"):
             find_records(place)

@@ -93,6 +93,15 @@ def test_one_record_is_read_for_each_run(tmp_path):
         ({"config": {"data": {}}}, "a configuration that is none"),
         ({"format": 2}, "format 2"),
         ({"extra": 1}, "unknown or missing: extra"),
+        ({"metric": "accuracy"}, "metric 'accuracy', where ZINC has 'mae'"),
+        ({"best": None}, "a finished run without numbers"),
+        ({"model": {}}, "a finished run without a number of parameters"),
+        ({"data": {}}, "a finished run without a name of its data"),
+        ({"data": {"name": "ZINC", "sha256": 5}}, "sha256 5 of its data"),
+        ({"environment": [1]}, "environment with 1"),
+        ({"published": {}}, "published = {}"),
+        ({"curve": {"epoch": 5}}, "epoch of the curve = 5"),
+        ({"curve": {"epoch": ["1", "2"]}}, "epoch of the curve = "),
     ],
 )
 def test_a_record_that_cannot_be_true_is_refused_by_name(change, message, tmp_path):

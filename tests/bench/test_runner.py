@@ -135,6 +135,7 @@ def test_a_run_that_diverged_is_not_tried_again_unless_asked(tiny, tmp_path):
     wild = table1("CLUSTER", seeds=[41], **tiny | {"lr": 1e20, "max_epochs": 3})
     outcome = Campaign([wild], tmp_path).run()[0]
     assert outcome.status == "diverged"
+    assert outcome.record.seconds > 0
     assert "a finite loss" in outcome.record.reason
     assert not Campaign([wild], tmp_path).run()[0].fresh
     assert Campaign([wild], tmp_path, retry=True).run()[0].fresh

@@ -7,7 +7,7 @@ import pytest
 from lrga.bench.gathering import gather_records
 from lrga.bench.protocols import paper_config
 from lrga.bench.records import RunRecord, write_record
-from lrga.bench.usage import usage_lines, usage_of
+from lrga.bench.usage import usage_of, usage_report
 
 EPOCH = {
     "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
@@ -50,7 +50,7 @@ def test_a_continued_run_counts_once_with_all_its_slots(tmp_path):
 
 def test_the_whole_of_table_1_is_estimated(tmp_path):
     write(tmp_path, 41, ["10:00:00"], "10:10:00", seconds=600.0)
-    lines = usage_lines([tmp_path])
+    lines = usage_report([tmp_path]).lines()
     assert lines[0].startswith("1 finished runs (1 on NVIDIA H200): 10 minutes of the device")
     assert lines[1].startswith("PATTERN, CLUSTER and ZINC of Table 1 with four seeds (144 runs)")
     assert lines[2].startswith("Table 1 with four seeds (264 runs)")
@@ -60,7 +60,7 @@ def test_the_whole_of_table_1_is_estimated(tmp_path):
 
 def test_hours_of_the_device_are_fewer_where_runs_share_it(tmp_path):
     def hours():
-        line = usage_lines([tmp_path])[1]
+        line = usage_report([tmp_path]).lines()[1]
         return float(re.search(r"an estimated ([\d.]+) hours of NVIDIA H200", line).group(1)), "at a time" in line
 
     write(tmp_path, 41, ["10:00:00"], "10:10:00", seconds=600.0)
@@ -75,9 +75,9 @@ def test_hours_of_the_device_are_fewer_where_runs_share_it(tmp_path):
 def test_the_minutes_of_a_cpu_are_not_those_of_the_gpu(tmp_path):
     for seed in (41, 95):
         write(tmp_path, seed, ["10:00:00"], "10:10:00", seconds=600.0)
-    alone = usage_lines([tmp_path])
+    alone = usage_report([tmp_path]).lines()
     write(tmp_path, 12, ["10:00:00"], "11:00:00", seconds=3600.0, cpu=True)
-    lines = usage_lines([tmp_path])
+    lines = usage_report([tmp_path]).lines()
     assert lines[0].startswith("2 finished runs (2 on NVIDIA H200): 10 minutes of the device, 20 when")
     assert lines[1].startswith("1 finished runs (1 on A CPU): 60 minutes of the device")
     assert lines[2:] == alone[1:]

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from lrga.bench.protocols import table1
+from lrga.bench import verifying
+from lrga.bench.protocols import paper_config, table1
 from lrga.bench.records import read_record, write_record
 from lrga.bench.runner import Campaign
 from lrga.bench.verifying import verify
-from lrga.errors import ChecksumError, OptionError
+from lrga.errors import ChecksumError, DataError, OptionError
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_a_number_that_was_altered_is_found_out(recorded, tmp_path):
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_record_of_another_network_or_metric_is_found_out(recorded, tmp_path, elsewhere):
+def test_a_record_of_another_network_or_other_data_is_found_out(recorded, tmp_path, elsewhere):
     path, options = recorded
     record = read_record(path)
     environment = [record.environment[0] | ({"cpu": "another"} if elsewhere else {})]
@@ -61,12 +62,15 @@ def test_a_record_of_another_network_or_metric_is_found_out(recorded, tmp_path, 
     wrong = {
         "parameters": {"model": record.model | {"parameters": 5}},
         "hidden_channels": {"model": record.model | {"architecture": narrow}},
-        "metric": {"metric": "mae"},
+        "lrga": {"model": record.model | {"lrga": False}},
+        "graphs": {"data": record.data | {"graphs": {"train": 10_000, "val": 4, "test": 4}}},
     }
     for key, values in wrong.items():
         verdict = verify(changed(path, tmp_path / key, environment=environment, **values), epochs=1, **options)
         assert verdict.agrees is False
         assert any(line.startswith(f"{key} is ") for line in verdict.lines)
+    with pytest.raises(DataError, match="metric 'mae', where CLUSTER has 'weighted_accuracy'"):
+        verify(changed(path, tmp_path / "metric", metric="mae"), **options)
 
 
 def test_it_is_made_again_every_time(recorded):
@@ -107,11 +111,50 @@ def test_another_machine_may_differ_as_seeds_do(recorded, tmp_path):
     assert verify(changed(path, tmp_path / "d", environment=elsewhere), epochs=1, **options).agrees
 
 
-def test_other_graphs_are_refused_before_training(recorded, tmp_path):
+def test_an_altered_number_does_not_widen_what_it_is_measured_by(recorded, tiny, tmp_path):
+    path, options = recorded
+    Campaign([table1("CLUSTER", seeds=[95], **tiny)], tmp_path / "runs").run()
+    record = read_record(path)
+    elsewhere = [record.environment[0] | {"device": "cuda:0", "gpu": "NVIDIA H200"}]
+    beside = [tmp_path / "runs"]
+    verdict = verify(changed(path, tmp_path, environment=elsewhere), beside=beside, **options)
+    assert verdict.agrees
+    assert "by the second run and 1 other seed" in verdict.lines[1]
+    for key in ("last", "best"):
+        wrong = getattr(record, key) | {"test_metric": 90.0}
+        verdict = verify(changed(path, tmp_path / key, environment=elsewhere, **{key: wrong}), beside=beside, **options)
+        assert verdict.agrees is False
+        assert verdict.lines[2].startswith(f"The test at the {key} epoch differs by")
+    curve = record.curve | {"train_loss": [9.0, 9.0, record.curve["train_loss"][-1]]}
+    verdict = verify(changed(path, tmp_path / "curve", environment=elsewhere, curve=curve), beside=beside, **options)
+    assert verdict.agrees is False
+    assert verdict.lines[-1].startswith("In training the first epochs differ by up to")
+
+
+def test_a_number_that_the_paper_does_not_print_is_found_out(recorded, tmp_path, monkeypatch):
+    path, options = recorded
+    known = verifying.published_for(paper_config("CLUSTER", "gcn", budget="100K"))  # not of the tiny network
+    monkeypatch.setattr(verifying, "published_for", lambda config: known)
+    for mean, agrees in ((68.44, True), (1.0, False)):
+        published = {"mean": mean, "std": 0.16, "table": 1}
+        verdict = verify(changed(path, tmp_path / str(mean), published=published), epochs=1, **options)
+        assert verdict.agrees is agrees
+    assert verdict.lines == ("The paper's number is 1.0 ± 0.16 in the record, it prints 68.44 ± 0.16.",)
+
+
+def test_a_curve_without_losses_is_nothing_to_compare(recorded, tmp_path):
+    path, options = recorded
+    record = read_record(path)
+    bare = changed(path, tmp_path, curve={"epoch": record.curve["epoch"]})
+    assert verify(bare, epochs=2, **options).agrees is None
+
+
+@pytest.mark.parametrize("checksum", ["0" * 64, None])
+def test_other_graphs_are_refused_before_training(recorded, tmp_path, checksum):
     path, options = recorded
     record = read_record(path)
     with pytest.raises(ChecksumError, match="others"):
-        verify(changed(path, tmp_path, data=record.data | {"sha256": "0" * 64}), **options)
+        verify(changed(path, tmp_path, data=record.data | {"sha256": checksum}), **options)
     assert not options["output"].exists()
 
 

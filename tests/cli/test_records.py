@@ -97,3 +97,35 @@ def test_what_makes_no_sense_is_refused(tmp_path):
             call(*words, "--dry-run", "--output", tmp_path)
     with pytest.raises(OptionError, match="processes"):
         call("table1", *CELL, "--seeds", "41", *TINY, "--parallel", "0", "--output", tmp_path, "--data-root", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["table1", "--markdown", "--dry-run"], "--markdown"),
+        (["table1", "--land", "there", "--dry-run"], "--land"),
+        (["table1", "--done", "--dry-run"], "--done"),
+        (["banana", "--verify", "RECORD", "--dry-run"], "table1, table2, table3, rank, claims, answers, usage"),
+        (["table1", "--verify", "RECORD", "--dry-run", "--seeds", "7", "8"], "--seeds, 8"),
+        (["table1", "--verify", "RECORD", "--dry-run", "--no-lrga", "--set", "lr=3"], "--lrga, --set"),
+        (["rank", "--verify", "RECORD", "--rank", "0"], "--rank"),
+        (["usage", "--dry-run"], "--dry-run"),
+        (["usage", "41"], "got 41"),
+        (["answers", "--verify", "RECORD"], "--verify"),
+        (["answers", "--no-lrga"], "--lrga"),
+        (["table1", "--pack", "FOLDER", "--dry-run"], "a file to write"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(words, named, tmp_path):
+    places = {"RECORD": str(next((ROOT / "results" / "table1").glob("*.json"))), "FOLDER": str(tmp_path)}
+    with pytest.raises(OptionError, match=named):
+        call(*[places.get(word, word) for word in words])
+
+
+def test_minutes_are_numbers_too():
+    found = json.loads(call("usage", ROOT / "results", "--json").stdout)
+    assert found["used"][0]["runs"] > 100
+    assert found["used"][0]["busy_minutes"] < found["used"][0]["run_minutes"]
+    assert found["estimates"]["Table 1"]["hours"] > 0
+    assert found["estimates"]["Table 1"]["at_a_time"] > 1
+    assert len(found["lines"]) == len(found["used"]) + len(found["estimates"])

@@ -9,6 +9,7 @@ import pytest
 from lrga.bench.gathering import gather_records
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reproduction.md"
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,14 @@ def test_a_number_that_was_typed_in_is_noticed(maker):
     typed = re.sub(r"\| \d\d\.\d\d ± ", "| 99.99 ± ", table, count=1)
     assert "99.99" in typed
     assert maker.refreshed(typed, page, draw=False) == table
+
+
+def test_a_picture_that_is_not_the_one_drawn_is_noticed(maker):
+    part = re.search(r"<!-- begin lrga plot rank.*?<!-- end -->", PAGE.read_text(encoding="utf-8"), re.DOTALL).group()
+    assert maker.refreshed(part, PAGE, draw=False) == part
+    other = part.replace("rank.svg", "layer.svg")
+    drawn = re.search("sha256 (\\w+) -->", maker.refreshed(other, PAGE, draw=False)).group(1)
+    assert drawn not in part
 
 
 def test_every_experiment_has_its_part_and_pictures_are_small():

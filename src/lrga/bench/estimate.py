@@ -181,12 +181,13 @@ def find_records(folder: str | Path, *, every: bool = False) -> list[RunRecord]:
     place = Path(folder)
     records: list[RunRecord] = []
     others: list[RunRecord] = []
-    links = 0
+    links, unread = 0, 0
     for path in sorted(place.rglob("*.json")) if place.is_dir() else []:
         try:
             record = read_record(path)
         except DataError:
-            continue  # speeds, results of run folders and so on
+            unread += 1  # speeds, results of run folders and so on
+            continue
         links += "link" in record.config
         usable = record.status == FINISHED and record.epochs and "link" not in record.config
         (records if usable else others).append(record)
@@ -195,7 +196,9 @@ def find_records(folder: str | Path, *, every: bool = False) -> list[RunRecord]:
         raise DataError(f"records of networks on graphs in {place}", got, remedy)
     if not records:
         raise DataError(
-            f"records of finished runs in {place}", "none", "name a folder that lrga reproduce wrote, or results/table1"
+            f"records of finished runs in {place}",
+            f"none, and {unread} other or damaged files" if unread else "none",
+            "name a folder that lrga reproduce wrote, or results/table1",
         )
     return records + others if every else records
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import DataError
+from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS
 from lrga.training.config import TrainingConfig
 from lrga.training.events import EpochRecord
@@ -127,15 +128,47 @@ def _problem(values: Mapping[str, Any]) -> str | None:
         for name, value in epoch.items():
             if not isinstance(value, int | float) or not math.isfinite(value):
                 return f"{name} of {key} = {value!r}"
-    if values["status"] == FINISHED and (values["last"] is None or values["metric"] is None):
-        return "a finished run without numbers"
+    if values["status"] == FINISHED and (missing := _missing_of_finished(values)):
+        return f"a finished run without {missing}"
     try:
         config = TrainingConfig.from_json(values["config"])
     except ValueError as error:
         return f"a configuration that is none: {error}"
     if config.run.seed != values["seed"]:
         return f"seed {values['seed']}, but {config.run.seed} in its configuration"
-    return _problem_of_times(values) or _problem_of_curve(values)
+    reported = config.run.metric or (NAMED_TASKS[config.data.name].metric if config.data.name in NAMED_TASKS else None)
+    if values["metric"] is not None and reported not in (None, values["metric"]):
+        return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
+    return _problem_of_parts(values) or _problem_of_times(values) or _problem_of_curve(values)
+
+
+def _missing_of_finished(values: Mapping[str, Any]) -> str | None:
+    """What every run that came to its end has, and this one has not."""
+    if any(values[key] is None for key in ("last", "best", "metric")):
+        return "numbers"
+    if not isinstance(values["model"].get("parameters"), int):
+        return "a number of parameters"
+    return None if isinstance(values["data"].get("name"), str) else "a name of its data"
+
+
+def _problem_of_parts(values: Mapping[str, Any]) -> str | None:
+    """What is none of what it should be inside lists and objects."""
+    for start in values["environment"]:
+        if not isinstance(start, Mapping):
+            return f"environment with {start!r}"
+    checksum, published = values["data"].get("sha256"), values["published"]
+    if not isinstance(checksum, str | None):
+        return f"sha256 {checksum!r} of its data"
+    if published is not None and not all(_is_number(published.get(key)) for key in ("mean", "std")):
+        return f"published = {published!r}"
+    for name, column in values["curve"].items():
+        if not isinstance(column, list) or not all(value is None or _is_number(value) for value in column):
+            return f"{name} of the curve = {column!r}"[:200]
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _problem_of_times(values: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,8 @@ class Campaign:
             config, folder, status=status, reason=reason, published=cell.published, facts=witness.facts,
             given=self.data is not None, seconds=seconds,
         )  # fmt: skip
+        if seconds is None and not record.epochs:  # it ended in its first epoch
+            record = replace(record, seconds=round(time.monotonic() - begin, 3))
         write_record(record, self.folder)
         self.say(f"{title}: {_ending(record, time.monotonic() - begin)}")
         return Outcome(name=name, config=config, status=status, record=record, fresh=True)

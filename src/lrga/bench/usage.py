@@ -1,10 +1,11 @@
 """What a set of runs took: minutes of training, and minutes in which a GPU was busy with at least one of them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from lrga.bench.estimate import estimate_hours
+from lrga.bench.estimate import Estimate, estimate_hours
 from lrga.bench.gathering import Landed, gather_records, key_of
 from lrga.bench.protocols import cells_of
 from lrga.bench.records import FINISHED
@@ -42,34 +43,55 @@ class Usage:
         )
 
 
-def usage_lines(folders: Iterable[str | Path]) -> list[str]:
-    """In sentences: what the records took on each device, and what the whole of Table 1 with its four seeds would take
-    on the one that made most of them.
+@dataclass(frozen=True, kw_only=True)
+class UsageReport:
+    """What :func:`usage_report` returns: the runs of each device, and estimates by title, of the one of most runs."""
+
+    used: tuple[Usage, ...]
+    estimates: dict[str, Estimate]
+
+    def lines(self) -> list[str]:
+        """In sentences."""
+        lines = [usage.sentence() for usage in self.used]
+        for title, estimate in self.estimates.items():
+            count = sum(cell.seeds for cell in estimate.cells)
+            lines.append(
+                f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours of {estimate.device} "
+                f"in {estimate.engine} steps, from {estimate.runs} runs{estimate.sharing}; {estimate.caution}."
+            )
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        estimates = {
+            title: {key: value for key, value in estimate.to_json().items() if key not in ("cells", "notes")}
+            for title, estimate in self.estimates.items()
+        }
+        return {"used": [asdict(usage) for usage in self.used], "estimates": estimates, "lines": self.lines()}
+
+
+def usage_report(folders: Iterable[str | Path]) -> UsageReport:
+    """What the records took on each device, and what the whole of Table 1 with its four seeds would take on the one
+    that made most of them.
 
     Example:
         >>> import tempfile
-        >>> usage_lines([tempfile.mkdtemp()])
+        >>> usage_report([tempfile.mkdtemp()]).lines()
         ['No run has a record yet.']
     """
     devices: dict[str, list[Landed]] = {}
     for entry in gather_records(folders):
         devices.setdefault(device_of(entry.record), []).append(entry)
     groups = sorted(devices.values(), key=len, reverse=True) or [[]]
-    used = [usage_of(group) for group in groups]
-    lines = [usage.sentence() for usage in used]
+    used = tuple(usage_of(group) for group in groups)
     most = [entry.record for entry in groups[0]]
     runs = [record for record in most if record.status == FINISHED and "link" not in record.config]
-    if not runs:
-        return lines
+    estimates = {}
     for title, names in (("PATTERN, CLUSTER and ZINC of Table 1", ("PATTERN", "CLUSTER", "ZINC")), ("Table 1", None)):
-        cells = [cell for cell in cells_of("table1") if names is None or cell.config.data.name in names]
-        estimate = estimate_hours(cells, runs, beside=most)
-        count = sum(cell.seeds for cell in estimate.cells)
-        lines.append(
-            f"{title} with four seeds ({count} runs): an estimated {estimate.hours:.1f} hours of {estimate.device} in "
-            f"{estimate.engine} steps, from {estimate.runs} runs{estimate.sharing}; {estimate.caution}."
-        )
-    return lines
+        if runs:
+            cells = [cell for cell in cells_of("table1") if names is None or cell.config.data.name in names]
+            estimates[title] = estimate_hours(cells, runs, beside=most)
+    return UsageReport(used=used, estimates=estimates)
 
 
 def usage_of(landed: Iterable[Landed]) -> Usage:

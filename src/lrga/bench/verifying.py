@@ -1,22 +1,26 @@
 """A recorded run made again: does it agree?
 
 On the same CPU with the same versions in float32 every number must be equal to the last bit. Elsewhere sums are added
-in another order, and after many epochs two runs differ as two seeds do: the reported number must then lie within twice
-the deviation that the difference of two runs has, taken from the seeds of the cell (else from the paper's).
+in another order, and after many epochs two runs differ as two seeds do: the numbers of the last and of the best epoch
+must then lie within twice the deviation that the difference of two runs has, taken from the second run, the other seeds
+of the cell and the paper's, and the first epochs must be alike in training. The record itself does not count: a number
+that was altered would widen what it is measured by.
 """
 
 import math
 import shutil
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lrga.bench.beside import published_for
 from lrga.bench.cell import Cell, run_name
 from lrga.bench.gathering import gather_records, rows_of
+from lrga.bench.record_table import PAPER_SEEDS
 from lrga.bench.records import FINISHED, FOLDER, RunRecord, find_record, read_record
 from lrga.bench.runner import Campaign, Outcome, say_on_stderr
-from lrga.bench.tables import Row
 from lrga.errors import ChecksumError, OptionError
 from lrga.tasks.task import METRICS
 from lrga.training.config import TrainingConfig
@@ -24,6 +28,7 @@ from lrga.training.graphs import load_training_data
 
 SHARE = 0.02  # of the number itself, where no deviation is known
 EARLY = 0.05  # share by which losses of the first epochs may differ between machines
+FIRST = 3  # epochs in which they do not differ by more
 _SAME = ("packages", "cpu", "cpu_threads", "device", "python")
 
 
@@ -78,6 +83,8 @@ def verify(
     config = whole if epochs is None else whole.changed(max_epochs=epochs)
     if whole.link is None:
         _check_graphs(record, whole)
+    elif record.data.get("sha256") is None:
+        raise _other_graphs(record, None)
     cell = Cell(labels={}, config=config, seeds=(record.seed,))
     say, place = say_on_stderr if progress else None, Path(output) / "verify"
     _forget(place, run_name(cell.runs()[0]))
@@ -92,7 +99,9 @@ def verify(
         return Verdict(agrees=False, exact=exact, lines=tuple(odd), again=again)
     if epochs is not None:
         return _compare_curves(record, again, exact=exact)
-    return _compare_ends(record, again, exact=exact, deviation=_deviation(record, whole, [Path(path), *beside]))
+    if exact:
+        return _compare_bits(record, again)
+    return _compare_ends(record, again, deviation=_deviation(record, again, whole, [Path(path), *beside]))
 
 
 def epochs_again(record: RunRecord, epochs: int | None) -> int:
@@ -106,7 +115,7 @@ def epochs_again(record: RunRecord, epochs: int | None) -> int:
 
 def _check_graphs(record: RunRecord, config: TrainingConfig) -> None:
     found = load_training_data(config.data, config.run).fingerprint()
-    if record.data.get("sha256") not in (None, found):
+    if record.data.get("sha256") != found:
         raise _other_graphs(record, found)
 
 
@@ -125,10 +134,19 @@ def _forget(place: Path, run: str) -> None:
 
 
 def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
-    """What the record says of network and metric that is not so; options that came later are passed over."""
-    was = {"metric": record.metric, "parameters": record.parameters, **record.model.get("architecture", {})}
-    now = {"metric": again.metric, "parameters": again.parameters, **again.model.get("architecture", {})}
-    return [f"{key} is {was[key]} in the record, {now[key]} now." for key in was if key in now and was[key] != now[key]]
+    """What the record says of network, data and metric that is not so; options that came later are passed over."""
+    was, now = (
+        {"metric": run.metric, "graphs": run.data.get("graphs"), **run.model, **run.model.get("architecture", {})}
+        for run in (record, again)
+    )
+    for facts in (was, now):
+        facts.pop("architecture", None)
+    odd = [f"{key} is {was[key]} in the record, {now[key]} now." for key in was if key in now and was[key] != now[key]]
+    printed, known = record.published, published_for(TrainingConfig.from_json(record.config))
+    if printed is not None and known is not None and (printed["mean"], printed["std"]) != (known.mean, known.std):
+        was_printed = f"{printed['mean']} ± {printed['std']}"
+        odd.append(f"The paper's number is {was_printed} in the record, it prints {known.mean} ± {known.std}.")
+    return odd
 
 
 def _must_be_equal(record: RunRecord, again: RunRecord) -> bool:
@@ -138,44 +156,87 @@ def _must_be_equal(record: RunRecord, again: RunRecord) -> bool:
     return alike and starts[0].get("device") == "cpu" and record.config["optimizer"]["precision"] == "float32"
 
 
-def _compare_ends(record: RunRecord, again: RunRecord, *, exact: bool, deviation: tuple[float, str]) -> Verdict:
+def _compare_bits(record: RunRecord, again: RunRecord) -> Verdict:
+    """Every number of both records."""
+    odd = [
+        f"{key} of the {word} epoch"
+        for word, first, second in (("last", record.last, again.last), ("best", record.best, again.best))
+        for key, value in _numbers(first).items()
+        if _numbers(second).get(key) != value
+    ]
+    odd += [] if record.curve == again.curve else ["the learning curve"]
+    odd += [] if record.epochs == again.epochs else ["the number of epochs"]
+    verdict = f"Not equal in {', '.join(odd)}." if odd else "Equal to the last bit."
+    return Verdict(agrees=not odd, exact=True, lines=(_both(record, again), verdict), again=again)
+
+
+def _compare_ends(record: RunRecord, again: RunRecord, *, deviation: tuple[float, str]) -> Verdict:
+    """Numbers of the last and the best epoch, within a deviation; the first epochs, which hardly depend on chance."""
+    assert record.metric is not None
+    decimals = METRICS[record.metric].decimals + 1
+    size, source = deviation
+    allowed = 2 * math.sqrt(2) * size
+    lines = [
+        _both(record, again),
+        f"Other machine, device or versions: may differ by {allowed:.{decimals}f} ({source}).",
+    ]
+    agrees = True
+    for word, was, now in (("last", record.last, again.last), ("best", record.best, again.best)):
+        apart = abs(_test(was) - _test(now))
+        if apart > allowed:
+            agrees = False
+            lines.append(f"The test at the {word} epoch differs by {apart:.{decimals}f}.")
+    worst = _apart_in_training(record, again, _shared(record, again)[:FIRST])
+    if worst is not None and worst > EARLY:
+        agrees = False
+        lines.append(f"In training the first epochs differ by up to {worst:.2%}; they may by {EARLY:.0%}.")
+    return Verdict(agrees=agrees, exact=False, lines=tuple(lines), again=again)
+
+
+def _both(record: RunRecord, again: RunRecord) -> str:
     assert record.metric is not None
     decimals = METRICS[record.metric].decimals + 1
     was, now = float(record.test or 0.0), float(again.test or 0.0)
     numbers = f"test {record.metric} {was:.{decimals}f} in the record, {now:.{decimals}f} now"
-    lines = [f"{numbers}; {record.epochs} and {again.epochs} epochs."]
-    if exact:
-        odd = [
-            f"{key} of the {word} epoch"
-            for word, first, second in (("last", record.last, again.last), ("best", record.best, again.best))
-            for key, value in _numbers(first).items()
-            if _numbers(second).get(key) != value
-        ]
-        odd += [] if record.curve == again.curve else ["the learning curve"]
-        odd += [] if record.epochs == again.epochs else ["the number of epochs"]
-        same = not odd
-        lines.append("Equal to the last bit." if same else f"Not equal in {', '.join(odd)}.")
-        return Verdict(agrees=same, exact=True, lines=tuple(lines), again=again)
-    size, source = deviation
-    allowed = 2 * math.sqrt(2) * size
-    lines.append(f"Other machine, device or versions: may differ by {allowed:.{decimals}f} ({source}).")
-    return Verdict(agrees=abs(was - now) <= allowed, exact=False, lines=tuple(lines), again=again)
+    return f"{numbers}; {record.epochs} and {again.epochs} epochs."
+
+
+def _test(epoch: Mapping[str, Any] | None) -> float:
+    return float((epoch or {}).get("test_metric", 0.0))
+
+
+def _shared(record: RunRecord, again: RunRecord) -> list[tuple[int, int]]:
+    """Places in both learning curves of the epochs that both keep."""
+    now = {int(epoch): place for place, epoch in enumerate(again.curve.get("epoch", ()))}
+    kept = enumerate(record.curve.get("epoch", ()))
+    return [(place, now[int(epoch)]) for place, epoch in kept if int(epoch) in now]
+
+
+def _apart_in_training(record: RunRecord, again: RunRecord, shared: list[tuple[int, int]]) -> float | None:
+    """By what share losses and metrics of training differ, at most; ``None`` where there is nothing to compare."""
+    keys = ("train_loss",) if "link" in record.config else ("train_loss", "train_metric")
+    worst: float | None = None
+    for first, second in shared:
+        for key in keys:
+            was, here = (run.curve.get(key) for run in (record, again))
+            if was is not None and here is not None and was[first] is not None and here[second] is not None:
+                worst = max(worst or 0.0, abs(was[first] - here[second]) / max(abs(was[first]), 1e-12))
+    return worst
 
 
 def _compare_curves(record: RunRecord, again: RunRecord, *, exact: bool) -> Verdict:
     """The learning curves at the epochs that both have."""
-    now = {int(epoch): place for place, epoch in enumerate(again.curve.get("epoch", ()))}
-    kept_epochs = enumerate(record.curve.get("epoch", ()))
-    shared = [(place, now[int(epoch)]) for place, epoch in kept_epochs if int(epoch) in now]
-    if not shared:
+    shared = _shared(record, again)
+    worst = _apart_in_training(record, again, shared)
+    if worst is None:
         nothing = "Nothing compared: the record's learning curve has none of these epochs. Ask for more, or for all."
         return Verdict(agrees=None, exact=exact, lines=(nothing,), again=again)
-    worst, equal = 0.0, True
-    for first, second in shared:
-        for key in ("train_loss",) if "link" in record.config else ("train_loss", "train_metric"):
-            was, here = record.curve[key][first], again.curve[key][second]
-            worst = max(worst, abs(was - here) / max(abs(was), 1e-12))
-        equal = equal and all(record.curve[key][first] == again.curve[key][second] for key in record.curve)
+    equal = all(
+        record.curve[key][first] == again.curve[key][second]
+        for first, second in shared
+        for key in record.curve
+        if key in again.curve
+    )
     kept = "" if len(shared) == again.epochs else f" of {again.epochs}, those that the record's curve keeps,"
     word = "epoch" if len(shared) == 1 else "epochs"
     lines = [f"{len(shared)} {word}{kept} compared; in training they differ by at most {worst:.2%}."]
@@ -186,15 +247,26 @@ def _compare_curves(record: RunRecord, again: RunRecord, *, exact: bool) -> Verd
     return Verdict(agrees=equal if exact else worst <= EARLY, exact=exact, lines=tuple(lines), again=again)
 
 
-def _deviation(record: RunRecord, config: TrainingConfig, folders: Iterable[Path | str]) -> tuple[float, str]:
-    """The deviation of one run, and where it comes from."""
+def _deviation(
+    record: RunRecord, again: RunRecord, config: TrainingConfig, folders: Iterable[Path | str]
+) -> tuple[float, str]:
+    """The deviation of one run, and where it comes from: the second run and other seeds, pooled with the paper's."""
     cell = Cell(labels={}, config=config, seeds=(record.seed,))
-    row: Row = rows_of([cell], gather_records(folders))[0]
-    if (spread := row.spread()) is not None and spread.std:
-        return spread.std, f"twice the deviation of a difference, over {spread.n} seeds"
+    row = rows_of([cell], gather_records(folders))[0]
+    tests = [_test(again.best if "link" in again.config else again.last)]
+    tests += [float(run.test) for run in row.finished if run.seed != record.seed and run.test is not None]
+    free, squares = 0, 0.0
+    sources = []
+    if len(tests) > 1:
+        free, squares = len(tests) - 1, (len(tests) - 1) * statistics.variance(tests)
+        sources.append(f"the second run and {len(tests) - 1} other seed{'s' if len(tests) > 2 else ''}")
     if record.published is not None and record.published["std"]:
-        return float(record.published["std"]), "twice the deviation of a difference, by the paper's seeds"
-    return SHARE * abs(record.test or 0.0) / (2 * math.sqrt(2)), f"{SHARE:.0%} of it, as no deviation is known"
+        own = PAPER_SEEDS.get(int(record.published.get("table") or 0), 2) - 1
+        free, squares = free + own, squares + own * float(record.published["std"]) ** 2
+        sources.append("the paper's seeds")
+    if squares:
+        return math.sqrt(squares / free), f"twice the deviation of a difference, by {' and '.join(sources)}"
+    return SHARE * abs(tests[0]) / (2 * math.sqrt(2)), f"{SHARE:.0%} of it, as no deviation is known"
 
 
 def _numbers(epoch: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -154,11 +154,14 @@ def carry_out(
     from lrga.bench.carrying import previewed
     from lrga.bench.carrying import unpack as unpack_campaign
     from lrga.bench.study import CampaignInterrupted
-    from lrga.errors import DataMissingError
+    from lrga.errors import DataMissingError, OptionError
 
     if missing := [source for source in unpack if not source.exists()]:
         remedy = "leave it out in the first slot, or name what --pack wrote"
         raise DataMissingError(f"{missing[0]} to unpack", "no such file or folder", remedy)
+    if pack is not None and (pack.is_dir() or (pack.parent.exists() and not pack.parent.is_dir())):
+        got = "a folder" if pack.is_dir() else f"below {pack.parent}, which is none"
+        raise OptionError("--pack with a file to write", f"{pack}, {got}", "name a file, such as state.tar")
     with previewed(output) if dry_run and unpack else nullcontext(output) as place:
         for source in unpack:
             for line in unpack_campaign(source, place):

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,22 +33,29 @@ def show_answers(folders: Sequence[str], *, markdown: bool, as_json: bool) -> No
 
 def show_usage(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
     """Minutes used, and an estimate for the whole of Table 1."""
-    from lrga.bench.usage import usage_lines
+    from lrga.bench.usage import usage_report
 
-    lines = usage_lines(folders)
+    report = usage_report(folders)
     if as_json:
-        _print_json({"lines": lines})
-    for line in () if as_json else lines:
+        _print_json(report.to_json())
+    for line in () if as_json else report.lines():
         _say(f"- {line}" if markdown else line, markdown)
 
 
-def refuse_filters(experiment: str, **given: Any) -> None:
-    """Answers and minutes are of all records: a filter that would be passed over is refused."""
+def given(**options: Any) -> dict[str, Any]:
+    """Of options by name, as typed (``--data-seed``), those that somebody gave."""
+    found = {key: value for key, value in options.items() if value is not None and value is not False and value != []}
+    return {f"--{key.replace('_', '-')}": value for key, value in found.items()}
+
+
+def refuse(expected: str, names: Iterable[str], remedy: str) -> None:
+    """Refuses options that would be passed over, if there are any."""
     from lrga.errors import OptionError
 
-    if names := [f"--{name}" for name, value in given.items() if value not in (None, False)]:
-        remedy = "leave it out, or ask for a table: lrga reproduce table1 --from-records"
-        raise OptionError(f"{experiment} without filters, from all records", ", ".join(names), remedy)
+    if found := ", ".join(names):
+        raise OptionError(
+            expected, found, f"leave it out, or {remedy}" if "--" in remedy else f"leave it out: {remedy}"
+        )
 
 
 def tables_of(

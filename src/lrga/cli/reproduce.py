@@ -27,7 +27,8 @@ def reproduce(
         typer.Option("--lrga/--no-lrga", help="Only rows with LRGA, or only plain ones.", rich_help_panel=_CELLS),
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(help="Of rank: only this κ; of table2: another κ.", rich_help_panel=_CELLS)
+        int | None,
+        typer.Option(help="Of rank: only this κ, also one of your own; of table2: another κ.", rich_help_panel=_CELLS),
     ] = None,
     only: Annotated[
         str | None,
@@ -129,15 +130,33 @@ def reproduce(
     [bold]lrga reproduce table1 --verify results/table1/RUN.json --epochs 2[/]
     """
     from lrga.bench.options import parse_seeds
+    from lrga.bench.protocols import CLAIMS, experiment_name
     from lrga.bench.reproduction import reproduction
     from lrga.cli import records as r
 
+    chosen = r.given(
+        dataset=dataset, model=model, budget=budget, lrga=None if lrga is None else str(lrga), rank=rank, only=only,
+        plain=plain, seeds=seeds, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
+        set=settings, sizes=sizes, data_seed=data_seed, pack=pack, unpack=unpack, retry=retry, estimate=estimate,
+        land=land, done=done,
+    )  # fmt: skip
     if experiment in (r.ANSWERS, r.USAGE):
-        filters = {"dataset": dataset, "model": model, "budget": budget, "rank": rank, "only": only, "plain": plain}
-        r.refuse_filters(experiment, **filters, seeds=seeds, **({} if lrga is None else {"lrga": "given"}))
+        more, folders = r.sorted_out(context.args)
+        chosen |= r.given(epochs=epochs, verify=verify, dry_run=dry_run)
+        r.refuse(
+            f"{experiment} without filters, from all records",
+            [*chosen, *more],
+            "ask for a table: lrga reproduce table1 --from-records",
+        )
         shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
-        shown(r.sorted_out(context.args)[1], markdown=markdown, as_json=as_json)
+        shown(folders, markdown=markdown, as_json=as_json)
         return
+    experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE))
+    if verify is not None:
+        more = [*chosen, *r.given(from_records=from_records, markdown=markdown), *context.args]
+        r.refuse("--verify with places, --epochs and --time-limit", more, "the record says what is run")
+    elif not from_records:
+        r.refuse("--from-records beside it", r.given(markdown=markdown, done=done, land=land), "add --from-records")
     if verify is not None and dry_run:
         r.show_what_verifying_means(verify, epochs=epochs, as_json=as_json)
         return
@@ -154,7 +173,7 @@ def reproduce(
         max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
         device=device, memory_limit=memory_limit,
     )  # fmt: skip
-    chosen = parse_seeds(seeds, more)
+    parsed = parse_seeds(seeds, more)
     study = reproduction(
         experiment,
         dataset=dataset,
@@ -162,7 +181,7 @@ def reproduce(
         budget=budget,
         lrga=lrga,
         rank=rank,
-        seeds=chosen,
+        seeds=parsed,
         only=only,
         plain=plain,
         data_options=c.data_options(sizes=sizes, seed=data_seed),
@@ -177,7 +196,7 @@ def reproduce(
     if from_records:
         if land is not None:
             r.land_records(study, experiment, folders, land)
-        r.show_tables(r.tables_of(study, folders, done=done, seeds=chosen), markdown=markdown, as_json=as_json)
+        r.show_tables(r.tables_of(study, folders, done=done, seeds=parsed), markdown=markdown, as_json=as_json)
         return
     c.carry_out(
         study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
 CHECK_EVERY = 50  # batches between two looks on a GPU
-_REMEDY = "lower the learning rate, clip gradients (--clip-gradient 1), or look at the graphs of this batch"
+_CLIP = "clip gradients (--clip-gradient 1, in campaigns --set clip_gradient=1)"
+_REMEDY = f"lower the learning rate, {_CLIP}, or look at the graphs of this batch"
 
 
 class Guard:
