@@ -23,7 +23,8 @@ def write(folder, cell, test, train=90.0):
         RunRecord(
             run=f"run-{len(list(folder.rglob('*.json')))}", status="finished", reason="min_lr", data={"name": "x"},
             model={"parameters": 7}, config=config.to_json(), seed=config.run.seed, metric=metric, epochs=2,
-            seconds=60.0, last=epoch, best=epoch, curve={}, environment=[], published=None, time="2020-06-01T00:00:00+0000",
+            seconds=60.0, last=epoch, best=epoch, curve={}, environment=[], published=None,
+            time="2020-06-01T00:00:00+0000",
         ),
         folder,
     )  # fmt: skip
