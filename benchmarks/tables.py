@@ -233,7 +233,7 @@ def hours_table(folder: Path) -> str:
     from lrga.errors import DataError
 
     try:
-        found = estimate_hours(cells_of("table1"), find_records(folder), beside=find_records(folder, every=True))
+        found = estimate_hours(cells_of("table1"), find_records(folder, every=True))
     except DataError:
         return "No record yet."
     rows = [

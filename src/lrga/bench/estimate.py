@@ -99,9 +99,9 @@ class Estimate:
             >>> Estimate(device="a GPU", engine="captured", runs=9, at_a_time=2.04, off=None, cells=()).sharing
             ', which shared it, 2.0 at a time, and are charged their parts'
         """
-        return "" if self.at_a_time < 1.05 else (
-            f", which shared it, {self.at_a_time:.1f} at a time, and are charged their parts"
-        )  # fmt: skip
+        if self.at_a_time < 1.05:
+            return ""
+        return f", which shared it, {self.at_a_time:.1f} at a time, and are charged their parts"
 
     @property
     def caution(self) -> str:
@@ -147,22 +147,23 @@ def estimate_hours(
 
     Args:
         cells: Of :func:`lrga.bench.cells_of`.
-        records: Of finished runs, such as :func:`find_records` reads.
-        beside: All records of the time, whose runs may have shared the device; by default ``records``.
+        records: Such as :func:`find_records` reads. Finished runs on graphs count; others tell who shared the device.
+        beside: All records of the time, where ``records`` are not all.
     """
     if any(cell.config.link is not None for cell in cells):
         raise OptionError(
             "a table of networks on graphs", "cells of link prediction", "estimate table1, table3 or rank"
         )
     records = list(records)
-    device, engine, runs = _comparable(records)
+    device, engine, runs = _comparable([record for record in records if _counts(record)])
     alone = [
         replace(run, seconds=run.seconds * part)
         for run, part in zip(runs, parts_of(runs, records if beside is None else beside), strict=True)
     ]
     known = _measured(alone)
     found = tuple(_estimate(cell, known) for cell in cells)
-    share = sum(run.seconds for run in runs) / sum(run.seconds for run in alone)
+    taken = sum(run.seconds for run in alone)
+    share = sum(run.seconds for run in runs) / taken if taken else 1.0
     return Estimate(
         device=device, engine=engine, runs=len(runs), at_a_time=share, off=_largest_factor(known), cells=found
     )
@@ -189,8 +190,7 @@ def find_records(folder: str | Path, *, every: bool = False) -> list[RunRecord]:
             unread += 1  # speeds, results of run folders and so on
             continue
         links += "link" in record.config
-        usable = record.status == FINISHED and record.epochs and "link" not in record.config
-        (records if usable else others).append(record)
+        (records if _counts(record) else others).append(record)
     if not records and links:
         got, remedy = "records of link prediction alone", "estimate table1, table3 or rank"
         raise DataError(f"records of networks on graphs in {place}", got, remedy)
@@ -201,6 +201,11 @@ def find_records(folder: str | Path, *, every: bool = False) -> list[RunRecord]:
             "name a folder that lrga reproduce wrote, or results/table1",
         )
     return records + others if every else records
+
+
+def _counts(record: RunRecord) -> bool:
+    """Whether it is of a finished run on graphs."""
+    return record.status == FINISHED and record.epochs > 0 and "link" not in record.config
 
 
 def work_of(config: TrainingConfig) -> float:

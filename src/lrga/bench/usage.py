@@ -85,12 +85,12 @@ def usage_report(folders: Iterable[str | Path]) -> UsageReport:
     groups = sorted(devices.values(), key=len, reverse=True) or [[]]
     used = tuple(usage_of(group) for group in groups)
     most = [entry.record for entry in groups[0]]
-    runs = [record for record in most if record.status == FINISHED and "link" not in record.config]
+    known = any(record.status == FINISHED and "link" not in record.config for record in most)
     estimates = {}
     for title, names in (("PATTERN, CLUSTER and ZINC of Table 1", ("PATTERN", "CLUSTER", "ZINC")), ("Table 1", None)):
-        if runs:
+        if known:
             cells = [cell for cell in cells_of("table1") if names is None or cell.config.data.name in names]
-            estimates[title] = estimate_hours(cells, runs, beside=most)
+            estimates[title] = estimate_hours(cells, most)
     return UsageReport(used=used, estimates=estimates)
 
 

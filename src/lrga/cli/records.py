@@ -53,9 +53,7 @@ def refuse(expected: str, names: Iterable[str], remedy: str) -> None:
     from lrga.errors import OptionError
 
     if found := ", ".join(names):
-        raise OptionError(
-            expected, found, f"leave it out, or {remedy}" if "--" in remedy else f"leave it out: {remedy}"
-        )
+        raise OptionError(expected, found, remedy)
 
 
 def tables_of(

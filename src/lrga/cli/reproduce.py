@@ -146,7 +146,7 @@ def reproduce(
         r.refuse(
             f"{experiment} without filters, from all records",
             [*chosen, *more],
-            "ask for a table: lrga reproduce table1 --from-records",
+            "leave it out, or ask for a table: lrga reproduce table1 --from-records",
         )
         shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
         shown(folders, markdown=markdown, as_json=as_json)
@@ -154,9 +154,10 @@ def reproduce(
     experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE))
     if verify is not None:
         more = [*chosen, *r.given(from_records=from_records, markdown=markdown), *context.args]
-        r.refuse("--verify with places, --epochs and --time-limit", more, "the record says what is run")
+        r.refuse("--verify with places, --epochs and --time-limit", more, "leave it out: the record says what is run")
     elif not from_records:
-        r.refuse("--from-records beside it", r.given(markdown=markdown, done=done, land=land), "add --from-records")
+        more = [*r.given(markdown=markdown, done=done, land=land)]
+        r.refuse("--from-records beside it", more, "leave it out, or add --from-records")
     if verify is not None and dry_run:
         r.show_what_verifying_means(verify, epochs=epochs, as_json=as_json)
         return
@@ -190,8 +191,7 @@ def reproduce(
     if estimate is not None:
         from lrga.bench.estimate import estimate_hours, find_records
 
-        beside = find_records(estimate, every=True)
-        c.show(estimate_hours(study.cells, find_records(estimate), beside=beside), as_json=as_json)
+        c.show(estimate_hours(study.cells, find_records(estimate, every=True)), as_json=as_json)
         return
     if from_records:
         if land is not None:
