@@ -25,7 +25,7 @@ class LRGAError(Exception):
         super().__init__(expected, got, remedy)  # all three in args, so that the error can be pickled
 
     def __str__(self) -> str:
-        return f"expected {self.expected}, got {self.got}. To fix: {self.remedy.rstrip('.')}."
+        return f"expected {self.expected}, got {self.got.rstrip('.')}. To fix: {self.remedy.rstrip('.')}."
 
 
 class ShapeError(LRGAError, ValueError):

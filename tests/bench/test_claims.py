@@ -65,8 +65,8 @@ def test_gat_has_its_norm_inside_or_after_the_mixture():
 
 def test_only_zincs_patience_differs_between_the_presets():
     zinc = claim_cells("presets", dataset="ZINC", model="gcn", lrga=False)
-    assert [(cell.config.model.preset, cell.config.optimizer.patience) for cell in zinc] == [
-        ("2022", 10), ("2020", 5), ("2020", 10),
+    assert [(cell.labels["budget"], cell.config.model.preset, cell.config.optimizer.patience) for cell in zinc] == [
+        ("100K", "2022", 10), ("100K", "2020", 5), ("100K", "2020", 10), ("500K", "2022", 10), ("500K", "2020", 5),
     ]  # fmt: skip
     rest = claim_cells("presets", dataset="PATTERN")
     assert {cell.config.optimizer.patience for cell in rest} == {5}

@@ -59,7 +59,11 @@ def test_the_nearest_runs_are_taken(example):
     assert found["PATTERN"].source == "measured"
     assert found["TSP"].source == "scaled from same model"
     assert found["ZINC"].epochs == 100  # its own data set's
-    assert found["TSP"].epochs == 75  # of all
+    assert found["TSP"].epochs == 100  # of the data set that is as patient
+    plain = cells_of("table3")[:1]
+    more = [*runs, record(example, "CLUSTER", "gcn", seconds=500, epochs=80)]
+    assert estimate_hours(plain, more).cells[0].epochs == 50  # PATTERN's own
+    assert estimate_hours(cells(dataset="TSP", budget="100K", model="gcn", lrga=True), more[1:]).cells[0].epochs == 65
 
 
 def test_the_same_model_comes_before_the_same_network_and_data(example):
@@ -120,7 +124,7 @@ def test_a_run_that_averages_norms_afresh_is_no_measure_of_one_that_does_not(exa
 
 
 def test_how_far_estimates_are_off_comes_from_the_records(example):
-    wanted = cells(dataset="ZINC", model="gcn", lrga=True)
+    wanted = cells(dataset="ZINC", model="gcn")
     small, large = (work_of(paper_config("ZINC", "gcn", budget=budget)) for budget in ("100K", "500K"))
     runs = [record(example, "ZINC", "gcn", seconds=100)]
     alone = estimate_hours(wanted, runs)
@@ -135,6 +139,24 @@ def test_how_far_estimates_are_off_comes_from_the_records(example):
         wanted, [runs[0], record(example, "ZINC", "gcn", seconds=100 * large / small, budget="500K")]
     )
     assert exact.off == pytest.approx(1.0)
+    both = estimate_hours(cells(dataset="ZINC", model="gcn", lrga=True), runs)
+    assert both.notes[-1] == "Every cell was measured."
+
+
+def test_data_sets_that_were_not_run_are_as_far_off_as_measured_ones_from_each_other(example):
+    wanted = cells(dataset="MNIST", model="gcn", lrga=True)
+    works = {name: work_of(paper_config(name, "gcn")) for name in ("ZINC", "PATTERN", "CLUSTER", "MNIST")}
+    runs = [record(example, "ZINC", "gcn", seconds=100)]
+    alone = estimate_hours([*wanted, *cells(dataset="ZINC", model="gcn")], runs)
+    assert alone.off is None
+    assert alone.across
+    assert "single" in alone.notes[-1]
+    for name, slower in (("PATTERN", 4), ("CLUSTER", 6)):
+        runs.append(record(example, name, "gcn", seconds=100 * works[name] / works["ZINC"] * slower))
+    found = estimate_hours(wanted, runs)
+    assert found.cells[0].seconds_per_epoch == pytest.approx(works["MNIST"] / works["ZINC"] * 4)  # the middle one
+    assert found.off == pytest.approx(5.0)  # ZINC from the middle of the other two
+    assert found.notes[-1] == "Estimates of measured cells from other data sets are off by at most a factor of 5.0."
 
 
 def test_the_factor_of_the_shipped_records_is_that_of_leaving_each_out():

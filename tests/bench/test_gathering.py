@@ -47,6 +47,13 @@ def test_missing_folders_and_damaged_files_are_said(tmp_path):
     (tmp_path / "half.json").write_text(json.dumps({"format": 1, "run": "x", "status": "finished", "config": {}}))
     with pytest.raises(DataError, match="unknown or missing"):
         gather_records([tmp_path])
+    (tmp_path / "half.json").unlink()
+    for ending, text in (("", "[]"), (".attempt-2", json.dumps({"seed": 41}))):
+        path = tmp_path / f"{run_name(paper_config('ZINC'))}{ending}.json"
+        path.write_text(text)
+        with pytest.raises(DataError, match="as its name says"):
+            gather_records([tmp_path])
+        path.unlink()
 
 
 def test_a_run_counts_once_by_the_first_that_is_finished(tmp_path):

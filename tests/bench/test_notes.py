@@ -1,11 +1,16 @@
 """Below a table stands what keeps its numbers from being comparable."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from lrga.bench.gathering import gather_records, rows_of
 from lrga.bench.notes import notes_of
 from lrga.bench.protocols import table1
+from lrga.bench.reproduction import reproduction
 from lrga.bench.runner import Outcome
 from lrga.data.catalog import CATALOG
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 def pending(cell):
@@ -16,6 +21,19 @@ def test_a_regenerated_set_is_said_to_be_a_fresh_draw():
     notes = notes_of([table1("PATTERN"), table1("CLUSTER"), table1("CLUSTER", lrga=False), table1("ZINC")], [])
     fresh = [note for note in notes if "fresh draw" in note]
     assert fresh == [f"{name}: {CATALOG[name].note}" for name in ("PATTERN", "CLUSTER")]
+
+
+def test_graphs_that_were_rebuilt_are_told_by_their_checksum():
+    cell = reproduction("table1", dataset="ZINC", model="gcn", lrga=False, budget="100k").cells[0]
+    (row,) = rows_of([cell], gather_records([RESULTS / "table1"]))
+    assert any("ZINC: validation and test are the published graphs" in note for note in notes_of([cell], row.outcomes))
+    others = [
+        replace(outcome, record=replace(outcome.record, data=outcome.record.data | {"sha256": "0" * 64}))
+        for outcome in row.outcomes
+        if outcome.record is not None
+    ]
+    assert others
+    assert not any("published graphs" in note for note in notes_of([cell], others))
 
 
 def test_preset_reading_and_norm_statistics_are_named():

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lrga.bench.cell import run_name
 from lrga.bench.protocols import paper_config
 from lrga.bench.records import FOLDER, RunRecord, find_record, read_record, read_records, write_record
 from lrga.errors import CheckpointError, DataError
@@ -127,12 +128,24 @@ def test_a_missing_field_a_broken_file_and_no_file_are_refused(tmp_path):
         read_record(path)
     with pytest.raises(DataError, match="no such file"):
         read_record(tmp_path / "none.json")
+    with pytest.raises(DataError, match="a folder.*name one of the files in it"):
+        read_record(tmp_path)
 
 
 def test_a_folder_that_cannot_hold_records_is_reported(tmp_path):
     (tmp_path / FOLDER).write_text("a file where a folder is needed")
     with pytest.raises(CheckpointError, match="to write"):
         write_record(RECORD, tmp_path)
+
+
+def test_a_record_has_the_name_of_its_configuration():
+    config = paper_config("ZINC")
+    for change in ({"seed": 95}, {"lr": 0.5}):
+        other = config.changed(**change)
+        values = replace(RECORD, run=run_name(config), config=other.to_json(), seed=other.run.seed).to_json()
+        with pytest.raises(DataError, match=f"is that of '{run_name(other)}'"):
+            RunRecord.from_json(values)
+        assert RunRecord.from_json(values | {"run": run_name(other)}).run == run_name(other)
 
 
 def test_a_record_that_contradicts_itself_is_refused():

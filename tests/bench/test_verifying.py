@@ -128,7 +128,30 @@ def test_an_altered_number_does_not_widen_what_it_is_measured_by(recorded, tiny,
     curve = record.curve | {"train_loss": [9.0, 9.0, record.curve["train_loss"][-1]]}
     verdict = verify(changed(path, tmp_path / "curve", environment=elsewhere, curve=curve), beside=beside, **options)
     assert verdict.agrees is False
-    assert verdict.lines[-1].startswith("In training the first epochs differ by up to")
+    assert verdict.lines[-1].startswith("In training epoch 1 differs by")
+
+
+def test_the_beginning_of_another_seed_or_with_another_rate_is_found_out_on_another_machine(recorded, tiny, tmp_path):
+    path, options = recorded
+    record = read_record(path)
+    elsewhere = [record.environment[0] | {"device": "cuda:0", "gpu": "NVIDIA H200"}]
+    right = verify(changed(path, tmp_path / "right", environment=elsewhere), epochs=3, **options)
+    assert right.agrees
+    assert "they may differ by 1% in epoch 1 and 3% in 3" in right.lines[1]
+    assert "Validation and test" in right.lines[2]
+    (other,) = Campaign([table1("CLUSTER", seeds=[95], **tiny)], tmp_path / "runs").run()
+    mixed = changed(path, tmp_path / "seed", environment=elsewhere, last=other.record.last, curve=other.record.curve)
+    assert verify(mixed, epochs=3, **options).agrees is False
+    rates = {**record.curve, "lr": [0.5, *record.curve["lr"][1:]]}
+    fast = verify(changed(path, tmp_path / "rate", environment=elsewhere, curve=rates), epochs=3, **options)
+    assert fast.agrees is False
+    assert fast.lines[-1] == "Epoch 1 had another learning rate."
+    near = {**record.curve, "train_loss": [value * 1.04 for value in record.curve["train_loss"]]}
+    last = record.last | {"train_loss": near["train_loss"][-1]}
+    noisy = record.config | {"model": record.config["model"] | {"random_features": True}}
+    assert verifying._allowed(replace(record, config=noisy), 1) == verifying.EARLY  # a device has noise of its own
+    apart = changed(path, tmp_path / "near", environment=elsewhere, curve=near, last=last)
+    assert verify(apart, epochs=3, **options).agrees is False
 
 
 def test_a_number_that_the_paper_does_not_print_is_found_out(recorded, tmp_path, monkeypatch):

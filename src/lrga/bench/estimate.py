@@ -6,16 +6,18 @@ with the weights, and edge features or gathered rows. Nearest is the same model 
 without as the cell is; then that network on that data set whether or not with LRGA; the same model on any data; that
 network on any; other networks on the data set, those with or without LRGA as the cell is first; at last all. Seconds
 are those of the device: a run that shared it with others is charged its part (:mod:`lrga.bench.sharing`). Of several
-runs, and of several cells as near, the least count: whatever disturbs a run makes it longer, never shorter. Epochs are
-those of the same data set, else of all. Runs in captured steps from their first start on are preferred to
-others, and only runs on the same kind of device are mixed. How far off all this may be is told by the records
-themselves: each cell that was run is estimated from the others.
+runs, and of several cells of the data set as near, the least count: whatever disturbs a run makes it longer, never
+shorter. Of cells on other data sets, whose graphs suit a device better or worse, the middle one counts. Epochs are
+those of the same data set, else of the same patience, else of all. Runs in captured steps from their first start on are
+preferred to others, and only runs on the same kind of device are mixed. How far off all this may be is told by the
+records themselves: each cell that was run is estimated from the others, and from those of other data sets where a data
+set is asked for that was not run.
 """
 
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 EDGE_PASSES = {"gatedgcn": 20.0, "gat": 6.0}
 GATHERS, NODE_PASSES = 2.0, 20.0
 FLOP_PER_BYTE = 30.0  # products of these sizes: about so many operations in the time of a byte
+MEASURED = "measured"
 LAYER_BYTES = 2.4e8  # what the many small kernels of a layer cost in a step whatever they move: 0.06 ms at 4 TB/s
 
 
@@ -66,8 +69,10 @@ class Estimate:
         runs: How many there were.
         at_a_time: How many shared the device, on average; 1 where none did.
         off: The largest factor between the seconds of a cell that was run and its estimate from the others; ``None``
-            where a single cell was run.
+            where there are no others.
         cells: In the order asked for.
+        across: Whether cells of data sets are among them that were not run; ``off`` then counts estimates from other
+            data sets, too.
     """
 
     device: str
@@ -76,6 +81,7 @@ class Estimate:
     at_a_time: float
     off: float | None
     cells: tuple[CellEstimate, ...]
+    across: bool = False
 
     @property
     def hours(self) -> float:
@@ -111,10 +117,14 @@ class Estimate:
             >>> Estimate(device="a GPU", engine="captured", runs=9, at_a_time=1, off=2.31, cells=()).caution
             'estimates of measured cells from the others are off by at most a factor of 2.4'
         """
+        if self.cells and all(cell.source == MEASURED for cell in self.cells):
+            return "every cell was measured"
         if self.off is None:
-            return "how far estimates are off is unknown, for a single cell was measured"
+            only = "cells of a single data set were" if self.across else "a single cell was"
+            return f"how far estimates are off is unknown, for {only} measured"
         most = math.ceil(10 * self.off - 1e-9) / 10  # upwards: "at most" must hold
-        return f"estimates of measured cells from the others are off by at most a factor of {most:.1f}"
+        others = "other data sets" if self.across else "the others"
+        return f"estimates of measured cells from {others} are off by at most a factor of {most:.1f}"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -162,11 +172,14 @@ def estimate_hours(
     ]
     known = _measured(alone)
     found = tuple(_estimate(cell, known) for cell in cells)
+    across = not {cell.dataset for cell in found} <= {_data_of(cell) for cell in known.values()}
     taken = sum(run.seconds for run in alone)
     share = sum(run.seconds for run in runs) / taken if taken else 1.0
-    return Estimate(
-        device=device, engine=engine, runs=len(runs), at_a_time=share, off=_largest_factor(known), cells=found
-    )
+    off = _largest_factor(known, _network_of)
+    if across and off is not None:
+        strange = _largest_factor(known, _data_of)
+        off = None if strange is None else max(off, strange)
+    return Estimate(device=device, engine=engine, runs=len(runs), at_a_time=share, off=off, cells=found, across=across)
 
 
 def find_records(folder: str | Path, *, every: bool = False) -> list[RunRecord]:
@@ -272,9 +285,11 @@ def _estimate(cell: Cell, known: Mapping[str, Known]) -> CellEstimate:
     name, exact = own.data.name.upper(), known.get(_work_key(own))
     if exact is None:
         source, seconds = _scaled(own, list(known.values()))
-        near = [other for other in known.values() if other.config.data.name.upper() == name] or list(known.values())
+        cells, patience = list(known.values()), own.optimizer.patience
+        near = [other for other in cells if _data_of(other) == name]
+        near = near or [other for other in cells if other.config.optimizer.patience == patience] or cells
     else:
-        source, seconds, near = "measured", exact.seconds, [exact]
+        source, seconds, near = MEASURED, exact.seconds, [exact]
     epochs = statistics.median(count for other in near for count in other.epochs)
     return CellEstimate(
         dataset=name,
@@ -296,7 +311,7 @@ def _scaled(own: TrainingConfig, others: Sequence[Known]) -> tuple[str, float]:
         return [
             other
             for other in others
-            if (not data or other.config.data.name.upper() == name)
+            if (not data or _data_of(other) == name)
             and (not model or other.config.model.model == network)
             and (not lrga or other.config.model.lrga == own.model.lrga)
         ]
@@ -311,24 +326,34 @@ def _scaled(own: TrainingConfig, others: Sequence[Known]) -> tuple[str, float]:
         "scaled from all": list(others),
     }
     source, nearest = next((text, found) for text, found in tiers.items() if found)
-    return source, work_of(own) * min(other.seconds_per_byte for other in nearest)
+    same_graphs = [other for other in nearest if _data_of(other) == name]
+    rates = [other.seconds_per_byte for other in same_graphs or nearest]
+    return source, work_of(own) * (min(rates) if same_graphs else statistics.median(rates))
 
 
-def _largest_factor(known: Mapping[str, Known]) -> float | None:
-    """How far off the estimate of a cell that was run is from the others', at most: always 1 or more."""
-    networks: dict[str, list[Known]] = {}  # one and the same in other batches would tell nothing
+def _largest_factor(known: Mapping[str, Known], group: Callable[[Known], str]) -> float | None:
+    """How far off the estimate of a cell that was run is from those of other groups, at most: always 1 or more."""
+    groups: dict[str, list[Known]] = {}
     for cell in known.values():
-        network = [cell.config.data.name.upper(), essence(cell.config)["model"]]
-        networks.setdefault(json.dumps(network, sort_keys=True), []).append(cell)
-    if len(networks) < 2:
+        groups.setdefault(group(cell), []).append(cell)
+    if len(groups) < 2:
         return None
     ratios = [
-        _scaled(cell.config, [c for other, of_other in networks.items() if other != own for c in of_other])[1]
+        _scaled(cell.config, [c for other, of_other in groups.items() if other != own for c in of_other])[1]
         / cell.seconds
-        for own, of_own in networks.items()
+        for own, of_own in groups.items()
         for cell in of_own
     ]
     return max(max(ratio, 1 / ratio) for ratio in ratios)
+
+
+def _data_of(cell: Known) -> str:
+    return cell.config.data.name.upper()
+
+
+def _network_of(cell: Known) -> str:
+    """The network and its data; one and the same in other batches would tell nothing."""
+    return json.dumps([_data_of(cell), essence(cell.config)["model"]], sort_keys=True)
 
 
 def _work_key(config: TrainingConfig) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lrga.bench.cell import Cell, essence, run_name
-from lrga.bench.records import FINISHED, RunRecord, read_record
+from lrga.bench.records import FINISHED, RUN_NAME, RunRecord, read_record
 from lrga.bench.runner import PENDING, Outcome
 from lrga.bench.tables import Row
 from lrga.errors import DataError, DataMissingError
@@ -59,7 +59,12 @@ def _is_record(path: Path) -> bool:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"JSON in {path}", str(error), "restore the file or take it away") from error
-    return isinstance(values, dict) and set(values) >= _FIELDS
+    if isinstance(values, dict) and set(values) >= _FIELDS:
+        return True
+    if RUN_NAME.search(path.name.removesuffix(".json").partition(".attempt-")[0]):
+        got = f"keys {', '.join(list(values)[:4])}" if isinstance(values, dict) else type(values).__name__
+        raise DataError(f"a record in {path}, as its name says", got, "restore the file, or take it away")
+    return False
 
 
 def key_of(config: TrainingConfig) -> str:

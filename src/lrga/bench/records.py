@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lrga.bench.cell import earlier_name, run_name
 from lrga.errors import DataError
 from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS
@@ -25,6 +26,7 @@ FORMAT = 1
 FINISHED, TIME_LIMITED, FAILED, DIVERGED = "finished", "time-limited", "failed", "diverged"
 STATUSES = (FINISHED, TIME_LIMITED, FAILED, DIVERGED)
 FOLDER = "records"
+RUN_NAME = re.compile(r"-seed\d+-[0-9a-f]{10}$")  # as campaigns name runs: the end tells their options
 CLOCK = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -136,6 +138,9 @@ def _problem(values: Mapping[str, Any]) -> str | None:
         return f"a configuration that is none: {error}"
     if config.run.seed != values["seed"]:
         return f"seed {values['seed']}, but {config.run.seed} in its configuration"
+    named, names = values["run"], (run_name(config), earlier_name(config))
+    if config.data.name in NAMED_TASKS and RUN_NAME.search(named) and named not in names:
+        return f"run {named!r}, while its configuration is that of {names[0]!r}"
     reported = config.run.metric or (NAMED_TASKS[config.data.name].metric if config.data.name in NAMED_TASKS else None)
     if values["metric"] is not None and reported not in (None, values["metric"]):
         return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
@@ -266,6 +271,8 @@ def read_record(path: str | Path) -> RunRecord:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError(f"a record at {path}", "no such file", "name a file of a campaign's records") from error
+    except IsADirectoryError as error:
+        raise DataError(f"the file of a record at {path}", "a folder", "name one of the files in it") from error
     except (OSError, ValueError) as error:
         remedy = "restore the file, or delete it: the run is then made again"
         raise DataError(f"JSON in {path}", str(error), remedy) from error

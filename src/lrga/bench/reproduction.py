@@ -35,7 +35,8 @@ def reproduction(
     name = experiment_name(experiment)
     if only is not None or (plain and name != "table3"):
         got = "only" if only is not None else "plain"
-        raise OptionError("only with claims, plain with table3", f"{got} with {name}", "leave it out")
+        expected = "the option only with claims, the option plain with table3"
+        raise OptionError(expected, f"the option {got} with {name}", "leave it out")
     cells = cells_of(name, dataset=dataset, model=model, budget=budget, lrga=lrga, rank=rank, seeds=chosen, **options)
     if plain:
         cells = [
