@@ -1,4 +1,4 @@
-"""The shape of the house: imports go only upwards, and every module has a test module."""
+"""The layout of the package: which subpackage may import which, and how long a module may be."""
 
 import ast
 import sys
@@ -84,13 +84,5 @@ def test_an_import_from_below_is_caught():
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
-def test_a_module_has_a_test_module(module):
-    if module.stem.startswith("__"):
-        return
-    mirrored = ROOT / "tests" / module.parent.relative_to(PACKAGE) / f"test_{module.stem.lstrip('_')}.py"
-    assert mirrored.exists(), f"{mirrored.relative_to(ROOT)} is missing"
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
-def test_a_module_stays_readable_in_one_sitting(module):
-    assert len(module.read_text().splitlines()) <= 400
+def test_a_module_has_at_most_600_lines(module):
+    assert len(module.read_text().splitlines()) <= 600
