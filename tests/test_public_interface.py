@@ -13,9 +13,11 @@ SIGNATURES = {
     "LowRankGlobalAttention.forward": "(self, x, batch=None, num_graphs=None)",
     "LowRankGlobalAttention.factors": "(self, x, batch=None, num_graphs=None)",
     "LRGAConv": "(conv, in_channels, out_channels, rank, *, heads=1, skip=True, dropout=0.0, norm='batch_norm', "
-    "act='relu', backend='auto')",
-    "LRGAConv.forward": "(self, x, edge_index, *args, batch=None, num_graphs=None, **kwargs)",
-    "augment": "(module, rank, **options)",
+    "act='relu', single_graph=False, backend='auto')",
+    "LRGAConv.forward": "(self, x, edge_index, *args, batch=<from the context, else an error>, num_graphs=None, "
+    "**kwargs)",
+    "augment": "(module, rank, *, include=None, exclude=None, init='identity', **options)",
+    "provide_batch": "(module)",
     "RandomFeatures": "(model, channels, *, distribution='normal', mode='concat', samples=1, resample=True, "
     "generator=None)",
     "batch_context": "(batch, num_graphs=None)",
@@ -52,3 +54,22 @@ def test_every_public_name_can_be_reached():
 def test_loading_and_comparing_are_where_the_documents_say():
     assert list(inspect.signature(lrga.data.load).parameters)[:2] == ["name", "root"]
     assert list(inspect.signature(lrga.theory.distinguishes).parameters)[:3] == ["a", "b", "test"]
+
+
+def test_every_module_is_exported_by_the_package_of_modules():
+    """Each public class of a module under ``lrga/nn`` that is a torch module."""
+    import importlib
+    import pkgutil
+
+    from torch import nn
+
+    found = set()
+    for info in pkgutil.iter_modules(lrga.nn.__path__):
+        module = importlib.import_module(f"lrga.nn.{info.name}")
+        for name, value in vars(module).items():
+            is_ours = inspect.isclass(value) and issubclass(value, nn.Module) and value.__module__ == module.__name__
+            if is_ours and not name.startswith("_"):
+                found.add(name)
+    internal = {"AugmentedConv", "LazyMix", "Stack"}  # made by augment, LRGAConv and the link networks
+    assert found - internal <= set(lrga.nn.__all__)
+    assert all(getattr(lrga.nn, name) is not None for name in lrga.nn.__all__)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lrga.models.gnn import GNN
     from lrga.models.zoo import build_model
     from lrga.nn.attention import LowRankGlobalAttention
-    from lrga.nn.augment import augment
+    from lrga.nn.augment import augment, provide_batch
     from lrga.nn.context import batch_context
     from lrga.nn.conv import LRGAConv
     from lrga.nn.random_features import RandomFeatures
@@ -39,6 +39,7 @@ __all__ = [
     "low_rank_attention",
     "models",
     "nn",
+    "provide_batch",
     "report",
     "tasks",
     "theory",
@@ -57,6 +58,7 @@ _HOME = {
     "build_model": "models.zoo",
     "checking": "kernels.checks",
     "low_rank_attention": "kernels.dispatch",
+    "provide_batch": "nn.augment",
 }
 
 

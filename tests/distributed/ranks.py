@@ -369,7 +369,8 @@ def check_augmented(group):
     """Greatest difference of output and gradients of an augmented model of PyG, divided and whole."""
     edge_index, x, _ = make_graph(23, 70)
     torch.manual_seed(7)
-    whole = lrga.augment(GCN(FEATURES, WIDTH, 2, CLASSES, norm="batch_norm"), 3, single_graph=True).double()
+    whole = GCN(FEATURES, WIDTH, 2, CLASSES, norm="batch_norm").double()
+    whole = lrga.augment(whole, 3, single_graph=True, init="paper")
     part = partition_graph(edge_index, 23, group=group)
     ours = partition_model(whole, part)
     out, expected = ours(part.take_nodes(x), part.edges), whole(x, edge_index)

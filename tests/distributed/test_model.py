@@ -1,12 +1,14 @@
 import pytest
 import torch
+from torch import nn
 from torch_geometric.nn import GCN, GIN, MLP, PNA, GCNConv, GPSConv, Sequential
 from torch_geometric.nn.aggr import SumAggregation
 
 import lrga
 from lrga.distributed import partition_graph, partition_model
 from lrga.errors import UnsupportedError
-from lrga.nn.gps import GPSAttention
+from lrga.models.link import LinkGNN
+from lrga.nn import GatedGCNLayer, GATLayer, GCNLayer, GINLayer, GPSAttention, NodeEmbedding, SAGELayer
 
 MODELS = [f"{conv} {kind}" for conv in ("gcn", "gat", "gatedgcn", "graphsage", "gin") for kind in ("plain", "lrga")]
 
@@ -78,7 +80,7 @@ def test_models_of_pyg_are_divided_augmented_or_not():
     for model in (
         layer,
         GCN(4, 8, 2, 3, norm="batch_norm"),
-        lrga.augment(GCN(4, 8, 2, 3), 2, single_graph=True),
+        lrga.augment(GCN(4, 8, 2, 3), 2, single_graph=True, init="paper"),
         lrga.GNN(4, 8, 3, 2, resample_features=False),
         lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2).eval(),
     ):
@@ -92,3 +94,40 @@ def test_models_of_pyg_are_divided_augmented_or_not():
 def test_an_augmented_model_of_pyg_on_three_ranks_is_that_of_one_process(ranks):
     for report in ranks[:3]:
         assert report["augmented"] < 1e-12
+
+
+class OwnAttention(lrga.LowRankGlobalAttention):
+    def forward(self, x, batch=None, num_graphs=None):
+        return 2 * super().forward(x, batch, num_graphs)
+
+
+class OwnNorm(nn.BatchNorm1d):
+    pass
+
+
+class OwnEmbedding(NodeEmbedding):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda: OwnAttention(4, 2), lambda: OwnNorm(4), lambda: OwnEmbedding(3, 4)])
+def test_a_subclass_that_would_lose_its_own_code_is_refused(make):
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    with pytest.raises(UnsupportedError, match="0: Own.*own code would not run"):
+        partition_model(nn.Sequential(make()), part)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda kind=kind: kind(4, 4) for kind in (GCNLayer, GATLayer, GatedGCNLayer, GINLayer, SAGELayer)),
+        lambda: lrga.GNN(4, 8, 2, 2),
+        lambda: LinkGNN(4, 8, 2, conv="gcn"),
+        lambda: LinkGNN(4, 8, 2, conv="graphsage", rank=2),
+        lambda: lrga.LRGAConv(GCNConv(4, 4), 4, 4, rank=2, single_graph=True),
+        lambda: lrga.augment(GCN(4, 8, 2), rank=2, single_graph=True),
+    ],
+)
+def test_a_layer_that_is_not_partitioned_refuses_the_edges_of_a_part(make):
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    with pytest.raises(UnsupportedError, match="partition_model"):
+        make()(torch.randn(3, 4), part.edges)

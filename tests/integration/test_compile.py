@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GAT, GCN, GCNConv
 
 import lrga
 from lrga.models.gnn import GNN
@@ -24,9 +24,9 @@ def graphs(*sizes):
 SHAPES = [(3, 5, 7), (10, 2, 40, 9), (1, 0, 30, 2, 2, 70)]
 
 
-def check(module, call):
+def check(module, call, backend="inductor"):
     """Values and gradients equal the eager ones at three sets of sizes, compiled without graph breaks."""
-    compiled = torch.compile(module, fullgraph=True, dynamic=True)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
     for sizes in SHAPES:
         inputs = graphs(*sizes)
         results = []
@@ -71,3 +71,59 @@ def test_a_network_of_four_layers_exports():
         x, edge_index, batch, _ = graphs(*sizes)
         expected = model(x, edge_index, batch=batch, num_graphs=4)
         torch.testing.assert_close(exported.module()(x, edge_index, batch), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [GCN, GAT])
+def test_an_augmented_model_compiles_without_breaks(kind):
+    model = lrga.augment(kind(D, 12, 2, 3), rank=4, init="paper").eval()
+    check(model, lambda m, x, e, b, g: m(x, e, batch=b, batch_size=g), backend="aot_eager")
+
+
+def test_a_compiled_model_follows_the_context_around_it():
+    model = lrga.augment(GCN(D, 12, 2, 3), rank=4, init="paper").eval()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x, edge_index, batch, num_graphs = graphs(3, 5, 7)
+    for assignment in (batch, batch.flip(0), batch):
+        expected = model(x, edge_index, batch=assignment)
+        with lrga.batch_context(assignment, num_graphs):
+            torch.testing.assert_close(compiled(x, edge_index), expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:While compiling, we found certain side effects")  # of a strict export: the context
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_augmented_model_exports(strict):
+    model = lrga.augment(GCN(D, 12, 2, 3), rank=4, init="paper").eval()
+    x, edge_index, batch, num_graphs = graphs(3, 5, 7)
+    told = {"batch": batch, "batch_size": num_graphs}
+    exported = torch.export.export(model, (x, edge_index), told, strict=strict)
+    expected = model(x, edge_index, batch=batch)
+    torch.testing.assert_close(exported.module()(x, edge_index, **told), expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_without_fullgraph_the_number_of_graphs_is_read():
+    model = lrga.augment(GCN(D, 12, 2, 3), rank=4, init="paper").eval()
+    compiled = torch.compile(model, backend="aot_eager")
+    for sizes in ((3, 5, 7), (4, 2)):
+        x, edge_index, batch, _ = graphs(*sizes)
+        expected = model(x, edge_index, batch=batch)
+        torch.testing.assert_close(compiled(x, edge_index, batch=batch), expected, rtol=1e-4, atol=1e-5)
+
+
+SENTENCES = {"num_graphs": {"batch": torch.zeros(15, dtype=torch.int64)}, "provide_batch": {}}
+
+
+@pytest.mark.parametrize("missing", SENTENCES)
+@pytest.mark.parametrize("how", ["compile", "export", "export strictly"])
+def test_a_trace_that_lacks_something_says_what_to_pass(how, missing):
+    model = lrga.augment(GCN(D, 12, 2, 3), rank=4).eval()
+    x, edge_index, _, _ = graphs(3, 5, 7)
+
+    def trace():
+        if how == "compile":
+            return torch.compile(model, fullgraph=True)(x, edge_index, **SENTENCES[missing])
+        return torch.export.export(model, (x, edge_index), SENTENCES[missing], strict=how == "export strictly")
+
+    with pytest.raises(Exception, match=f"pass .*{missing}"):
+        trace()

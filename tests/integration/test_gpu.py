@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn import GCN, GCNConv
 
 import lrga
@@ -108,12 +109,45 @@ def test_networks_equal_those_of_the_cpu(conv, rank):
 
 def test_augmented_models_and_random_features():
     x, edge_index, batch = graphs(9, 30, 4, dtype=torch.float32)
-    model = lrga.augment(GCN(D, 16, 2, 3).cuda(), rank=4)
+    original = GCN(D, 16, 2, 3).cuda()
+    model = lrga.augment(original, rank=4)
+    torch.testing.assert_close(model(x, edge_index, batch=batch), original(x, edge_index))  # before any training
     assert model(x, edge_index, batch=batch).device.type == "cuda"
     random = lrga.RandomFeatures(GCN(D + 4, 16, 2, 3).cuda(), 4, generator=torch.Generator().manual_seed(1))
     assert random(x, edge_index).shape == (43, 3)
     held = lrga.RandomFeatures(GCN(D + 4, 16, 2, 3), 4, resample=False).cuda().eval()
     torch.testing.assert_close(held(x, edge_index), held(x, edge_index))  # sums over edges have no fixed order
+
+
+class Checkpointed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = GCNConv(D, D), GCNConv(D, D)
+
+    def forward(self, x, edge_index, batch, *, again=False):
+        for conv in (self.first, self.second):
+            x = checkpoint(conv, x, edge_index, use_reentrant=False) if again else conv(x, edge_index)
+        return x
+
+
+def test_layers_computed_again_in_the_backward_thread_take_the_batch_of_the_forward_pass():
+    x, edge_index, batch = graphs(9, 30, 4)
+    model = lrga.augment(Checkpointed(), rank=4, init="paper").cuda().double()
+    losses = [model(x, edge_index, batch, again=again).square().sum() for again in (False, True)]
+    with lrga.batch_context(None):
+        expected, found = (torch.autograd.grad(loss, list(model.parameters())) for loss in losses)
+    torch.testing.assert_close(found, expected)
+
+
+def test_an_augmented_model_compiles_without_breaks():
+    torch._dynamo.reset()
+    model = lrga.augment(GCN(D, 16, 2, 3), rank=4, init="paper").cuda().eval()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True)
+    for sizes in ((9, 30, 4), (50, 1, 7, 80)):
+        x, edge_index, batch = graphs(*sizes, dtype=torch.float32)
+        expected = model(x, edge_index, batch=batch)
+        found = compiled(x, edge_index, batch=batch, batch_size=len(sizes))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_compiled_without_breaks():

@@ -5,27 +5,36 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.nn import (
     GAE,
     GAT,
     GCN,
     GIN,
     PNA,
+    ASAPooling,
+    AttentiveFP,
     GATConv,
     GCNConv,
     GINEConv,
     GPSConv,
+    GraphConv,
     GraphSAGE,
+    HeteroConv,
+    HGTConv,
     MessagePassing,
     SAGEConv,
     SAGPooling,
     Sequential,
     SimpleConv,
     global_mean_pool,
+    summary,
+    to_hetero,
+    to_hetero_with_bases,
 )
 
 import lrga
-from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
+from lrga.errors import BatchContextError, BatchError, CheckpointError, DTypeError, OptionError, UnsupportedError
 from lrga.nn.augment import AugmentedConv
 
 D, OUT = 6, 3
@@ -91,7 +100,7 @@ def check_batch_equals_alone(model, graphs, call):
 @pytest.mark.parametrize(("kind", "options"), LIBRARY)
 def test_models_of_the_library(kind, options, graphs):
     original = kind(D, 8, num_layers=3, out_channels=OUT, **options)
-    model = lrga.augment(original, rank=4, heads=2)
+    model = lrga.augment(original, rank=4, heads=2, init="paper")
     assert sum(isinstance(m, AugmentedConv) for m in model.modules()) == 3
     batch = Batch.from_data_list(graphs)
     out = model(batch.x, batch.edge_index, batch=batch.batch)
@@ -110,32 +119,32 @@ def test_the_sequential_container(graphs):
             (global_mean_pool, "x, batch -> x"),
         ],
     )
-    model = lrga.augment(original, rank=4)
+    model = lrga.augment(original, rank=4, init="paper")
     assert sum(isinstance(m, AugmentedConv) for m in model.modules()) == 2
     check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.batch))
     check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, edge_index=b.edge_index, batch=b.batch))
 
 
 def test_a_hand_written_model_with_a_loop(graphs):
-    model = lrga.augment(Loop(), rank=4)
+    model = lrga.augment(Loop(), rank=4, init="paper")
     assert model(Batch.from_data_list(graphs)).shape == (3, OUT)
     check_batch_equals_alone(model, graphs, lambda m, b: m(b))
 
 
 def test_a_batch_argument_by_position_is_found(graphs):
-    model = lrga.augment(Positional(), rank=4)
+    model = lrga.augment(Positional(), rank=4, init="paper")
     check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.edge_attr, b.batch))
 
 
 def test_a_plain_data_is_one_graph(graphs):
-    model = lrga.augment(Loop(), rank=4).eval()
+    model = lrga.augment(Loop(), rank=4, init="paper").eval()
     torch.testing.assert_close(model(graphs[1]), model(Batch.from_data_list([graphs[1]])))
 
 
 def test_the_attention_sees_the_whole_graph_and_nothing_else(graphs):
     batch = Batch.from_data_list(graphs)
     batch.x.requires_grad_()
-    model = lrga.augment(GCN(D, 8, num_layers=1, out_channels=OUT), rank=8)
+    model = lrga.augment(GCN(D, 8, num_layers=1, out_channels=OUT), rank=8, init="paper")
     model(batch.x, batch.edge_index, batch=batch.batch)[5].sum().backward()
     reached = batch.x.grad.abs().sum(1) > 0
     assert reached[3:10].all()
@@ -162,7 +171,7 @@ def test_a_failing_call_leaves_nothing_behind(graphs):
 
 def test_a_context_tells_what_the_call_does_not(graphs):
     batch = Batch.from_data_list(graphs)
-    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4, init="paper").eval()
     expected = model(batch.x, batch.edge_index, batch=batch.batch)
     with lrga.batch_context(batch.batch, num_graphs=3):
         torch.testing.assert_close(model(batch.x, batch.edge_index), expected)
@@ -177,7 +186,7 @@ def test_a_context_tells_what_the_call_does_not(graphs):
 
 def test_a_call_says_more_than_the_context_around_it(graphs):
     batch = Batch.from_data_list(graphs)
-    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4, init="paper").eval()
     expected = model(batch.x, batch.edge_index, batch=batch.batch)
     with lrga.batch_context(None):
         torch.testing.assert_close(model(batch.x, batch.edge_index, batch=batch.batch), expected)
@@ -272,13 +281,13 @@ def test_nodes_that_change_within_the_model_are_noticed(graphs):
 
     batch = Batch.from_data_list(graphs)
     with pytest.raises(BatchError, match="pooling"):
-        lrga.augment(Pooled(), rank=3)(batch.x, batch.edge_index, batch.batch)
+        lrga.augment(Pooled(), rank=3, init="paper")(batch.x, batch.edge_index, batch.batch)
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_copies_compute_the_same(duplicate, graphs):
     batch = Batch.from_data_list(graphs)
-    model = lrga.augment(Loop(), rank=4).eval()
+    model = lrga.augment(Loop(), rank=4, init="paper").eval()
     assert torch.equal(duplicate(model)(batch), model(batch))
 
 
@@ -314,16 +323,34 @@ def test_bad_options_are_refused_in_words(module, options, error, words):
         lrga.augment(module, rank=3, **options)
 
 
-def test_heterogeneous_data_is_refused():
-    model = lrga.augment(Loop(), rank=3)
+def test_heterogeneous_data_tells_no_batch():
+    class OfOneType(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(D, OUT)
+
+        def forward(self, data):
+            return self.conv(data["a"].x, data["a", "a"].edge_index)
+
+    data = HeteroData()
+    data["a"].x, data["a", "a"].edge_index = torch.ones(2, D), torch.tensor([[0], [1]])
     with pytest.raises(UnsupportedError, match="to_homogeneous"):
-        model(HeteroData())
+        lrga.augment(OfOneType(), rank=3)(data)
 
 
-def test_bipartite_calls_are_refused():
-    conv = lrga.augment(SAGEConv((D, D), 4), rank=3, single_graph=True)
-    with pytest.raises(UnsupportedError, match="bipartite"):
-        conv((torch.ones(2, D), torch.ones(3, D)), torch.tensor([[0], [0]]))
+def test_a_call_with_two_node_sets_names_the_convolution_to_exclude():
+    class Bipartite(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = SAGEConv(D, D), SAGEConv(D, OUT)
+
+        def forward(self, x, edge_index, batch):
+            return self.second((self.first(x, edge_index), x[:2]), edge_index)
+
+    x, edge_index, batch = torch.ones(3, D), torch.tensor([[0, 2], [0, 1]]), torch.zeros(3, dtype=torch.int64)
+    with pytest.raises(UnsupportedError, match="bipartite.*exclude='second'"):
+        lrga.augment(Bipartite(), rank=3)(x, edge_index, batch)
+    assert lrga.augment(Bipartite(), rank=3, exclude="second")(x, edge_index, batch).shape == (2, OUT)
 
 
 def test_a_call_that_fails_leaves_the_context_around_it(graphs):
@@ -345,7 +372,8 @@ def test_a_batch_passed_through_keywords_is_found(graphs):
         def forward(self, x, edge_index, **kwargs):
             return self.gnn(x, edge_index, **kwargs)
 
-    check_batch_equals_alone(lrga.augment(Passing(), rank=3), graphs, lambda m, b: m(b.x, b.edge_index, batch=b.batch))
+    model = lrga.augment(Passing(), rank=3, init="paper")
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, batch=b.batch))
 
 
 def test_other_methods_of_a_single_graph_model_work(graphs):
@@ -364,7 +392,7 @@ def test_a_host_model_may_ask_for_the_kind_of_its_layers(graphs):
                 x = layer(x, edge_index) if isinstance(layer, MessagePassing) else layer(x)
             return x
 
-    model = lrga.augment(Asking(), rank=3)
+    model = lrga.augment(Asking(), rank=3, init="paper")
     assert isinstance(model.layers[0], GCNConv)
     assert isinstance(model.layers[0], AugmentedConv)
     check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.batch))
@@ -400,3 +428,308 @@ def test_two_batches_of_different_graphs_in_one_call_are_refused(graphs):
     assert model(one, one).abs().max() == 0
     with pytest.raises(BatchContextError, match="2 Data objects"):
         model(one, other)
+
+
+def test_parts_of_a_call_with_two_batches_are_told_apart(graphs):
+    """The outer call has two batches; each call of the encoder within has one."""
+
+    class Siamese(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = Loop()
+
+        def forward(self, a, b):
+            return self.encoder(a) - self.encoder(b)
+
+    model = lrga.augment(Siamese(), rank=3, init="paper").eval()
+    one, other = Batch.from_data_list(graphs), Batch.from_data_list(graphs[::-1])
+    torch.testing.assert_close(model(one, other), model.encoder(one) - model.encoder(other))
+
+
+def test_an_inner_network_that_is_given_the_batch_suffices(graphs):
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = GCN(D, 8, 2, OUT)
+
+        def forward(self, graphs):
+            x, edge_index, assignment = graphs
+            return self.encoder(x, edge_index, batch=assignment)
+
+    model = lrga.augment(Outer(), rank=3, init="paper")
+    check_batch_equals_alone(model, graphs, lambda m, b: m((b.x, b.edge_index, b.batch)))
+
+
+def test_a_plain_method_needs_a_context_and_the_error_names_it(graphs):
+    batch = Batch.from_data_list(graphs)
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(D, OUT)
+
+        def encode(self, x, edge_index, batch):
+            return self.conv(x, edge_index)
+
+    model = lrga.augment(Encoder(), rank=3)
+    with pytest.raises(BatchContextError, match="batch_context.*encode"):
+        model.encode(batch.x, batch.edge_index, batch=batch.batch)
+    with lrga.batch_context(batch.batch):
+        assert model.encode(batch.x, batch.edge_index, batch=batch.batch).shape == (14, OUT)
+
+
+# Which convolutions are augmented.
+
+
+def augmented_in(model):
+    return [name for name, module in model.named_modules() if isinstance(module, AugmentedConv)]
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.ModuleList([GCNConv(D, D), GATConv(D, D)])
+        self.decoder = nn.ModuleList([GCNConv(D, D), SAGEConv(D, OUT)])
+
+    def forward(self, x, edge_index, batch):
+        for conv in (*self.encoder, *self.decoder):
+            x = conv(x, edge_index)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["encoder.0", "encoder.1", "decoder.0", "decoder.1"]),
+        ({"include": GCNConv}, ["encoder.0", "decoder.0"]),
+        ({"include": [GATConv, "decoder.1"]}, ["encoder.1", "decoder.1"]),
+        ({"include": "encoder"}, ["encoder.0", "encoder.1"]),
+        ({"include": "*.1"}, ["encoder.1", "decoder.1"]),
+        ({"exclude": "decoder"}, ["encoder.0", "encoder.1"]),
+        ({"exclude": (GCNConv, SAGEConv)}, ["encoder.1"]),
+        ({"include": "encoder", "exclude": GCNConv}, ["encoder.1"]),
+        ({"include": lambda conv: conv.out_channels == OUT}, ["decoder.1"]),
+        ({"exclude": lambda name, conv: name.startswith("encoder")}, ["decoder.0", "decoder.1"]),
+    ],
+)
+def test_convolutions_are_chosen_by_class_name_or_function(options, expected, graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(Mixed(), rank=3, **options)
+    assert augmented_in(model) == expected
+    assert model(batch.x, batch.edge_index, batch.batch).shape == (14, OUT)
+
+
+@pytest.mark.parametrize("options", [{"include": "encodr"}, {"exclude": GINEConv}, {"include": ["encoder", "x.y"]}])
+def test_a_choice_that_matches_nothing_lists_what_there_is(options):
+    with pytest.raises(OptionError, match=r"encoder\.0 \(GCNConv\).*decoder\.1 \(SAGEConv\)"):
+        lrga.augment(Mixed(), rank=3, **options)
+
+
+def test_excluding_everything_is_refused():
+    with pytest.raises(OptionError, match="excluded"):
+        lrga.augment(Mixed(), rank=3, exclude=MessagePassing)
+
+
+class Host(nn.Module):
+    """A convolution beside another module that has convolutions."""
+
+    def __init__(self, other):
+        super().__init__()
+        self.conv, self.other = GCNConv(D, D), other
+
+
+METADATA = (["a", "b"], [("a", "to", "b"), ("b", "to", "a"), ("a", "to", "a")])
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, kind=SAGEConv):
+        super().__init__()
+        self.first, self.second = kind(D, D), kind(D, D)
+
+    def forward(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: HeteroConv({("a", "to", "a"): GCNConv(D, D), ("a", "to", "b"): SAGEConv((D, D), D)}),
+        lambda: to_hetero(TwoLayers(GraphConv), METADATA),
+        lambda: to_hetero_with_bases(TwoLayers(), METADATA, num_bases=2, in_channels={"x": D}),
+        lambda: SAGEConv((D, D), OUT),
+        lambda: HGTConv({"a": D}, D, (["a"], [("a", "to", "a")])),
+        lambda: SAGPooling(D),
+        lambda: ASAPooling(D),
+    ],
+)
+def test_layers_of_two_node_sets_and_scorers_of_pooling_are_left_alone(other):
+    assert augmented_in(lrga.augment(Host(other()), rank=2)) == ["conv"]
+
+
+def test_what_is_left_alone_can_be_asked_for():
+    assert augmented_in(lrga.augment(Host(SAGPooling(D)), rank=2, include="other")) == ["other.gnn"]
+    with pytest.raises(OptionError, match=r"gnn: scores the nodes for SAGPooling.*include"):
+        lrga.augment(SAGPooling(D), rank=2)
+
+
+def test_the_readout_of_attentive_fp_is_left_alone(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = AttentiveFP(D, 8, OUT, edge_dim=2, num_layers=2, num_timesteps=1).eval()
+    augmented = lrga.augment(model, rank=3)
+    assert augmented_in(augmented) == ["gate_conv", "atom_convs.0"]
+    arguments = (batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+    torch.testing.assert_close(augmented(*arguments), model(*arguments))
+
+
+def test_printing_shows_what_was_augmented(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(Mixed(), rank=3, include="encoder")
+    assert "AugmentedGCNConv(GCNConv(6, 6), 6, 6, rank=3, heads=1)" in str(model)
+    assert str(model).count("Augmented") == 2
+    named = lrga.augment(GCN(D, 8, 2, OUT), rank=3, exclude="convs.0")  # this model's own repr shows no layers
+    assert str(named) == "GCN(6, 3, num_layers=2) with global attention in convs.1"
+    table = summary(model, batch.x, batch.edge_index, batch.batch)
+    assert table.count("AugmentedGCNConv") == 1
+    assert "SAGEConv" in table
+
+
+# How it starts.
+
+
+@pytest.mark.parametrize(("kind", "options"), LIBRARY)
+def test_an_augmented_model_starts_as_the_model_it_was(kind, options, graphs):
+    batch = Batch.from_data_list(graphs)
+    original = kind(D, 8, num_layers=3, out_channels=OUT, **options).eval()
+    expected = original(batch.x, batch.edge_index)
+    for model in (lrga.augment(original, rank=4, heads=2), lrga.augment(original, rank=0, skip=False)):
+        torch.testing.assert_close(model(batch.x, batch.edge_index, batch=batch.batch), expected)
+
+
+@pytest.mark.parametrize("kind", [GCN, GAT, GIN, GraphSAGE])
+def test_with_lazy_widths_it_starts_as_the_convolution_too(kind, graphs):
+    batch = Batch.from_data_list(graphs)
+    original = kind(-1, 8, num_layers=2, out_channels=OUT).eval()
+    model = lrga.augment(original, rank=4)
+    out = model(batch.x, batch.edge_index, batch=batch.batch)
+    plain = {name.replace(".conv.", "."): value for name, value in model.state_dict().items()}
+    original.load_state_dict(plain, strict=False)
+    torch.testing.assert_close(out, original(batch.x, batch.edge_index))
+
+
+def test_resetting_parameters_starts_as_a_convolution_again(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    model.reset_parameters()
+    x = torch.randn(14, D)
+    torch.testing.assert_close(
+        model.convs[0](x, batch.edge_index, batch=batch.batch), model.convs[0].conv(x, batch.edge_index)
+    )
+
+
+def test_after_a_step_of_training_the_attention_takes_part(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(batch.x, batch.edge_index, batch=batch.batch).square().mean().backward()
+        optimizer.step()
+    assert model.convs[0].attention.project.weight.grad.abs().max() > 0
+
+
+def test_the_start_of_the_paper_draws_all_weights(graphs):
+    torch.manual_seed(1)
+    model = lrga.augment(GCNConv(D, OUT), rank=4, init="paper")
+    assert (model.mix.weight == 0).sum() == 0
+
+
+@pytest.mark.parametrize("option", [{"act": "relu"}, {"norm": "batch_norm"}])
+def test_an_activation_or_norm_is_no_identity(option):
+    with pytest.raises(OptionError, match="init='paper'"):
+        lrga.augment(GCNConv(D, OUT), rank=4, **option)
+    assert lrga.augment(GCNConv(D, OUT), rank=4, init="paper", **option) is not None
+
+
+# Beside other tools.
+
+
+def test_explainers_of_pyg_run_on_an_augmented_model(graphs):
+    batch = Batch.from_data_list(graphs)
+    explainer = Explainer(
+        lrga.augment(GCN(D, 8, 2, OUT), rank=4, init="paper"),
+        GNNExplainer(epochs=3),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+    )
+    for _ in range(2):  # the masks of the first explanation are gone in the second
+        found = explainer(batch.x, batch.edge_index, batch=batch.batch)
+        assert found.edge_mask.shape == (28,)
+        assert found.edge_mask.max() > 0
+
+
+def test_a_plain_checkpoint_is_explained_or_loaded_by_its_names(graphs):
+    batch = Batch.from_data_list(graphs)
+    plain = GCN(D, 8, 2, OUT, norm="batch_norm")
+    checkpoint = plain.state_dict()
+    model = lrga.augment(GCN(D, 8, 2, OUT, norm="batch_norm"), rank=4)
+    with pytest.raises(CheckpointError, match=r"as of the model before lrga\.augment.*augment that.*strict=False"):
+        model.load_state_dict(checkpoint)
+    missing, unexpected = model.load_state_dict(checkpoint, strict=False)
+    assert not unexpected
+    assert all(".attention." in name or ".mix." in name for name in missing)
+    expected = plain.eval()(batch.x, batch.edge_index)
+    torch.testing.assert_close(model.eval()(batch.x, batch.edge_index, batch=batch.batch), expected)
+    assert list(checkpoint) == list(plain.state_dict())  # the caller's dictionary stays as it was
+
+
+def test_a_checkpoint_of_an_augmented_model_loads_strictly(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4, init="paper").eval()
+    twin = lrga.augment(GCN(D, 8, 2, OUT), rank=4).eval()
+    twin.load_state_dict(model.state_dict())
+    arguments = (batch.x, batch.edge_index)
+    assert torch.equal(twin(*arguments, batch=batch.batch), model(*arguments, batch=batch.batch))
+
+
+class OwnAttention(MessagePassing):
+    """A convolution with methods and attributes that the layer around it has as well."""
+
+    def __init__(self):
+        super().__init__(aggr="mean")
+        self.lin, self.calls = nn.Linear(D, OUT), 0
+
+    def attention(self, x):
+        self.calls += 1
+        return self.lin(x)
+
+    def extra_repr(self):
+        return "own"
+
+    def train(self, mode=True):
+        self.calls = 0
+        return super().train(mode)
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=self.attention(x))
+
+    @property
+    def norm(self):
+        return "own"
+
+
+def test_a_convolution_with_attributes_of_the_same_names_keeps_them(graphs):
+    batch = Batch.from_data_list(graphs)
+    conv = OwnAttention()
+    model = lrga.augment(conv, rank=3, single_graph=True)
+    torch.testing.assert_close(model(batch.x, batch.edge_index), conv(batch.x, batch.edge_index))
+    assert isinstance(model, OwnAttention)
+    assert model.calls == 1
+    model.calls = 5
+    assert model.conv.calls == 5
+    assert model.aggr == "mean"
+    copied = pickle.loads(pickle.dumps(model))
+    assert torch.equal(copied(batch.x, batch.edge_index), model(batch.x, batch.edge_index))

@@ -1,12 +1,25 @@
+import copy
+import pickle
 import threading
 
 import pytest
 import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv
 
 import lrga
-from lrga.errors import BatchError, DTypeError
+from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
 from lrga.nn import context
+
+D = 6
+X, EDGES = torch.randn(5, D), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 4]])
+BATCH, OTHER = torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 0, 0, 1, 1])
+
+
+def augmented(**options):
+    return lrga.augment(GCN(D, 8, 2, 3), rank=4, init="paper", **options).eval()
 
 
 def test_contexts_nest_and_end():
@@ -56,3 +69,232 @@ def test_the_layout_is_made_once_for_all_layers():
     assignment = context.Assignment(torch.tensor([0, 1, 1]))
     x = torch.ones(3, 1)
     assert assignment.segments(x) is assignment.segments(x)
+
+
+class Broken(nn.Module):
+    """A network that fails in its middle."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.conv, self.error = GCNConv(D, D), error
+
+    def forward(self, x, edge_index, batch=None):
+        self.conv(x, edge_index)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit(), RuntimeError("own")])
+def test_whatever_ends_a_call_the_next_model_is_not_given_its_batch(error):
+    with pytest.raises(type(error)):
+        lrga.augment(Broken(error), rank=3)(X, EDGES, batch=BATCH)
+    assert context.current() is None
+    with pytest.raises(BatchContextError):
+        augmented()(X, EDGES)
+
+
+TRACES = {
+    "compile": lambda model: torch.compile(model, fullgraph=True, backend="eager")(X, EDGES, batch=BATCH),
+    "export": lambda model: torch.export.export(model, (X, EDGES), {"batch": BATCH}),
+    "export strictly": lambda model: torch.export.export(model, (X, EDGES), {"batch": BATCH}, strict=True),
+}
+
+
+@pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
+def test_a_failed_trace_leaves_no_batch_behind(trace):
+    torch._dynamo.reset()
+    with pytest.raises(Exception):  # noqa: B017, each tool has its own
+        trace(lrga.augment(Broken(ValueError("own")), rank=3))
+    assert context.current() is None
+
+
+class Layers(nn.Module):
+    """A network whose layers are computed again in the backward pass."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.first, self.second, self.options = GCNConv(D, D), GCNConv(D, D), options
+
+    def forward(self, x, edge_index, batch):
+        if not self.options:
+            return self.second(self.first(x, edge_index).relu(), edge_index)
+        x = checkpoint(self.first, x, edge_index, **self.options).relu()
+        return checkpoint(self.second, x, edge_index, **self.options)
+
+
+def checkpointed_pair():
+    plain = lrga.augment(Layers(), rank=4, init="paper")
+    model = lrga.augment(Layers(use_reentrant=False), rank=4)
+    model.load_state_dict(plain.state_dict())
+    return plain, model
+
+
+def gradients(model, loss):
+    return torch.autograd.grad(loss, list(model.parameters()))
+
+
+@pytest.mark.parametrize("around", [None, OTHER])
+def test_layers_computed_again_in_the_backward_pass_take_the_batch_of_the_forward_pass(around):
+    plain, model = checkpointed_pair()
+    expected = gradients(plain, plain(X, EDGES, BATCH).square().sum())
+    loss = model(X.clone().requires_grad_(), EDGES, BATCH).square().sum()
+    if around is None:
+        found = gradients(model, loss)
+    else:
+        with lrga.batch_context(around):  # of something else that runs at the time
+            found = gradients(model, loss)
+    torch.testing.assert_close(found, expected)
+
+
+def test_two_batches_with_edges_of_their_own_may_be_under_way_at_once():
+    plain, model = checkpointed_pair()
+    edges = EDGES.clone()
+    expected = gradients(plain, (plain(X, EDGES, BATCH) * plain(X, edges, OTHER)).sum())
+    found = gradients(model, (model(X, EDGES, BATCH) * model(X, edges, OTHER)).sum())
+    torch.testing.assert_close(found, expected)
+
+
+def test_two_batches_that_share_their_edges_cannot_be_told_apart_in_the_backward_pass():
+    _, model = checkpointed_pair()
+    edges = EDGES.clone()
+    loss = (model(X, edges, BATCH) * model(X, edges, OTHER)).sum()
+    with pytest.raises(BatchContextError, match=r"clone\(\)"):
+        loss.backward()
+    edges = EDGES.clone()
+    loss = (model(X, edges, BATCH) * model(X, edges, BATCH.clone())).sum()  # equal ones are one
+    loss.backward()
+
+
+def test_reentrant_checkpoints_are_refused_in_the_backward_pass():
+    model = lrga.augment(Layers(use_reentrant=True), rank=4)
+    loss = model(X.clone().requires_grad_(), EDGES, BATCH).sum()
+    with pytest.raises(BatchContextError, match="use_reentrant=False"), lrga.batch_context(OTHER):
+        loss.backward()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_whole_model_can_be_computed_again(reentrant):
+    model = augmented()
+    x = X.clone().requires_grad_()
+    expected = gradients(model, model(x, EDGES, batch=BATCH).square().sum())
+    model.zero_grad()
+    out = checkpoint(lambda *inputs: model(*inputs, batch=BATCH), x, EDGES, use_reentrant=reentrant)
+    out.square().sum().backward()
+    torch.testing.assert_close([p.grad for p in model.parameters()], list(expected))
+
+
+def test_recomputed_layers_take_the_batch_of_the_forward_pass():
+    model = augmented()
+    expected = gradients(model, model(X, EDGES, batch=BATCH).square().sum())
+    model = lrga.nn.recompute_layers(model)
+    torch.testing.assert_close(gradients(model, model(X, EDGES, batch=BATCH).square().sum()), expected)
+
+
+# lrga.provide_batch
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([lrga.LRGAConv(GCNConv(D, D), D, D, rank=3) for _ in range(2)])
+
+    def forward(self, x, edge_index, batch=None):
+        for layer in self.layers:
+            x = layer(x, edge_index)
+        return x
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = Encoder(), nn.Linear(D, 2)
+
+    def forward(self, graphs):
+        return self.head(self.encoder(graphs["x"], graphs["edge_index"], graphs["batch"]))
+
+
+def test_a_model_of_layers_can_be_given_the_batch_once():
+    model = Encoder().eval()
+    with pytest.raises(BatchContextError):
+        model(X, EDGES, BATCH)
+    keys = list(model.state_dict())
+    assert lrga.provide_batch(model) is model
+    assert isinstance(model, Encoder)
+    assert list(model.state_dict()) == keys
+    with lrga.batch_context(BATCH):
+        expected = Encoder.forward(model, X, EDGES)
+    torch.testing.assert_close(model(X, EDGES, BATCH), expected)
+    torch.testing.assert_close(model(X, EDGES, batch=BATCH), expected)
+    torch.testing.assert_close(model.forward(X, EDGES, BATCH), expected)
+    with pytest.raises(BatchContextError):
+        model(X, EDGES)
+    assert model(X, EDGES, batch=None).shape == (5, D)
+
+
+def test_the_batch_is_taken_from_whichever_module_is_called_with_one():
+    model = lrga.provide_batch(Outer()).eval()
+    expected = model.head(model.encoder(X, EDGES, BATCH))
+    torch.testing.assert_close(model({"x": X, "edge_index": EDGES, "batch": BATCH}), expected)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), lrga.provide_batch])
+def test_copies_are_given_the_batch_as_well(duplicate):
+    model = lrga.provide_batch(Outer()).eval()
+    graphs = {"x": X, "edge_index": EDGES, "batch": BATCH}
+    torch.testing.assert_close(duplicate(model)(graphs), model(graphs))
+
+
+def test_the_class_of_a_prepared_model_looks_as_before():
+    model = lrga.provide_batch(Encoder())
+    assert type(model).__name__ == "Encoder"
+    assert "class Encoder" not in repr(model)
+    assert repr(model).startswith("Encoder(")
+
+
+def test_models_without_such_layers_are_refused():
+    with pytest.raises(OptionError, match="LRGAConv"):
+        lrga.provide_batch(GAT(D, 8, 2, 3))
+    with pytest.raises(DTypeError, match="not its class"):
+        lrga.provide_batch(Encoder)
+    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=2)
+    assert lrga.provide_batch(layer)(X, EDGES, batch=BATCH).shape == (5, D)
+
+
+def test_scripted_modules_are_refused():
+    traced = torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
+    with pytest.raises(UnsupportedError, match="TorchScript"):
+        context.tell_batch(traced)
+
+
+def test_the_innermost_call_that_tells_counts():
+    model = lrga.provide_batch(GPSConv(D, lrga.LRGAConv(GCNConv(D, D), D, D, rank=3), attn_type="multihead")).eval()
+    expected = model(X, EDGES, BATCH)
+    with lrga.batch_context(OTHER):
+        torch.testing.assert_close(model(X, EDGES, BATCH), expected)
+        assert context.current().batch is OTHER
+
+
+def test_threads_that_share_a_model_have_a_batch_each():
+    model = augmented()
+    expected = {id(batch): model(X, EDGES, batch=batch) for batch in (BATCH, OTHER)}
+    wrong = []
+
+    def work(batch):
+        for _ in range(20):
+            if not torch.allclose(model(X, EDGES, batch=batch), expected[id(batch)]):
+                wrong.append(batch)
+
+    threads = [threading.Thread(target=work, args=(batch,)) for batch in (BATCH, OTHER)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_context_entered_for_inference_serves_training_as_well():
+    model = augmented().train()
+    with lrga.batch_context(BATCH):
+        with torch.inference_mode():
+            model(X, EDGES)
+        model(X, EDGES).sum().backward()
+    assert model.convs[0].attention.project.weight.grad.abs().sum() > 0

@@ -4,11 +4,23 @@ import pickle
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import APPNP, GATConv, GCNConv, GINEConv, GPSConv, GraphNorm, NNConv, RGCNConv, SAGEConv
+from torch_geometric.nn import (
+    APPNP,
+    GATConv,
+    GCNConv,
+    GINEConv,
+    GPSConv,
+    GraphNorm,
+    HEATConv,
+    HeteroConv,
+    NNConv,
+    RGCNConv,
+    SAGEConv,
+)
 from torch_geometric.utils import to_torch_csr_tensor
 
 import lrga
-from lrga.errors import DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.errors import BatchContextError, DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
 
 N, D = 12, 6
 
@@ -148,7 +160,7 @@ def test_graph_norm_sees_the_graphs(graph):
     x, edge_index, batch = graph
     layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, norm="graph_norm", act=None)
     out = layer(x, edge_index, batch=batch)
-    alone = layer(x[:4], edge_index[:, :4])
+    alone = layer(x[:4], edge_index[:, :4], batch=None)
     torch.testing.assert_close(out[:4], alone)
 
 
@@ -175,7 +187,7 @@ def test_a_batch_equals_each_graph_alone(graph):
     out = layer(x, edge_index, batch=batch, num_graphs=3)
     for g in range(3):
         mine = slice(4 * g, 4 * g + 4)
-        alone = layer(x[mine], edge_index[:, mine] - 4 * g)
+        alone = layer(x[mine], edge_index[:, mine] - 4 * g, batch=None)
         assert (out[mine] - alone).norm() <= 1e-12 * alone.norm()
 
 
@@ -199,7 +211,7 @@ def test_a_layer_that_drops_nodes_is_refused():
             return x[:2]
 
     with pytest.raises(ShapeError, match="one row per node"):
-        lrga.LRGAConv(Pooling(), D, 7, rank=3)(torch.ones(5, D), torch.tensor([[0], [1]]))
+        lrga.LRGAConv(Pooling(), D, 7, rank=3)(torch.ones(5, D), torch.tensor([[0], [1]]), batch=None)
 
 
 def test_bad_options_are_refused_in_words():
@@ -235,13 +247,13 @@ def test_a_convolution_that_tells_graphs_apart_is_told(graph):
     inner = GPSConv(D, GCNConv(D, D), heads=2, norm=None)
     layer = lrga.LRGAConv(inner, D, 7, rank=3, norm=None).double().eval()
     out = layer(x, edge_index, batch=batch)
-    torch.testing.assert_close(out[:4], layer(x[:4], edge_index[:, :4]))
+    torch.testing.assert_close(out[:4], layer(x[:4], edge_index[:, :4], batch=None))
     torch.testing.assert_close(layer(x, edge_index, batch, batch=batch), out)  # told by the caller already
 
 
 def test_one_node_can_be_trained_on():
     layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
-    out = layer(torch.randn(1, D), torch.empty(2, 0, dtype=torch.int64))
+    out = layer(torch.randn(1, D), torch.empty(2, 0, dtype=torch.int64), batch=None)
     out.sum().backward()
     assert out.isfinite().all()
 
@@ -269,3 +281,77 @@ def test_mixed_devices_and_precisions_are_refused_in_words(graph):
         layer(x.to("meta"), edge_index, batch=batch)
     with pytest.raises(DTypeError, match="float32, as the parameters.*float64"):
         layer(x.double(), edge_index, batch=batch)
+
+
+REMEDIES = r"batch=data\.batch.*batch=None.*provide_batch\(model\).*batch_context.*single_graph=True"
+
+
+def test_without_a_batch_vector_a_layer_raises_and_names_the_remedies(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
+    with pytest.raises(BatchContextError, match=REMEDIES):
+        layer(x, edge_index)
+    assert layer(x, edge_index, batch=None).shape == (N, 7)
+    assert layer(x, edge_index, batch=batch).shape == (N, 7)
+
+
+def test_a_batch_vector_by_position_is_met_by_the_same_error(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3)
+    with pytest.raises(BatchContextError, match=f"by position.*GCNConv.*{REMEDIES}"):
+        layer(x, edge_index, batch)
+    with lrga.batch_context(batch), pytest.raises(BatchContextError, match="by position"):
+        layer(x, edge_index, batch)
+
+
+def test_integers_of_each_node_by_position_reach_the_convolution(graph):
+    x, edge_index, batch = graph
+    conv = HEATConv(D, 5, num_node_types=2, num_edge_types=2, edge_type_emb_dim=2, edge_dim=1, edge_attr_emb_dim=2)
+    node_type, edge_type, edge_attr = torch.arange(N) % 2, torch.arange(N) % 2, torch.rand(N, 1)
+    layer = lrga.LRGAConv(conv, D, 7, rank=3).eval()
+    expected = layer(x, edge_index, node_type, edge_type, edge_attr, batch=batch)
+    with lrga.batch_context(batch):
+        torch.testing.assert_close(layer(x, edge_index, node_type, edge_type, edge_attr), expected)
+
+
+def test_a_layer_for_one_graph_needs_no_batch_vector(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3, single_graph=True).eval()
+    torch.testing.assert_close(layer(x, edge_index), layer(x, edge_index, batch=None))
+    assert not torch.allclose(layer(x, edge_index), layer(x, edge_index, batch=batch))
+    with lrga.batch_context(batch):  # what is said goes before what is assumed
+        torch.testing.assert_close(layer(x, edge_index), layer(x, edge_index, batch=batch))
+
+
+def test_a_layer_takes_the_batch_vector_from_the_context(graph):
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(GCNConv(D, 5), D, 7, rank=3).eval()
+    expected = layer(x, edge_index, batch=batch)
+    with lrga.batch_context(batch):
+        torch.testing.assert_close(layer(x, edge_index), expected)
+        one = layer(x, edge_index, batch=None)  # one graph, whatever the context says
+    assert not torch.allclose(one, expected)
+
+
+def test_inside_gps_layers_graphs_do_not_mix(graph):
+    x, edge_index, batch = (t.double() if t.is_floating_point() else t for t in graph)
+    edge_attr = torch.rand(N, 2, dtype=torch.float64)
+    conv = lrga.LRGAConv(GINEConv(nn.Linear(D, D), edge_dim=2), D, D, rank=3)
+    gps = GPSConv(D, conv, attn_type="multihead").double().eval()
+    with pytest.raises(BatchContextError, match="provide_batch"):
+        gps(x, edge_index, batch, edge_attr=edge_attr)
+    gps = lrga.provide_batch(gps)
+    together = gps(x, edge_index, batch, edge_attr=edge_attr)
+    alone = gps(x[:4], edge_index[:, :4], batch[:4], edge_attr=edge_attr[:4])
+    assert (together[:4] - alone).norm() <= 1e-12 * alone.norm()
+
+
+def test_inside_heterogeneous_layers_each_node_type_has_its_batch_vector(graph):
+    x, edge_index, batch = (t.double() if t.is_floating_point() else t for t in graph)
+    edge_type = ("a", "to", "a")
+    layer = HeteroConv({edge_type: lrga.LRGAConv(GCNConv(D, D), D, D, rank=3)}).double().eval()
+    with pytest.raises(BatchContextError, match="LRGAConv without `batch`"):
+        layer({"a": x}, {edge_type: edge_index})
+    together = layer({"a": x}, {edge_type: edge_index}, batch_dict={"a": batch})["a"]
+    alone = layer({"a": x[:4]}, {edge_type: edge_index[:, :4]}, batch_dict={"a": batch[:4]})["a"]
+    assert (together[:4] - alone).norm() <= 1e-12 * alone.norm()

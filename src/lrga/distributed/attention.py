@@ -70,6 +70,7 @@ class DividedAttention(LowRankGlobalAttention):
     Parameters and state dict are unchanged. It attends over one graph, the whole divided one.
     """
 
+    is_partitioned = True
     num_nodes: int
     group: Group
 

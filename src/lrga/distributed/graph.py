@@ -7,7 +7,7 @@ Letters: N, E nodes and edges of the whole graph; n, e of this rank; h its halo;
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -36,6 +36,7 @@ class DividedLayout(EdgeLayout):
     handed one: :func:`~lrga.distributed.model.partition_model` converts them.
     """
 
+    is_partitioned: ClassVar[bool] = True
     part: "GraphPart" = field(kw_only=True)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "DividedLayout":

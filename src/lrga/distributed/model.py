@@ -14,13 +14,14 @@ from lrga.distributed.collectives import Group, world_size
 from lrga.distributed.graph import GraphPart
 from lrga.distributed.layers import DIVIDED
 from lrga.distributed.links import OwnRows
-from lrga.distributed.norm import convert_norms
+from lrga.distributed.norm import RankBatchNorm, convert_norms
 from lrga.distributed.pyg_layers import DIVIDED_PYG
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.conv import LRGAConv
 from lrga.nn.layer import BenchmarkLayer
 from lrga.nn.node_embedding import NodeEmbedding
+from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 
 _LOCAL_NORMS = (GraphNorm, GraphSizeNorm, InstanceNorm, MeanSubtractionNorm, PairNorm)
@@ -56,6 +57,8 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
             raise UnsupportedError(expected, f"{name or 'the model'}: {type(module).__name__}", remedy)
         if issubclass(type(module), LRGAConv):  # of augment, which says it is the convolution within
             continue
+        if isinstance(module, LowRankGlobalAttention | NodeEmbedding | nn.BatchNorm1d):
+            _check_own_class(name, module)
         if isinstance(module, LowRankGlobalAttention):
             DividedAttention.of(module, part.num_nodes, part.group)
         elif type(module) in DIVIDED:
@@ -75,6 +78,19 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
         if isinstance(module, NodeEmbedding):
             OwnRows.of(module, part)
     return copied
+
+
+# What partition_model gives another class; a subclass would lose what it overrides.
+_CONVERTED = (LowRankGlobalAttention, NodeEmbedding, nn.BatchNorm1d, BatchNorm, RankBatchNorm)
+
+
+def _check_own_class(name: str, module: nn.Module) -> None:
+    if type(module) not in _CONVERTED:
+        raise UnsupportedError(
+            f"modules among {', '.join(dict.fromkeys(kind.__name__ for kind in _CONVERTED))} themselves",
+            f"{name or 'the model'}: {type(module).__name__}, a subclass whose own code would not run",
+            "use the class itself, or divide the graph without partition_model",
+        )
 
 
 def _sees_own_nodes_only(model: nn.Module, name: str, module: nn.Module) -> tuple[str, str] | None:

@@ -54,6 +54,12 @@ def may_read_values(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" or _enabled
 
 
+def stop_tracing(reason: str) -> None:
+    """Ends the graph that ``torch.compile`` traces: an error that shows ``reason`` with ``fullgraph=True``."""
+    if torch.compiler.is_dynamo_compiling():
+        torch._dynamo.graph_break(msg=reason)
+
+
 def check_features(name: str, x: Tensor, width: int | None = None) -> None:
     """Refuses anything but a floating-point matrix ``[N, width]``."""
     if not isinstance(x, Tensor):

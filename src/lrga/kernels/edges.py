@@ -9,11 +9,12 @@ Letters: N nodes, E edges.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from lrga.errors import DeviceError, DTypeError, ShapeError
+from lrga.errors import DeviceError, DTypeError, ShapeError, UnsupportedError
 from lrga.kernels.checks import check_count, may_read_values
 from lrga.kernels.support import runs_on_gpu
 
@@ -51,6 +52,7 @@ class EdgeLayout:
     out_order: Tensor
     out_ptr: Tensor
     longest: int | None = None
+    is_partitioned: ClassVar[bool] = False  # whether sources may be nodes of other ranks, see lrga.distributed
 
     @staticmethod
     def from_edge_index(edge_index: Tensor, num_nodes: int, *, check: bool = True) -> tuple["EdgeLayout", Tensor]:
@@ -216,6 +218,16 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
             f"node numbers between 0 and {num_nodes - 1} in edge_index, there being {num_nodes} nodes",
             f"node {low if low < 0 else high}",
             "give x one row for each node that an edge mentions, or remove the dangling edges",
+        )
+
+
+def check_not_partitioned(edges: object) -> None:
+    """Refuses the edges of one rank's part of a graph, whose sources may lie past the rows of x."""
+    if getattr(edges, "is_partitioned", False):
+        raise UnsupportedError(
+            "edges between the nodes of x",
+            "the edges of a partitioned graph (part.edges), which begin in nodes of other ranks too",
+            "convert the model with lrga.distributed.partition_model(model, part)",
         )
 
 

@@ -18,12 +18,16 @@ import torch
 from torch import Tensor
 
 from lrga.errors import BatchError
-from lrga.kernels.checks import check_batch, may_read_values
+from lrga.kernels.checks import check_batch, may_read_values, stop_tracing
 
 if TYPE_CHECKING:
     from lrga.kernels.tiles import Tiles
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
+TRACED_WITHOUT_COUNT = (
+    "pass num_graphs=… beside the batch vector, to the model (batch_size=… in PyG's own models) or to "
+    "lrga.batch_context: a traced model cannot read the number of graphs off the vector"
+)
 CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
 
 
@@ -73,6 +77,9 @@ class Segments:
             return known
         check_batch(batch, num_nodes, num_graphs)
         if num_graphs is None:
+            stop_tracing(TRACED_WITHOUT_COUNT)
+            if torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling():  # torch.export
+                raise BatchError("num_graphs in a model that is exported", "a batch vector alone", TRACED_WITHOUT_COUNT)
             num_graphs = int(batch.max()) + 1 if num_nodes else 0
         if num_graphs == 1:
             return Segments(num_nodes, 1)

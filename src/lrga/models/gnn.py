@@ -202,7 +202,7 @@ class GNN(nn.Module):
         if not isinstance(x, Tensor) or x.dim() == 0:
             raise DTypeError("x to be a tensor with one row per node", repr(x)[:80], "pass data.x")
         num_nodes = x.size(0)
-        edges, order = as_edges(edge_index, x), None
+        edges, order = as_edges(edge_index, x, partitioned=True), None  # the layers check
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
         segments = Segments.from_batch(batch, num_nodes, num_graphs)
         h = self._encode(x, segments)

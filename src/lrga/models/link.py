@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from lrga.distributed.graph import DividedLayout
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.kernels.edges import EdgeLayout
@@ -201,7 +200,7 @@ class LinkGNN(Stack):
         if x.dim() != 2 or x.size(1) != self.in_channels:
             got, remedy = f"shape {list(x.shape)}", "build the network with in_channels of your features"
             raise ShapeError(f"x of shape [N, {self.in_channels}]", got, remedy)
-        on_layout = isinstance(edge_index, EdgeLayout) and not isinstance(edge_index, DividedLayout)
+        on_layout = isinstance(edge_index, EdgeLayout) and not edge_index.is_partitioned
         scale = (
             gcn_scale(edge_index, edge_weight, x.dtype) if on_layout and self.conv == "gcn" else None
         )  # the same in every layer

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
 
-from lrga.distributed.graph import DividedLayout
+from lrga.distributed.pyg_layers import DIVIDED_PYG
 from lrga.errors import OptionError
-from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.edges import EdgeLayout, check_not_partitioned
 from lrga.kernels.message import Edges, mean_sources, sum_edges, sum_sources
 from lrga.nn.linear import apply_linear
 
@@ -63,7 +63,9 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
         weight: ``[E]``, for GCN alone.
         scale: What :func:`gcn_scale` gave, for GCN on a layout.
     """
-    if not isinstance(edges, EdgeLayout) or isinstance(edges, DividedLayout):  # the latter to a converted layer
+    if type(conv) in DIVIDED_PYG:  # not converted
+        check_not_partitioned(edges)
+    if not isinstance(edges, EdgeLayout) or edges.is_partitioned:
         return conv(x, edges) if weight is None else conv(x, edges, weight)
     if isinstance(conv, GCNConv):
         assert scale is not None

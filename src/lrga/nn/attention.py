@@ -61,6 +61,8 @@ class LowRankGlobalAttention(nn.Module):
         torch.Size([10, 16])
     """
 
+    is_partitioned = False  # lrga.distributed has one whose nodes are divided between ranks
+
     def __init__(
         self,
         in_channels: int,
@@ -107,7 +109,7 @@ class LowRankGlobalAttention(nn.Module):
 
         Args:
             x: Node features.
-            batch: Graph of each node, sorted or not; ``None`` is one graph.
+            batch: Graph of each node, sorted or not. ``None``, the default, is one graph.
             num_graphs: Number of graphs, if known (needed for empty graphs at the end; saves a wait for the GPU).
         """
         segments = self._check(x, batch, num_graphs)

@@ -1,37 +1,67 @@
 """One line that gives every convolution of a model global attention."""
 
 import copy
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data, HeteroData
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import AttentiveFP, HeteroConv, MessagePassing
 
-from lrga.errors import BatchContextError, DTypeError, OptionError, UnsupportedError
-from lrga.nn import context
-from lrga.nn.conv import LRGAConv
+from lrga.errors import DTypeError, OptionError
+from lrga.kernels.checks import check_choice
+from lrga.nn.context import check_has_attention, tell_batch
+from lrga.nn.conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
 from lrga.nn.probe import input_width
 
+Selector = type | str | Callable[..., bool]
+INITIALIZATIONS = ("identity", "paper")
+OWN_ATTRIBUTES = ("conv", "attention", "mix", "act", "norm", "skip", "single_graph", "init")
 
-def augment(module: nn.Module, rank: int, **options: Any) -> nn.Module:
+
+def augment(
+    module: nn.Module,
+    rank: int,
+    *,
+    include: Selector | Sequence[Selector] | None = None,
+    exclude: Selector | Sequence[Selector] | None = None,
+    init: str = "identity",
+    **options: Any,
+) -> nn.Module:
     """A copy of ``module`` in which every PyG convolution has low-rank global attention beside it.
 
     The model's own forward code keeps working: each convolution is replaced by a layer that is called in the same way,
     returns features of the same width, and has the attributes of the convolution it wraps. Parameters of the original
-    are copied, not shared.
+    are copied, not shared. Load a checkpoint of the plain model before augmenting it; a plain checkpoint that is loaded
+    afterwards needs ``strict=False`` and leaves the attention as it is.
 
-    The attention must know which node belongs to which graph. The call of the returned model tells it: a PyG ``Batch``
-    or an argument named ``batch`` is used (``batch=None`` is one graph, as everywhere in PyG), a plain ``Data`` is one
-    graph. Otherwise the layers raise, unless called
-    inside :func:`lrga.batch_context` or made with ``single_graph=True``.
+    The attention must know which node belongs to which graph. It learns this from the call of the model, or of any part
+    of it that contains augmented layers: a PyG ``Batch`` or an argument named ``batch`` is used (``batch=None`` is one
+    graph, as everywhere in PyG), a plain ``Data`` is one graph. Otherwise the layers raise an error, unless they are
+    called inside :func:`lrga.batch_context` or made with ``single_graph=True``.
+
+    Left as they are, unless ``include`` names them: convolutions between two node sets (in ``HeteroConv``, in the
+    result of ``to_hetero``, those made with a pair of widths, the readout of ``AttentiveFP``), the convolutions that
+    score nodes in PyG's pooling layers, and convolutions already in an :class:`lrga.LRGAConv`. ``print(model)`` shows
+    which layers were augmented.
 
     Args:
-        module: Any model made of PyG convolutions, or one convolution. Convolutions already wrapped in
-            :class:`lrga.LRGAConv` stay as they are.
+        module: Any model made of PyG convolutions, or one convolution.
         rank: The paper's κ.
+        include: Which convolutions to augment; all by default. A class, a name as of ``named_modules()`` (``*`` matches
+            any part of it), a function of the convolution or of its name and the convolution, or a list of these. A
+            class or name of an enclosing module selects all convolutions in it.
+        exclude: Which convolutions to leave as they are, in the same form.
+        init: ``"identity"`` starts with layers that return what their convolution returns, so the model computes what
+            it computed before and training moves on from there. ``"paper"`` draws :math:`m_5` at random, as the paper
+            does.
         **options: ``heads``, ``skip``, ``dropout``, ``backend`` as in :class:`lrga.LRGAConv`; ``norm`` and ``act``,
-            both ``None`` by default, as the model has its own; ``single_graph=True`` takes all nodes as one graph where
-            nothing else is said.
+            both ``None`` by default, as the model has its own (they need ``init="paper"``); ``single_graph=True``
+            takes all nodes as one graph in a call that does not say.
 
     Example:
         >>> import torch, lrga
@@ -46,46 +76,96 @@ def augment(module: nn.Module, rank: int, **options: Any) -> nn.Module:
     allowed = ("heads", "skip", "dropout", "backend", "norm", "act", "single_graph")
     if unknown := [name for name in options if name not in allowed]:
         raise OptionError(f"options among {', '.join(allowed)}", ", ".join(unknown), "see help(lrga.augment)")
-    replaced: dict[int, AugmentedConv] = {}
-    model = copy.deepcopy(module)
-    reference = next((p for p in model.parameters() if p.is_floating_point()), None)
-    model = _replace(model, rank, options | {"reference": reference}, replaced)
-    if not replaced:
+    check_choice("init", init, INITIALIZATIONS)
+    if init == "identity" and (given := [name for name in ("act", "norm") if options.get(name) is not None]):
         raise OptionError(
-            "a model with at least one PyG convolution (a MessagePassing layer) not yet augmented",
-            type(module).__name__,
-            "use lrga.LRGAConv around layers of your own",
+            "no act and no norm with init='identity', which starts as the plain convolution",
+            " and ".join(f"{name}={options[name]!r}" for name in given),
+            "pass init='paper', or leave act and norm to the model",
         )
-    model.register_forward_pre_hook(_enter, with_kwargs=True)
-    model.register_forward_hook(_leave, always_call=True)
-    return model
+    model = copy.deepcopy(module)
+    chosen = _select(model, include, exclude)
+    reference = next((p for p in model.parameters() if p.is_floating_point()), None)
+    replaced: dict[nn.Module, AugmentedConv] = {}
+    for conv, name in chosen.items():
+        kind: Any = type(conv)
+        replaced[conv] = _augmented_class(kind)(conv, name, rank, init=init, reference=reference, **options)
+    return provide_batch(_replace(model, replaced))
+
+
+def provide_batch(module: nn.Module) -> nn.Module:
+    """Lets the :class:`lrga.LRGAConv` layers in ``module`` take the batch vector from the calls around them.
+
+    From now on a call of ``module``, or of any module in it that contains such layers, tells them the batch: a PyG
+    ``Batch`` or ``Data`` among its arguments, or an argument named ``batch`` (with ``num_graphs`` or ``batch_size``, if
+    the module takes them). The innermost call that tells counts. The module is changed in place and returned; its
+    parameters and state dict stay as they are. :func:`augment` does the same to the models that it returns.
+
+    Example:
+        >>> import torch, lrga
+        >>> from torch_geometric.nn import GCNConv, GPSConv
+        >>> model = lrga.provide_batch(GPSConv(8, lrga.LRGAConv(GCNConv(8, 8), 8, 8, rank=2)))
+        >>> model(torch.randn(3, 8), torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0, 1])).shape
+        torch.Size([3, 8])
+    """
+    if not isinstance(module, nn.Module):
+        raise DTypeError("a torch module", type(module).__name__, "pass the model itself, not its class")
+    holders = [m for m in module.modules() if any(isinstance(inner, LRGAConv) for inner in m.modules())]
+    if not holders:
+        raise OptionError(
+            "a model with lrga.LRGAConv layers", type(module).__name__, "add them, or use lrga.augment(model, rank=…)"
+        )
+    for holder in holders:
+        if not isinstance(holder, LRGAConv | nn.ModuleList | nn.ModuleDict):  # a layer takes the batch by itself
+            tell_batch(holder)
+    return module
 
 
 class AugmentedConv(LRGAConv):
-    """A convolution of a host model with attention beside it, called exactly as the convolution was."""
+    """A convolution of a host model with attention beside it, called exactly as the convolution was.
+
+    Its class also derives from the convolution's, so that a host model which asks ``isinstance(layer, GCNConv)`` is
+    answered yes, and all attributes of the convolution can be read and set on it.
+    """
 
     def __init__(
-        self, conv: nn.Module, rank: int, *, single_graph: bool = False, reference: Tensor | None = None, **options: Any
+        self,
+        conv: nn.Module,
+        name: str,
+        rank: int,
+        *,
+        init: str,
+        single_graph: bool = False,
+        reference: Tensor | None = None,
+        **options: Any,
     ) -> None:
         nn.Module.__init__(self)
-        self.single_graph = bool(single_graph)
+        self._name, self.init, self.single_graph = name, init, bool(single_graph)
         defaults = {"heads": 1, "skip": True, "dropout": 0.0, "norm": None, "act": None, "backend": "auto"}
         width = input_width(conv)
         self._build(conv, -1 if width is None else width, None, rank, **(defaults | options))
+        self._initialize_mix()
         # A convolution without parameters follows the rest of the model.
         reference = next((p for p in conv.parameters() if p.is_floating_point()), reference)
         if reference is not None:
             self.to(reference.device, reference.dtype)
         self.train(conv.training)
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        """That of the convolution, so that a host model which asks ``isinstance(layer, GCNConv)`` is answered yes."""
-        conv = self.__dict__.get("_modules", {}).get("conv")
-        return type(self) if conv is None else type(conv)
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew, those of the convolution too; with ``init="identity"`` it then starts again."""
+        super().reset_parameters()
+        self._initialize_mix()
 
-    def __reduce__(self) -> Any:
-        return _blank, (), self.__getstate__()  # pickle would look the class above up instead
+    def _initialize_mix(self) -> None:
+        if self.init != "identity":
+            return
+        if isinstance(self.mix, LazyMix):
+            self.mix.identity = True
+        else:
+            pass_convolution_through(self.mix)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _new_augmented, (type(self.conv),), self.__getstate__()  # the class is made at run time
 
     # The host model may read its convolution's attributes: those come first, here and in __getattr__.
     @property
@@ -103,84 +183,200 @@ class AugmentedConv(LRGAConv):
         """As the convolution has it."""
         return getattr(self.conv, "heads", self.attention.heads)
 
+    @property
+    def explain(self) -> bool:
+        """``False``: PyG's explainers mask the edges of the convolution within, not of this layer as well."""
+        return False
+
+    @explain.setter
+    def explain(self, value: bool | None) -> None:
+        setattr(self.conv, "explain", value)  # noqa: B010
+
     def __getattr__(self, name: str) -> Any:
         try:
-            return super().__getattr__(name)
+            return nn.Module.__getattr__(self, name)
         except AttributeError:
             conv = self.__dict__.get("_modules", {}).get("conv")
             if conv is None:
                 raise
             return getattr(conv, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        conv = own.get("_modules", {}).get("conv")
+        is_own = name in own or name in own["_modules"] or hasattr(type(self), name) if conv is not None else True
+        if is_own or not hasattr(conv, name):
+            nn.Module.__setattr__(self, name, value)
+        else:  # a host model that replaces a part of its convolution
+            setattr(conv, name, value)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("x")
         self._check_input(x)
         assert isinstance(x, Tensor)
-        assignment = context.current()
-        if assignment is None and self.single_graph:
-            assignment = context.Assignment(None)
-        if assignment is None:
-            raise BatchContextError(
-                "to know which node belongs to which graph",
-                "a call with neither a PyG Batch or Data nor an argument named 'batch'",
-                "pass batch=… to the model, or call it inside `with lrga.batch_context(batch):` "
-                "(batch_context(None) for one graph; with activation checkpointing the backward pass too), or augment "
-                "with single_graph=True",
-            )
-        return self._combine(x, self.conv(*args, **kwargs), assignment.segments(x))
+        if self._conv_takes_batch:
+            batch, num_graphs = kwargs.get("batch", FROM_CONTEXT), None
+        else:
+            batch, num_graphs = kwargs.pop("batch", FROM_CONTEXT), kwargs.pop("num_graphs", None)
+        edges = next((value for value in (kwargs.get("edge_index"), *args[1:]) if value is not None), None)
+        segments = self._segments(x, edges, args[2:], batch, num_graphs)
+        return self._combine(x, self.conv(*args, **kwargs), segments)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        names = {name: f"{prefix}conv.{name.removeprefix(prefix)}" for name in self.conv.state_dict(prefix=prefix)}
+        if not any(name in state_dict for name in names.values()):  # a checkpoint of the plain model
+            for plain, name in names.items():
+                if plain in state_dict:
+                    state_dict[name] = state_dict.pop(plain)
+        nn.Module._load_from_state_dict(self, state_dict, prefix, *args)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As of every module; a checkpoint of the plain convolution needs ``strict=False``."""
+        check_has_attention(self, state_dict, strict)
+        return nn.Module.load_state_dict(self, state_dict, strict, assign)
+
+    def _remedy_for_pairs(self) -> str:
+        return f"leave this convolution as it is: lrga.augment(model, rank=…, exclude={self._name!r})"
 
 
-def _blank() -> AugmentedConv:
-    return AugmentedConv.__new__(AugmentedConv)
+@functools.cache
+def _augmented_class(kind: Any) -> type[AugmentedConv]:
+    """:class:`AugmentedConv` for convolutions of this class, and a subclass of it.
+
+    Whatever the class of the convolution defines is found on the convolution, except what every module has.
+    """
+    body: dict[str, Any] = {}
+    for parent in kind.__mro__[: kind.__mro__.index(nn.Module)]:
+        for name in vars(parent):
+            if hasattr(AugmentedConv, name):
+                body[name] = inspect.getattr_static(AugmentedConv, name)
+            elif name in OWN_ATTRIBUTES:
+                body[name] = _own_attribute(name)
+            elif not name.startswith("__"):
+                body[name] = _attribute_of_conv(name)
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    body |= {"__module__": AugmentedConv.__module__, "__doc__": AugmentedConv.__doc__}
+    return type(f"Augmented{kind.__name__}", (AugmentedConv, kind), body)
 
 
-def _replace(module: nn.Module, rank: int, options: dict[str, Any], replaced: dict[int, AugmentedConv]) -> nn.Module:
-    if isinstance(module, LRGAConv):
-        return module
-    if isinstance(module, MessagePassing):
-        if id(module) not in replaced:  # a convolution used in two places stays one
-            replaced[id(module)] = AugmentedConv(module, rank, **options)
-        return replaced[id(module)]
-    for name, child in module._modules.items():
-        if child is not None:
-            module._modules[name] = _replace(child, rank, options, replaced)
+def _attribute_of_conv(name: str) -> property:
+    return property(lambda self: getattr(self.conv, name), lambda self, value: setattr(self.conv, name, value))
+
+
+def _own_attribute(name: str) -> property:
+    """An attribute of the layer that the convolution's class has as well, as a method for example."""
+    return property(
+        lambda self: self._modules[name] if name in self._modules else self.__dict__[name],
+        lambda self, value: self.__dict__.__setitem__(name, value),
+    )
+
+
+def _new_augmented(kind: type) -> AugmentedConv:
+    made = _augmented_class(kind)
+    return made.__new__(made)
+
+
+def _replace(module: nn.Module, replaced: dict[nn.Module, AugmentedConv]) -> nn.Module:
+    if module in replaced:
+        return replaced[module]
+    if not isinstance(module, LRGAConv):
+        for name, child in module._modules.items():
+            if child is not None:
+                module._modules[name] = _replace(child, replaced)
     return module
 
 
-def _enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    outer = context.current()
-    context.push(outer)  # first, since _leave pops whatever happens below
-    assignment = _assignment_of_call(module, args, kwargs)
-    if assignment is not None:
-        context.pop()
-        context.push(assignment)
-
-
-def _leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-    del module, args, output
-    context.pop()
-
-
-def _assignment_of_call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> context.Assignment | None:
-    given = [value for value in (*args, *kwargs.values()) if isinstance(value, Data | HeteroData)]
-    if any(isinstance(value, HeteroData) for value in given):
-        raise UnsupportedError("homogeneous graphs", "HeteroData", "convert it with data.to_homogeneous()")
-    if len(given) > 1 and any(not _same(value.batch, given[0].batch) for value in given):
-        raise BatchContextError(
-            "one assignment of nodes to graphs in a call",
-            f"{len(given)} Data objects with different ones",
-            "put lrga.batch_context(data.batch) around each part of the model that works on one of them",
+def _select(model: nn.Module, include: Any, exclude: Any) -> dict[nn.Module, str]:
+    """The convolutions to augment, each with its name; one that is used in two places has the first."""
+    paths = list(_convolutions(model, ()))
+    wanted, unwanted = _as_list("include", include), _as_list("exclude", exclude)
+    for option, selectors in (("include", wanted), ("exclude", unwanted)):
+        for selector in selectors or ():
+            if paths and not any(_matches(selector, path) for path in paths):
+                raise OptionError(
+                    f"{option} to match a convolution of the model",
+                    repr(selector),
+                    f"take a class or a name of these: {_listed(paths)}",
+                )
+    chosen: dict[nn.Module, str] = {}
+    for path in paths:
+        name, conv = path[-1]
+        if any(_matches(selector, path) for selector in unwanted or ()):
+            chosen.pop(conv, None)
+        elif (_reason_to_leave(path) is None) if wanted is None else any(_matches(s, path) for s in wanted):
+            chosen.setdefault(conv, name)
+    if not chosen:
+        left = "; ".join(f"{path[-1][0] or 'it'}: {_reason_to_leave(path) or 'excluded'}" for path in paths)
+        raise OptionError(
+            "a model with at least one PyG convolution (a MessagePassing layer) to augment",
+            type(model).__name__ + (f", whose convolutions are left as they are ({left})" if left else ""),
+            "name convolutions in include, or use lrga.LRGAConv around layers of your own",
         )
-    if given:
-        num_graphs = given[0].num_graphs if isinstance(given[0], Batch) else None
-        return context.Assignment(given[0].batch, num_graphs if given[0].batch is not None else None)
-    named = context.named_arguments(module, args, kwargs)
-    if "batch" not in named:
+    return chosen
+
+
+Path = tuple[tuple[str, nn.Module], ...]
+
+
+def _convolutions(module: nn.Module, path: Path, name: str = "") -> Iterator[Path]:
+    """The path to each convolution that is not augmented yet: names and modules from the model down to it."""
+    path = (*path, (name, module))
+    if isinstance(module, LRGAConv):
+        return
+    if isinstance(module, MessagePassing):
+        yield path
+        return
+    for child_name, child in module._modules.items():
+        if child is not None:
+            yield from _convolutions(child, path, f"{name}.{child_name}" if name else child_name)
+
+
+def _reason_to_leave(path: Path) -> str | None:
+    """Why a convolution is left as it is unless it is asked for; ``None`` if it is augmented."""
+    conv = path[-1][1]
+    if isinstance(getattr(conv, "in_channels", None), tuple | list | dict):
+        return "made for two node sets or several node types"
+    for (_, parent), (child_name, child) in pairwise(path):
+        if isinstance(parent, HeteroConv) or _is_hetero_transformed(parent):
+            return "in a model of several node types"
+        if any(kind.__module__.startswith("torch_geometric.nn.pool") for kind in type(parent).__mro__):
+            return f"scores the nodes for {type(parent).__name__}"
+        if isinstance(parent, AttentiveFP) and child is getattr(parent, "mol_conv", None):
+            return f"{child_name} connects nodes with graphs"
+    return None
+
+
+def _is_hetero_transformed(module: nn.Module) -> bool:
+    """Whether it is the result of PyG's ``to_hetero`` or ``to_hetero_with_bases``."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return False
+    used = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    used += [type(inner) for inner in module.modules()]
+    return any(getattr(target, "__module__", "").startswith("torch_geometric.nn.to_hetero") for target in used)
+
+
+def _as_list(option: str, selectors: Any) -> list[Selector] | None:
+    if selectors is None:
         return None
-    sizes = (named.get(name) for name in ("num_graphs", "batch_size"))
-    num_graphs = next((size for size in sizes if isinstance(size, int)), None)
-    return context.Assignment(named["batch"], num_graphs if named["batch"] is not None else None)
+    listed = list(selectors) if isinstance(selectors, list | tuple | set | frozenset) else [selectors]
+    for selector in listed:
+        if not isinstance(selector, type | str) and not callable(selector):
+            raise DTypeError(
+                f"{option} as a class, a name, a function or a list of these", repr(selector), "see help(lrga.augment)"
+            )
+    return listed
 
 
-def _same(a: Tensor | None, b: Tensor | None) -> bool:
-    return a is b or (a is not None and b is not None and a.shape == b.shape and bool((a == b).all()))
+def _matches(selector: Selector, path: Path) -> bool:
+    if isinstance(selector, str):
+        return any(fnmatchcase(name, selector) for name, _ in path[1:]) or (len(path) == 1 and selector == path[0][0])
+    if isinstance(selector, type):
+        return any(isinstance(module, selector) for _, module in path)
+    name, conv = path[-1]
+    takes_name = len(inspect.signature(selector).parameters) > 1
+    return bool(selector(name, conv) if takes_name else selector(conv))
+
+
+def _listed(paths: list[Path]) -> str:
+    return ", ".join(f"{path[-1][0] or 'the model'} ({type(path[-1][1]).__name__})" for path in paths)

@@ -10,13 +10,30 @@ from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
-from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from lrga.kernels.checks import check_count, check_features, check_same_device, check_same_dtype
+from lrga.errors import BatchContextError, DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.kernels.checks import check_count, check_features, check_same_device, check_same_dtype, stop_tracing
+from lrga.kernels.edges import check_not_partitioned
 from lrga.kernels.segments import Segments
+from lrga.nn import context
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.context import named_arguments
 from lrga.nn.mix import mix
 from lrga.nn.probe import input_width, output_width
+
+
+class _FromContext:
+    """The default of ``batch``: taken from the context of the call, else an error."""
+
+    def __repr__(self) -> str:
+        return "<from the context, else an error>"
+
+
+FROM_CONTEXT = _FromContext()
+REMEDIES = (
+    "pass batch=data.batch (batch=None for one graph) to the layer; or call lrga.provide_batch(model) once and pass "
+    "`batch` or a PyG Batch to the model; or put `with lrga.batch_context(batch):` around the call, as around methods "
+    "such as model.encode(…); or make the layer with single_graph=True"
+)
 
 
 class LRGAConv(nn.Module):
@@ -38,7 +55,11 @@ class LRGAConv(nn.Module):
         dropout: Dropout on the attention's output.
         norm: A normalisation's name as PyG resolves it, a module, or ``None``.
         act: An activation's name as PyG resolves it, a module or function, or ``None``.
+        single_graph: Whether all nodes form one graph in a call that has no batch vector.
         backend: See :class:`LowRankGlobalAttention`.
+
+    A call without ``batch`` takes the batch vector from the context: :func:`lrga.batch_context`, or a model that
+    :func:`lrga.provide_batch` has prepared. Without one it raises an error, so graphs never mix silently.
 
     The convolution's output width is measured on a two-node graph; where that needs arguments only the model knows,
     :math:`m_5` takes its width at the first call, as PyG's lazy layers do.
@@ -70,9 +91,11 @@ class LRGAConv(nn.Module):
         dropout: float = 0.0,
         norm: str | nn.Module | None = "batch_norm",
         act: Any = "relu",
+        single_graph: bool = False,
         backend: str = "auto",
     ) -> None:
         super().__init__()
+        self.single_graph = bool(single_graph)
         if not isinstance(conv, nn.Module):
             raise DTypeError("conv to be a module", type(conv).__name__, "pass an instance, e.g. GCNConv(16, 16)")
         check_count("out_channels", out_channels, minimum=1)
@@ -139,7 +162,7 @@ class LRGAConv(nn.Module):
         x: Tensor,
         edge_index: Any,
         *args: Any,
-        batch: Tensor | Segments | None = None,
+        batch: Tensor | Segments | _FromContext | None = FROM_CONTEXT,
         num_graphs: int | None = None,
         **kwargs: Any,
     ) -> Any:
@@ -149,30 +172,62 @@ class LRGAConv(nn.Module):
             x: Node features.
             edge_index: Edges as the convolution takes them: a tensor, ``EdgeIndex`` or sparse tensor.
             *args: Further arguments of the convolution (edge weights or features, …).
-            batch: Graph of each node; ``None`` is one graph.
+            batch: Graph of each node; ``None`` is one graph. If omitted, it is taken from the context.
             num_graphs: Number of graphs, if known.
             **kwargs: Further arguments of the convolution.
         """
         self._check_input(x)
-        if not isinstance(batch, Segments):
-            check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
-            batch = Segments.from_batch(batch, x.size(0), num_graphs)
+        segments = self._segments(x, edge_index, args, batch, num_graphs)
         if self._conv_takes_batch and "batch" not in named_arguments(self.conv, (x, edge_index, *args), kwargs):
-            kwargs["batch"] = batch.batch  # a convolution that tells graphs apart must be told as well
-        return self._combine(x, self.conv(x, edge_index, *args, **kwargs), batch)
+            kwargs["batch"] = segments.batch  # a convolution that tells graphs apart must be told as well
+        return self._combine(x, self.conv(x, edge_index, *args, **kwargs), segments)
+
+    def _segments(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        args: tuple[Any, ...],
+        batch: Tensor | Segments | _FromContext | None,
+        num_graphs: int | None,
+    ) -> Segments:
+        """The segments of a call: of its own batch vector, else of the context's."""
+        if not self.attention.is_partitioned:
+            check_not_partitioned(edge_index)
+        if isinstance(batch, Segments):
+            return batch
+        if not isinstance(batch, _FromContext):
+            check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
+            return Segments.from_batch(batch, x.size(0), num_graphs)
+        assignment = context.for_layer(edge_index)
+        if assignment is None and self.single_graph:
+            return Segments.from_batch(None, x.size(0), num_graphs)
+        if assignment is None or (assignment.batch is not None and any(arg is assignment.batch for arg in args)):
+            raise self._missing_batch(any(_is_batch_like(arg, x) for arg in args))
+        return assignment.segments(x)
+
+    def _missing_batch(self, by_position: bool) -> BatchContextError:
+        stop_tracing(REMEDIES)
+        name = type(self).__name__
+        got = f"a call of {name} without `batch`, outside of any context that has one"
+        if by_position:
+            got = f"a vector of integers by position, which {name} passes on to {type(self.conv).__name__}"
+        return BatchContextError("the batch vector, which tells the graph of each node", got, REMEDIES)
 
     def _check_input(self, x: Any) -> None:
         if isinstance(x, tuple | list | dict):
             raise UnsupportedError(
                 "node features as one tensor",
                 f"a {type(x).__name__}, as for bipartite or heterogeneous graphs",
-                "wrap only convolutions between nodes of one kind; global attention over two node sets is not defined",
+                self._remedy_for_pairs(),
             )
         width = self.attention.in_channels
         check_features("x", x, width if width >= 0 else None)
         weight = None if isinstance(self.mix, nn.LazyLinear) else self.mix.weight
         check_same_device(x=x, parameters=weight)
         check_same_dtype(x, weight)
+
+    def _remedy_for_pairs(self) -> str:
+        return "wrap only convolutions between nodes of one kind; global attention over two node sets is not defined"
 
     def _combine(self, x: Tensor, local: Any, segments: Segments) -> Any:
         local, *rest = local if isinstance(local, tuple | list) else (local,)
@@ -220,7 +275,28 @@ def _linear(in_channels: int | None, out_channels: int | None) -> nn.Linear:
         return nn.Linear(in_channels, out_channels)
     with warnings.catch_warnings():  # torch warns that lazy modules are new; PyG has relied on them for years
         warnings.filterwarnings("ignore", message="Lazy modules are a new feature")
-        return nn.LazyLinear(out_channels or 0)
+        return LazyMix(out_channels or 0)
+
+
+class LazyMix(nn.LazyLinear):
+    """:math:`m_5` before its widths are known; with ``identity`` it starts by passing the convolution through."""
+
+    cls_to_become = nn.Linear
+    identity = False
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        fresh = self.has_uninitialized_params()
+        super().initialize_parameters(input)
+        if fresh and self.identity:
+            pass_convolution_through(self)
+
+
+@torch.no_grad()
+def pass_convolution_through(m5: nn.Linear) -> None:
+    """Sets :math:`m_5([x, LRGA(x), conv(x)]) = conv(x)`."""
+    m5.weight.zero_()
+    m5.weight[:, -m5.out_features :].fill_diagonal_(1.0)
+    m5.bias.zero_()
 
 
 def _normalization(norm: str | nn.Module | None, channels: int | None) -> nn.Module | None:
@@ -244,6 +320,12 @@ def _activation(act: Any) -> Any:
         return activation_resolver(act() if inspect.isclass(act) else act)
     except (ValueError, TypeError) as error:
         raise OptionError("act as PyG resolves it", repr(act), "name one ('relu', 'elu') or pass a module") from error
+
+
+def _is_batch_like(value: Any, x: Tensor) -> bool:
+    if not isinstance(value, Tensor) or value.dim() != 1 or value.size(0) != x.size(0):
+        return False
+    return not value.is_floating_point()
 
 
 def _takes_batch(module: nn.Module | None) -> bool:

@@ -7,18 +7,21 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from lrga.errors import DTypeError, ShapeError
-from lrga.kernels.edges import EdgeLayout, check_edges_fit
+from lrga.kernels.edges import EdgeLayout, check_edges_fit, check_not_partitioned
 from lrga.kernels.message import Edges, endpoints, sum_edges_reference
 from lrga.kernels.segments import Segments
 
 SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
-def as_edges(edge_index: Any, x: Tensor) -> Edges:
+def as_edges(edge_index: Any, x: Tensor, *, partitioned: bool = False) -> Edges:
     """PyG's ``[2, E]`` tensor, its ``EdgeIndex``, a sparse ``adj_t`` or an :class:`EdgeLayout`, checked against x.
 
-    A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used.
+    A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used. The
+    edges of a partitioned graph are refused unless ``partitioned`` says that the layers are made for them.
     """
+    if not partitioned:
+        check_not_partitioned(edge_index)
     if isinstance(edge_index, EdgeLayout):
         edges: Edges = edge_index
     elif isinstance(edge_index, EdgeIndex):
