@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from lrga.errors import BatchError
-from lrga.kernels.checks import check_batch, may_read_values
+from lrga.kernels.checks import check_batch, count_graphs, may_read_values
 
 if TYPE_CHECKING:
     from lrga.kernels.tiles import Tiles
@@ -73,7 +73,7 @@ class Segments:
             return known
         check_batch(batch, num_nodes, num_graphs)
         if num_graphs is None:
-            num_graphs = int(batch.max()) + 1 if num_nodes else 0
+            num_graphs = count_graphs(batch)
         if num_graphs == 1:
             return Segments(num_nodes, 1)
         return _cut_into_chunks(batch.long(), num_nodes, num_graphs)

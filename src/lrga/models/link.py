@@ -16,7 +16,7 @@ from torch_geometric.nn.inits import reset
 
 from lrga.distributed.graph import DividedLayout
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count, check_fraction
+from lrga.kernels.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
@@ -198,6 +198,7 @@ class LinkGNN(Stack):
         """
         if edge_weight is not None and self.conv != "gcn":
             raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
+        check_dense("x", x)
         if x.dim() != 2 or x.size(1) != self.in_channels:
             got, remedy = f"shape {list(x.shape)}", "build the network with in_channels of your features"
             raise ShapeError(f"x of shape [N, {self.in_channels}]", got, remedy)

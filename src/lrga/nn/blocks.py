@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_count, check_features, check_same_dtype
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_count, check_dense, check_features, check_same_dtype
 from lrga.kernels.reference import guarded_inverse, inverse
 from lrga.nn.attention import LowRankGlobalAttention
 
@@ -38,8 +38,7 @@ def attend_in_blocks(
         True
     """
     check_count("block", block, minimum=1)
-    if not isinstance(x, Tensor):
-        raise DTypeError("x to be a tensor [N, D]", type(x).__name__, "call torch.as_tensor on it")
+    check_dense("x", x)
     if x.dim() != 2:
         raise ShapeError("x of shape [N, D]", f"shape {list(x.shape)}", "pass one row per node")
     begin = 0

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from lrga.errors import DataError, DTypeError, ShapeError
-from lrga.kernels.checks import check_count, may_read_values
+from lrga.kernels.checks import check_count, check_dense, may_read_values
 from lrga.kernels.embedding import embed
 from lrga.nn.linear import apply_linear
 from lrga.nn.norm import is_hooked
@@ -37,6 +37,7 @@ class CategoryEncoder(nn.Module):
         self.embedding.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
+        check_dense(self.name, x)
         if x.dim() == 2 and x.size(1) == 1:
             x = x.squeeze(1)
         if x.dim() != 1:
@@ -94,6 +95,7 @@ class LinearEncoder(nn.Module):
         self.lin.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
+        check_dense(self.name, x)
         if x.dim() == 1 and self.in_channels == 1:
             x = x.unsqueeze(1)
         if x.dim() != 2 or x.size(1) != self.in_channels:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.errors import ShapeError
+from lrga.kernels.checks import check_dense
 from lrga.kernels.gated import Normalization, gated_edges
 from lrga.kernels.linear import linear
 from lrga.kernels.message import Edges, num_edges
@@ -103,6 +104,8 @@ class GatedGCNLayer(BenchmarkLayer):
         return maps_at_once(x, maps)
 
     def _check_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
+        if edge_attr is not None:
+            check_dense("edge_attr", edge_attr)
         wanted = [num_edges(edges), self.in_channels]
         if edge_attr is None or list(edge_attr.shape) != wanted:
             raise ShapeError(

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from lrga.errors import DTypeError, ShapeError
+from lrga.kernels.checks import check_dense
 from lrga.kernels.edges import EdgeLayout, check_edges_fit
 from lrga.kernels.message import Edges, endpoints, sum_edges_reference
 from lrga.kernels.segments import Segments
@@ -19,6 +20,7 @@ def as_edges(edge_index: Any, x: Tensor) -> Edges:
 
     A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used.
     """
+    check_dense("x", x)
     if isinstance(edge_index, EdgeLayout):
         edges: Edges = edge_index
     elif isinstance(edge_index, EdgeIndex):
