@@ -1,12 +1,15 @@
 """When the Triton kernels may be used."""
 
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from lrga.kernels import support
-from lrga.kernels.support import dot_precision, runs_on_gpu, shared_memory, why_not_triton
+from lrga.kernels.support import allows_tf32, dot_precision, runs_on_gpu, shared_memory, why_not_triton
 
 
 def test_float64_is_left_to_pytorch():
@@ -48,6 +51,63 @@ def test_products_follow_the_switch_of_pytorch():
         assert dot_precision(torch.float32) == "tf32x3"
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
+
+
+SWITCHES = {  # what users may write, and whether it allows TF32
+    "torch.backends.cuda.matmul.fp32_precision = 'tf32'": True,
+    "torch.backends.cuda.matmul.fp32_precision = 'ieee'": False,
+    "torch.backends.fp32_precision = 'tf32'": True,
+    "torch.backends.fp32_precision = 'tf32'; torch.backends.cuda.matmul.fp32_precision = 'ieee'": False,
+    "torch.set_float32_matmul_precision('high')": True,
+    "torch.set_float32_matmul_precision('medium')": True,
+    "torch.set_float32_matmul_precision('highest')": False,
+    "torch.backends.cuda.matmul.allow_tf32 = True; torch.backends.cuda.matmul.fp32_precision = 'ieee'": False,
+    "torch.backends.cuda.matmul.allow_tf32 = False; torch.backends.fp32_precision = 'tf32'": False,
+}
+AFTER_EACH_SWITCH = """
+import os, sys
+import torch, lrga
+from lrga.bench.backends import explain_choices
+from lrga.kernels.support import allows_tf32, dot_precision
+from lrga.training.environment import environment
+
+def is_understood(switch, allowed):
+    exec(switch)
+    x, edges = torch.randn(6, 4), torch.randint(0, 6, (2, 9))
+    for conv in ("gcn", "gatedgcn", "gat"):
+        lrga.GNN(4, 4, 2, 1, conv=conv, rank=2)(x, edges).sum().backward()
+    lrga.LowRankGlobalAttention(4, 40)(x).sum().backward()
+    lrga.LowRankGlobalAttention(4, 4, backend="triton")(x).sum().backward()
+    environment(torch.device("cpu"))
+    explain_choices("cpu")
+    assert dot_precision(torch.float64) == "tf32x3"
+    return allows_tf32() is allowed and (dot_precision(torch.float32) == "tf32") is allowed
+
+for switch, allowed in SWITCHES.items():
+    child = os.fork()  # PyTorch does not forget a switch
+    if not child:
+        try:
+            os._exit(0 if is_understood(switch, allowed) else 1)
+        except Exception as error:
+            print(error, file=sys.stderr)
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        print(switch)
+"""
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="needs PyTorch 2.9")
+def test_every_switch_of_pytorch_for_tf32_is_understood():
+    pytest.importorskip("triton")
+    code, environment = f"SWITCHES = {SWITCHES!r}\n{AFTER_EACH_SWITCH}", os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
+    assert not done.stdout.splitlines(), done.stderr
+
+
+def test_the_switch_of_older_pytorch_is_read_where_there_is_no_other(monkeypatch):
+    for allowed in (True, False):
+        monkeypatch.setattr(torch.backends.cuda, "matmul", SimpleNamespace(allow_tf32=allowed))
+        assert allows_tf32() is allowed
 
 
 @pytest.mark.parametrize(("properties", "room"), [({"shared_memory_per_block_optin": 101_376}, 101_376), ({}, 0)])

@@ -15,7 +15,7 @@ from lrga.errors import OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device
 from lrga.kernels.reference import NORMALIZATIONS, dense_attention, segmented_attention
 from lrga.kernels.segments import Segments
-from lrga.kernels.support import dot_precision, runs_on_gpu, shared_memory, why_not_triton
+from lrga.kernels.support import allows_tf32, runs_on_gpu, shared_memory, why_not_triton
 from lrga.kernels.tiles import Tiles
 
 LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
@@ -236,8 +236,9 @@ def _why_not_fused(
 def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device) -> str | None:
     if rank > LARGEST_RANK:
         return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
-    exact = dtype == torch.float32 and dot_precision(dtype) != "tf32"  # products keep each factor as two numbers
-    if exact and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM:
+    narrow = dtype == torch.float32 and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM
+    # Exact products keep each factor as two numbers. A compiler does not trace the look at the switch.
+    if narrow and (torch.compiler.is_compiling() or not allows_tf32()):
         return f"rank {rank} in float32 without TF32, on this GPU the kernels hold up to {LARGEST_EXACT_RANK}"
     return None
 

@@ -74,8 +74,21 @@ def dot_precision(dtype: torch.dtype) -> str:
     Elsewhere ``"tf32x3"``, three such products that together are as exact as float32; plain float32 arithmetic would
     leave the tensor cores idle and is some twenty times slower.
     """
-    allowed = dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
-    return "tf32" if allowed else "tf32x3"
+    return "tf32" if dtype == torch.float32 and allows_tf32() else "tf32x3"
+
+
+def allows_tf32() -> bool:
+    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, whichever of its switches says so.
+
+    PyTorch has had ``fp32_precision`` since version 2.9. It follows the older switches too, which raise an error when
+    they are read after it was set.
+    """
+    matmul = torch.backends.cuda.matmul
+    try:
+        precision: str = matmul.fp32_precision
+    except AttributeError:
+        return matmul.allow_tf32
+    return precision == "tf32"
 
 
 @cache
