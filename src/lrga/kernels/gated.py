@@ -135,8 +135,27 @@ def gated_edges_reference(
     residual: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """:func:`gated_edges`, one tensor operation after the other."""
+    product = F.linear(edge_attr, weight, bias)
+    return gated_edges_of_product(
+        product, edge_attr, gated, from_source, from_target, edges, norm=norm, scale=scale, residual=residual
+    )
+
+
+def gated_edges_of_product(
+    product: Tensor,
+    edge_attr: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    edges: Edges,
+    *,
+    norm: Norm | None,
+    scale: Tensor | None = None,
+    residual: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """:func:`gated_edges_reference` of C e, ``[E, D]``, whatever module computed it."""
     source, target = endpoints(edges)
-    e = F.linear(edge_attr, weight, bias) + from_source.index_select(0, source) + from_target.index_select(0, target)
+    e = product + from_source.index_select(0, source) + from_target.index_select(0, target)
     gates = e.sigmoid()
     num_nodes = gated.size(0)
     # In a padded batch the last edges are in no node's run, but it does no harm to add them to the dummy at the end.

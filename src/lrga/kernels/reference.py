@@ -30,8 +30,8 @@ def dense_attention(
         out = torch.zeros_like(z)
         for graph in range(segments.num_graphs):
             own = (batch == graph)[:, None, None]
-            rows = (torch.where(own, t, 0) for t in (u, v, z))
-            out = torch.where(own, _dense_graph(*rows, counts[graph].clamp(min=1), normalize, eps), out)
+            u_g, v_g, z_g = (torch.where(own, t, 0) for t in (u, v, z))
+            out = torch.where(own, _dense_graph(u_g, v_g, z_g, counts[graph].clamp(min=1), normalize, eps), out)
         return out
     order = torch.argsort(batch, stable=True)
     graphs = [_dense_graph(u[i], v[i], z[i], i.size(0), normalize, eps) for i in order.split(counts.tolist()) if len(i)]

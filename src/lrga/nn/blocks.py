@@ -15,6 +15,7 @@ from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_count, check_dense, check_features, check_same_dtype
 from lrga.kernels.reference import guarded_inverse, inverse
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.linear import weight_of
 
 Blocks = Callable[[], Iterable[Tensor]]
 
@@ -72,7 +73,7 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
         raise OptionError("attention in evaluation mode", "training mode with dropout", "call attention.eval()")
     sums: list[list[Tensor]] = []
     nodes = 0
-    width, weight = attention.in_channels, None if attention.project is None else attention.project.weight
+    width, weight = attention.in_channels, weight_of(attention.project)
     for x in blocks():
         check_features("x", x, width if width >= 0 else None)
         check_same_dtype(x, weight)
