@@ -13,6 +13,7 @@ from lrga.data.edge_table import EdgeTable
 from lrga.data.segments import Cut, Rows, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.kept import outside_inference
 
 if TYPE_CHECKING:
     from lrga.data.packed import PackedGraphs
@@ -92,6 +93,7 @@ class PackedBatch:
         return self.ptr.device
 
     @property
+    @outside_inference
     def edges(self) -> EdgeLayout:
         """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
         if self._layout is None:

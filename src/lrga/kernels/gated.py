@@ -35,7 +35,7 @@ from lrga.kernels.support import runs_on_gpu
 Norm = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Normalization:
     """A batch normalisation as tensors: what :func:`torch.nn.functional.batch_norm` takes."""
 

@@ -14,6 +14,7 @@ Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, 
 import torch
 from torch import Tensor
 
+from lrga.kernels.kept import is_capturing
 from lrga.kernels.segments import Segments
 
 NORMALIZATIONS = ("graph", "row", None)
@@ -54,9 +55,7 @@ def _dense_graph(u: Tensor, v: Tensor, z: Tensor, nodes: int | Tensor, normalize
 
 def _hides_values(tensor: Tensor) -> bool:
     """Whether the values cannot be read: on the meta device, while a compiler traces or a CUDA graph is captured."""
-    if torch.compiler.is_compiling() or tensor.is_meta:
-        return True
-    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+    return torch.compiler.is_compiling() or tensor.is_meta or is_capturing()
 
 
 def segmented_attention(
