@@ -101,3 +101,12 @@ def test_sparse_features_are_refused_by_every_module(layout):
 def test_sparse_edge_features_are_refused():
     with pytest.raises(DTypeError, match=r"edge_attr\.to_dense"):
         GatedGCNLayer(4, 4)(torch.eye(4), torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.eye(4)[:3].to_sparse())
+
+
+def test_graph_norm_in_float16_of_more_nodes_than_it_counts():
+    segments = Segments.from_batch(torch.zeros(70_000, dtype=torch.int64).index_fill_(0, torch.tensor([0]), 1), 70_000)
+    h = graph_norm(torch.ones(70_000, 1, dtype=torch.float16), segments)
+    torch.testing.assert_close(h[1:].float(), torch.full((69_999, 1), 69_999**-0.5), rtol=1e-3, atol=0.0)
+    edges = torch.ones(2, 70_000, dtype=torch.int64)
+    scale = edge_graph_norm(edges, segments, torch.float16)
+    torch.testing.assert_close(scale.float(), torch.full((70_000, 1), 70_000**-0.5), rtol=1e-3, atol=0.0)

@@ -156,14 +156,15 @@ def gated_edges_of_product(
     """:func:`gated_edges_reference` of C e, ``[E, D]``, whatever module computed it."""
     source, target = endpoints(edges)
     e = product + from_source.index_select(0, source) + from_target.index_select(0, target)
-    gates = e.sigmoid()
-    num_nodes = gated.size(0)
+    dtype, num_nodes = torch.promote_types(e.dtype, gated.dtype), gated.size(0)
+    wide = torch.promote_types(dtype, torch.float32)  # in which half precision is summed and divided
+    gates = e.to(wide).sigmoid()
     # In a padded batch the last edges are in no node's run, but it does no harm to add them to the dummy at the end.
     add = (
         sum_edges if real_rows(edge_attr) is None else lambda values, *_: sum_edges_reference(values, target, num_nodes)
     )
     total = add(gates * gated.index_select(0, source), edges, num_nodes)
-    mean = total / (add(gates, edges, num_nodes) + EPS)
+    mean = (total / (add(gates, edges, num_nodes) + EPS)).to(dtype)
     if scale is not None:
         e = e * scale
     if norm is not None:

@@ -16,7 +16,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, MessagePassing, ResGat
 from lrga.distributed.graph import DividedLayout
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.message import Edges, mean_sources, sum_edges, sum_sources
+from lrga.kernels.message import Edges, is_half, mean_sources, sum_edges, sum_sources
 from lrga.nn.linear import apply_linear, is_plain
 
 GAT_HEADS = 4
@@ -71,7 +71,11 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
         assert scale is not None
         narrow = conv.in_channels < conv.out_channels  # sums commute with the linear map: take the narrower side
         h = (x if narrow else apply_linear(conv.lin, x)) * scale.to(x.dtype)
-        h = (sum_sources(h, edges, None if weight is None else weight.to(h.dtype)) + h) * scale.to(x.dtype)
+        weight = None if weight is None else weight.to(h.dtype)
+        if is_half(h):  # the sums may be larger than float16 holds
+            h = sum_sources(h, edges, weight, into=scale.squeeze(1)) + h * scale.to(h.dtype)
+        else:
+            h = (sum_sources(h, edges, weight) + h) * scale.to(x.dtype)
         h = apply_linear(conv.lin, h) if narrow else h
         return h if conv.bias is None else h + conv.bias
     if _is_usual(conv, SAGEConv, root_weight=True, normalize=False, project=False, aggr="mean"):

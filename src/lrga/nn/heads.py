@@ -10,7 +10,7 @@ from torch_geometric.nn.inits import reset
 
 from lrga.kernels.checks import check_choice, check_count
 from lrga.kernels.linear import linear
-from lrga.kernels.message import Edges, endpoints, sum_edges_reference
+from lrga.kernels.message import Edges, endpoints, is_half, sum_edges_reference
 from lrga.kernels.segments import Segments
 from lrga.nn.linear import apply_chain, is_linear
 
@@ -21,6 +21,8 @@ READOUTS = ("mean", "sum")
 def readout(h: Tensor, segments: Segments, how: str = "mean") -> Tensor:
     """Mean or sum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros."""
     check_choice("readout", how, READOUTS)
+    if is_half(h):
+        return readout(h.float(), segments, how).to(h.dtype)
     if segments.batch is None or segments.counts is None:
         total = h.sum(0, keepdim=True)
         return total / torch.sym_max(segments.num_nodes, 1) if how == "mean" else total

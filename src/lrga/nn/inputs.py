@@ -48,7 +48,7 @@ def graph_norm(h: Tensor, segments: Segments) -> Tensor:
     r"""Node features times :math:`1 / \sqrt{n}`, n the nodes of their graph (the benchmark of 2020)."""
     if segments.counts is None or segments.batch is None:
         return h * torch.sym_max(segments.num_nodes, 1) ** -0.5
-    factors = segments.counts.clamp(min=1).to(h.dtype).rsqrt()
+    factors = _inverse_roots(segments.counts, h.dtype)
     return h * factors.index_select(0, segments.batch).unsqueeze(-1)
 
 
@@ -57,7 +57,12 @@ def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Ten
     _, target = endpoints(edges)
     graph = torch.zeros_like(target) if segments.batch is None else segments.batch.index_select(0, target)
     counts = sum_edges_reference(torch.ones_like(graph), graph, segments.num_graphs)
-    return counts.clamp(min=1).to(dtype).rsqrt().index_select(0, graph).unsqueeze(-1)
+    return _inverse_roots(counts, dtype).index_select(0, graph).unsqueeze(-1)
+
+
+def _inverse_roots(counts: Tensor, dtype: torch.dtype) -> Tensor:
+    """1/√ of each count, at least one; not every count is a number of float16."""
+    return counts.clamp(min=1).to(torch.promote_types(dtype, torch.float32)).rsqrt().to(dtype)
 
 
 def _edges_of_sparse(adjacency: Tensor, num_nodes: int) -> Tensor:
