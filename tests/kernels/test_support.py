@@ -1,15 +1,19 @@
 """When the Triton kernels may be used."""
 
+import ast
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+import lrga
 from lrga.kernels import support
-from lrga.kernels.support import allows_tf32, dot_precision, runs_on_gpu, shared_memory, why_not_triton
+from lrga.kernels.support import allows_tf32, dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
 
 
 def test_float64_is_left_to_pytorch():
@@ -115,3 +119,68 @@ def test_shared_memory_is_what_the_device_says(monkeypatch, properties, room):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**properties))
     assert shared_memory.__wrapped__(torch.device("cuda", 0)) == room
     assert shared_memory.__wrapped__(torch.device("cpu")) > 1 << 40
+
+
+class Kernel:
+    """Stands for a Triton kernel: remembers its launches and which device was current then."""
+
+    def __init__(self, current):
+        self.launches, self.current = [], current
+
+    def __getitem__(self, grid):
+        return lambda *args, **options: self.launches.append((grid, args, options, list(self.current)))
+
+
+def test_a_kernel_is_launched_on_the_device_of_its_first_tensor(monkeypatch):
+    current = []
+
+    @contextmanager
+    def device_of(tensor):
+        current.append(tensor)
+        yield
+        current.remove(tensor)
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    kernel, x, y = Kernel(current), torch.zeros(1), torch.zeros(2)
+    launch(kernel, (3, 2), None, x, 7, y, BLOCK=4, num_warps=1)
+    ((grid, args, options, on),) = kernel.launches
+    assert grid == (3, 2)
+    assert args == (None, x, 7, y)
+    assert options == {"BLOCK": 4, "num_warps": 1}
+    assert on == [x]
+    assert current == []
+
+
+def test_every_kernel_is_launched_by_the_launcher():
+    found = []
+    for path in sorted(Path(support.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        inside = {id(node) for top in ast.walk(tree) if _is_kernel(top) or _is_launcher(top) for node in ast.walk(top)}
+        for node in ast.walk(tree):
+            subscripted = isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and id(node) not in inside
+            if subscripted and not ast.unparse(node.func.value).isupper():  # constants are dictionaries
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found
+
+
+def _is_kernel(node):
+    return isinstance(node, ast.FunctionDef) and any("triton.jit" in ast.unparse(d) for d in node.decorator_list)
+
+
+def _is_launcher(node):
+    return isinstance(node, ast.FunctionDef) and node.name == "launch"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_the_attention_of_another_device_than_the_current_one():
+    attention = lrga.LowRankGlobalAttention(16, 8).to("cuda:1")
+    x, batch = torch.randn(200, 16, device="cuda:1", requires_grad=True), torch.arange(200, device="cuda:1") // 50
+    with torch.cuda.device(1):
+        expected = attention(x, batch, 4)
+        (of_x,) = torch.autograd.grad(expected.square().sum(), x)
+    with torch.cuda.device(0):
+        out = attention(x, batch, 4)
+        (grad,) = torch.autograd.grad(out.square().sum(), x)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(grad, of_x)

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,6 +67,21 @@ def has_triton() -> bool:
 def interpreted() -> bool:
     """Whether Triton kernels run in its interpreter, on the CPU."""
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+    """Runs a Triton kernel on the device of its tensors, in that device's current stream.
+
+    Triton by itself takes the current device, which need not be theirs. All kernels are run from here.
+
+    Args:
+        kernel: What :func:`triton.jit` made.
+        grid: Number of programs along each axis.
+        *args: Arguments of the kernel, at least one tensor among them; all tensors lie on one device.
+        **options: Further ones, and Triton's own (``num_warps``, …).
+    """
+    with torch.cuda.device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+        kernel[grid](*args, **options)
 
 
 def dot_precision(dtype: torch.dtype) -> str:
