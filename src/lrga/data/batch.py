@@ -59,7 +59,7 @@ class PackedBatch:
         edges = Cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
         cuts: dict[str, Cut] = {"node": nodes, "edge": edges}
         order = None
-        if isinstance(graphs, Tensor) and not graphs.is_cuda and _is_large(packed, edges):
+        if isinstance(graphs, Tensor) and graphs.is_cpu and _is_large(packed, edges):
             source, order = packed.edge_table.take(graphs)
         else:
             source = take(packed.source, edges.rows)

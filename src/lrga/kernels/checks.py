@@ -6,6 +6,7 @@ features cost a pass over the data and run only while it is on, on any device.
 """
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 import torch
@@ -108,8 +109,17 @@ def check_same_dtype(x: Tensor, weight: Tensor | None) -> None:
 
 
 def autocast_is_on(device_type: str) -> bool:
-    """Whether autocast is on for this kind of device (meta has none)."""
-    return device_type != "meta" and torch.is_autocast_enabled(device_type)
+    """Whether autocast is on for this kind of device (not all have it)."""
+    if device_type == "meta":
+        return False
+    # A compiler need not trace the first question: it compiles for devices that have autocast.
+    has_it = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
+    return has_it and torch.is_autocast_enabled(device_type)
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[object]:
+    """A context in which autocast is off, for a device that may have none."""
+    return torch.autocast(device_type, enabled=False) if autocast_is_on(device_type) else nullcontext()
 
 
 def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:

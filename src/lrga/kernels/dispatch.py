@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lrga.errors import OptionError, ShapeError, UnsupportedError
-from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device
+from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device, without_autocast
 from lrga.kernels.reference import NORMALIZATIONS, dense_attention, segmented_attention
 from lrga.kernels.segments import Segments
 from lrga.kernels.support import allows_tf32, runs_on_gpu, shared_memory, why_not_triton
@@ -117,9 +117,7 @@ def attend(
     u, v, z = u.to(dtype), v.to(dtype), z.to(dtype)
     why_not = _why_not_tiled(u, v, z, segments, normalize)
     implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
-    if not autocast_is_on(u.device.type):
-        return implementation(u, v, z, segments, normalize, eps)
-    with torch.autocast(u.device.type, enabled=False):  # it would round the sums over nodes to half precision
+    with without_autocast(u.device.type):  # it would round the sums over nodes to half precision
         return implementation(u, v, z, segments, normalize, eps)
 
 
