@@ -194,7 +194,6 @@ def run_all(
         "benchmark": "scale",
         "device": name,
         "threads": torch.get_num_threads(),
-        "load_average": os.getloadavg()[0],  # of other work on the machine: seconds mean little beside much of it
         "versions": {"lrga": __version__, "torch": torch.__version__},
         "tf32": allows_tf32(),
         "width": WIDTH,
