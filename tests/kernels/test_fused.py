@@ -238,7 +238,8 @@ def test_a_batch_of_graphs_takes_three_launches(monkeypatch):
     """As the page on how it works says."""
     launched = []
     monkeypatch.setattr(launch, "launch", lambda kernel, *args, **options: launched.append(kernel.__name__))
-    attention = lrga.LowRankGlobalAttention(8, 4, backend="triton")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    attention = lrga.LowRankGlobalAttention(8, 4, backend="triton").to(device)
     with torch.no_grad():
-        attention(torch.randn(30, 8), torch.arange(30) // 10, 3)
+        attention(torch.randn(30, 8, device=device), torch.arange(30, device=device) // 10, 3)
     assert launched == ["reduce_tiles", "sum_tiles", "apply_tiles"]

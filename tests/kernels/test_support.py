@@ -108,6 +108,14 @@ def test_every_switch_of_pytorch_for_tf32_is_understood():
     assert not done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.parametrize("allowed", ["0", "1"])
+def test_the_switch_in_the_environment_is_understood(allowed):
+    code, environment = "from lrga.kernels.support import allows_tf32; print(int(allows_tf32()))", dict(os.environ)
+    environment["TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"] = allowed
+    done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == allowed
+
+
 def test_the_switch_of_older_pytorch_is_read_where_there_is_no_other(monkeypatch):
     for allowed in (True, False):
         monkeypatch.setattr(torch.backends.cuda, "matmul", SimpleNamespace(allow_tf32=allowed))
