@@ -16,13 +16,13 @@ import platform
 import resource
 import signal
 import statistics
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from reporting import report
 from rich.console import Console
 from rich.table import Table
 from timing import at_least_one, need_device
@@ -299,11 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console(stderr=True)
     with console.status("…") as status:
         results = run_all(options.device, options.repeats, status.update)
-    if options.json:
-        json.dump(results, sys.stdout, indent=1)
-        print()
-    else:
-        show(results)
+    report(results, show, out=None, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ def small_case(rate: float, *, device: str = "cuda", sizes: list[int] | None = N
 
 
 def linear_case(rate: float, *, device: str = "cuda", sizes: Iterable[int] = LINEAR["sizes"]) -> list[Row]:
-    """Time and memory over the number of nodes, TF32, under replay."""
+    """Time and memory over the number of nodes, TF32, eager and under replay."""
     width, rank, rows = LINEAR["width"], LINEAR["rank"], []
     use_tf32(True)
     torch.manual_seed(2)
@@ -219,7 +219,9 @@ def linear_case(rate: float, *, device: str = "cuda", sizes: Iterable[int] = LIN
         if not rows:
             row["error"] = error
         if device != "cpu":
-            row |= {"launch": "replay", "workspace_mb": workspace_mb(run.both), "both_ms": replay_ms(run.both)}
+            row["workspace_mb"] = workspace_mb(run.both)
+            rows.append({**row, "launch": "eager", "both_ms": event_ms(run.both)})
+            row |= {"launch": "replay", "both_ms": replay_ms(run.both)}
             row["ns_per_node"] = row["both_ms"] * 1e6 / nodes
         rows.append(row)
     return rows

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch_geometric
+from reporting import described
 from timing import at_least_one
 from torch_geometric.loader import DataLoader
 
@@ -127,7 +128,8 @@ def main(given: Sequence[str] | None = None) -> None:
     if arguments.json:
         versions = {"lrga": __version__, "torch": torch.__version__, "torch_geometric": torch_geometric.__version__}
         machine = {"processor": platform.processor() or platform.machine(), "threads": arguments.threads}
-        print(json.dumps({"batch_size": BATCH_SIZE, "rows": rows, "versions": versions, "machine": machine}, indent=2))
+        record = {"batch_size": BATCH_SIZE, "rows": rows, "versions": versions, "machine": machine}
+        print(json.dumps(described(record), indent=2))
     else:
         print(f"shuffled epochs, batch {BATCH_SIZE}, threads {arguments.threads}, best of {arguments.repeats}")
         print("graphs a second:")

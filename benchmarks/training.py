@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import torch_geometric
 from pyg_network import Peer, copy_weights, peer_loss
+from reporting import described
 from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
 
@@ -111,7 +112,7 @@ def main() -> None:
         versions = {"lrga": __version__, "torch": torch.__version__, "torch_geometric": torch_geometric.__version__}
         machine = {"processor": platform.processor() or platform.machine(), "threads": arguments.threads}
         shape = {"batch_size": BATCH_SIZE, "width": WIDTH, "layers": LAYERS, "rank": RANK}
-        print(json.dumps({**shape, "rows": rows, "versions": versions, "machine": machine}, indent=2))
+        print(json.dumps(described({**shape, "rows": rows, "versions": versions, "machine": machine}), indent=2))
     else:
         print(f"one step on PATTERN, loading included: width {WIDTH}, {LAYERS} layers, batch {BATCH_SIZE}, ", end="")
         print(f"threads {arguments.threads}, median of {arguments.steps}")

@@ -1,5 +1,8 @@
 """The paper's protocol is frozen here: whoever changes an option of it must change these tests too."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from lrga.bench.cell import run_name
@@ -162,3 +165,13 @@ def test_a_budget_of_its_own_has_no_published_number():
     assert published_cell(1, "ZINC", "gcn", budget=250_000, lrga=True) is None
     assert table1("ZINC", budget="250k").published is None
     assert table3("gat").published.mean == 85.905
+
+
+@pytest.mark.parametrize("table", [1, 2, 3])
+def test_the_page_on_reproducing_lists_the_rows_of_each_table(table):
+    page = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| {table} \|(.+)\|(.+)\|(.+)\|$", page, re.MULTILINE)
+    cells = [cell.published for cell in cells_of(f"table{table}")]
+    assert {name.strip() for name in row[0].split(",")} == {cell.dataset for cell in cells}
+    listed = {name.strip() for name in row[2].replace("with and without LRGA", "").split(",")} - {""}
+    assert {name.removeprefix("LRGA + ") for name in listed} == {cell.model for cell in cells}

@@ -84,6 +84,8 @@ def test_both_steps_have_the_same_first_loss(steps, conv):
     rates = {"memory": 1e12, "cache": 1e13}
     rows = steps.step_case(conv, rates, splits, batch_size=3, layers=2, width=8, repeats=1)
     assert {row["method"] for row in rows} == {"lrga", "PyG", "PyG, batch on the device"}
+    launches = {(row["precision"], row["launch"]) for row in rows if row["method"] == "lrga"}
+    assert launches == {(precision, way) for precision in ("float32", "tf32") for way in ("eager", "replay")}
     losses = [row["first_loss"] for row in rows]
     assert losses == pytest.approx([losses[0]] * len(losses), abs=1e-5)
     assert all(row["both_ms"] > 0 and row["floor_ms"] > 0 for row in rows)
@@ -111,8 +113,8 @@ def test_targets_compare_with_the_named_baseline(gpu):
     })  # fmt: skip
     found = {t["what"]: (t["got"], t["reached"]) for t in gpu.targets(rows)}
     assert found == {
-        "large graph, TF32: authors' arithmetic / ours": ("2.00×", False),
-        "large graph, TF32: PyG SGFormer / ours": ("16.00×", True),
+        "large graph, TF32: authors' arithmetic, eager / ours, replayed": ("2.00×", False),
+        "large graph, TF32: PyG SGFormer, eager / ours, replayed": ("16.00×", True),
         "large graph: workspace": ("50 MB", True),
     }
 
@@ -123,9 +125,11 @@ def test_every_row_says_how_many_times_faster_it_is_than_the_baseline(gpu, capsy
         ("small", "lrga", "tf32", "replay"): 0.1,
         ("mix", "concatenated", "tf32", "replay"): 3.0,
         ("mix", "in parts", "tf32", "replay"): 2.0,
+        ("mix", "concatenated", "tf32", "eager"): 8.0,
+        ("mix", "in parts", "tf32", "eager"): 4.0,
     })  # fmt: skip
     gpu.compare(rows)
-    assert [row["times_faster"] for row in rows] == pytest.approx([1, 20, 1, 1.5])
+    assert [row["times_faster"] for row in rows] == pytest.approx([1, 20, 1, 1.5, 1, 2])
     record = {"device": "a GPU", "torch": "2", "copy_tb_s": {"memory": 4.0, "cache": 10.0}, "library_products": None}
     gpu.show({**record, "rows": rows, "targets": gpu.targets(rows)})
     shown = capsys.readouterr().out
@@ -144,3 +148,5 @@ def test_one_case_is_measured_and_written(gpu, tmp_path):
     gpu.main(["--only", "small", "--out", str(tmp_path / "record.json")])
     record = json.loads((tmp_path / "record.json").read_text())
     assert all(row["both_ms"] > 0 for row in record["rows"])
+    assert {"commit", "date", "load"} <= record.keys()
+    assert {row["launch"] for row in record["rows"] if row["method"] == "lrga"} == {"eager", "replay"}

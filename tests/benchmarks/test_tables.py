@@ -128,5 +128,75 @@ def test_the_readme_names_the_baseline_of_every_ratio(tables):
         for method, launch, ms in (("lrga", "eager", 3.0), ("lrga", "replay", 2.0), (method, "eager", 30.0))
     ]  # fmt: skip
     found = tables.gpu_short({"device": "D", "rows": rows})
-    assert found.count("30.0 → 2.00 ms, 15.0×") == 5
+    assert found.count("| 30.00 | – | 3.00 | 2.00 | 10.0× eager, 15.0× replayed |") == 5
     assert "PyG SGFormer" in found
+
+
+def rows_of(times):
+    return [
+        {"case": case, "method": method, "precision": "tf32", "launch": launch, "both_ms": ms}
+        for (case, method, launch), ms in times.items()
+    ]
+
+
+TIMES = {
+    ("step LRGA + GCN", "lrga", "eager"): 25.0, ("step LRGA + GCN", "lrga", "replay"): 2.0,
+    ("step LRGA + GCN", "PyG", "eager"): 50.0, ("large", "lrga", "eager"): 4.0, ("large", "lrga", "replay"): 2.0,
+    ("large", "authors' arithmetic", "eager"): 6.0, ("large", "authors' arithmetic", "replay"): 5.0,
+    ("large", "PyG SGFormer", "eager"): 20.0, ("small", "lrga", "replay"): 0.1, ("small", "padded LRGA", "eager"): 4.0,
+    ("step LRGA + GatedGCN", "lrga", "replay"): 8.0, ("step LRGA + GatedGCN", "PyG", "eager"): 80.0,
+}  # fmt: skip
+
+
+def test_the_readme_names_both_launches_of_every_row_and_shows_our_eager_time(tables):
+    shown = tables.gpu_short({**RECORD, "rows": rows_of(TIMES)})
+    heading, _, *rows = (line.strip("| ").split(" | ") for line in shown.splitlines() if line.startswith("|"))
+    assert heading[1:] == ["theirs, eager", "theirs, replayed", "ours, eager", "ours, replayed", "times faster"]
+    cells = {row[1]: row[2:] for row in rows}
+    assert len(rows) == 5
+    assert cells["as a PyG user writes it"] == ["50.00", "–", "25.00", "2.00", "2.0× eager, 25.0× replayed"]
+    assert cells["the authors' arithmetic"] == ["6.00", "5.00", "4.00", "2.00", "1.5× eager, 3.0× replayed"]
+    assert cells["padded LRGA"] == ["4.00", "–", "–", "0.1", "40.0× replayed"]  # of a record without the eager time
+
+
+LOAD = {"average": 0.1, "cores": 16, "gpu": None}
+QUIET_GPU = {"utilization_percent": 0, "processes": 0}
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({}, "Not recorded: commit, date, load."),
+        ({"load_average": 0.98}, "Record: load average 0.98. Not recorded: commit, date."),
+        (
+            {"commit": "abc123", "date": "2026-11-16T19:00:00+00:00", "load": {**LOAD, "gpu": QUIET_GPU}},
+            "Record: commit abc123, date 2026-11-16, load average 0.10, GPU 0 % with 0 other processes, "
+            "nothing else running.",
+        ),
+    ],
+)
+def test_a_table_says_how_its_record_was_made(tables, record, said):
+    assert tables.conditions(record) == said
+
+
+@pytest.mark.parametrize(
+    ("record", "quiet"),
+    [
+        ({}, False),
+        ({"load_average": 0.0}, False),  # not known when it was measured
+        ({"load": LOAD}, True),
+        ({"load": {**LOAD, "average": 1.7}}, False),
+        ({"load": {**LOAD, "average": None}}, False),
+        ({"load": {**LOAD, "gpu": QUIET_GPU}}, True),
+        ({"load": {**LOAD, "gpu": {**QUIET_GPU, "processes": 1}}}, False),
+        ({"load": {**LOAD, "gpu": {**QUIET_GPU, "utilization_percent": 40}}}, False),
+    ],
+)
+def test_nothing_else_running_is_said_only_where_the_load_shows_it(tables, record, quiet):
+    assert tables.is_quiet(record) is quiet
+    assert ("nothing else running" in tables.conditions(record)) is quiet
+
+
+def test_no_document_says_by_hand_that_nothing_else_ran(tables):
+    for document in tables.DOCUMENTS:
+        assert "nothing else running" not in tables.BLOCK.sub("", document.read_text(encoding="utf-8"))

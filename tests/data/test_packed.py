@@ -6,6 +6,7 @@ from torch_geometric.loader import DataLoader
 
 from lrga.data import PackedGraphs
 from lrga.errors import BatchError, DTypeError, OptionError
+from lrga.training.captured import no_waiting
 
 
 def graphs(count=23):
@@ -198,15 +199,11 @@ def test_memory_is_small(packed):
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_shuffled_epoch_on_a_gpu_never_waits_for_it():
     packed = PackedGraphs.from_data_list(graphs()).to("cuda")
     _ = packed.transposed
     for generator in (torch.Generator().manual_seed(0), torch.Generator("cuda").manual_seed(0)):
         epoch = packed.batches(4, shuffle=True, generator=generator)
-        torch.cuda.set_sync_debug_mode("error")
-        try:
+        with no_waiting():
             batches = [(batch, batch.edges) for batch in epoch]
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
         assert sorted(y for batch, _ in batches for y in batch.y.tolist()) == list(range(23))

@@ -10,6 +10,7 @@ from torch_geometric.nn import GCN, GCNConv
 import lrga
 from lrga.errors import BatchError, DeviceError, NonFiniteError
 from lrga.models.gnn import CONVOLUTIONS, GNN
+from lrga.training.captured import no_waiting
 
 pytestmark = pytest.mark.gpu
 D = 8
@@ -49,12 +50,9 @@ def test_with_the_number_of_graphs_nothing_waits_for_the_gpu():
     x, _, batch = graphs(30, 2, 50, dtype=torch.float32)
     model = GNN(D, 16, 3, 2, conv="gatedgcn", rank=4, task="graph").cuda()
     edges = torch.randint(0, 82, (2, 300), device="cuda")
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_waiting():
         module(x, batch, num_graphs=3).sum().backward()
         model(x, edges, batch=batch, num_graphs=3).sum().backward()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 def test_values_are_checked_only_while_checking_is_on():
@@ -139,6 +137,7 @@ def test_layers_computed_again_in_the_backward_thread_take_the_batch_of_the_forw
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores for float32 matrix:UserWarning")  # advice of Inductor
 def test_an_augmented_model_compiles_without_breaks():
     torch._dynamo.reset()
     model = lrga.augment(GCN(D, 16, 2, 3), rank=4, init="paper").cuda().eval()
@@ -150,6 +149,7 @@ def test_an_augmented_model_compiles_without_breaks():
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores for float32 matrix:UserWarning")  # advice of Inductor
 def test_compiled_without_breaks():
     layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).cuda().eval()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True)

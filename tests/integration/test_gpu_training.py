@@ -18,6 +18,7 @@ from lrga.training import (
     train,
 )
 from lrga.training.architecture import resolve
+from lrga.training.captured import no_waiting
 
 pytestmark = [
     pytest.mark.gpu,
@@ -81,12 +82,9 @@ def test_no_step_waits_for_the_gpu(root):
     trainer.model.train()
     batches = list(trainer.rest_of_epoch())[:12]
     trainer.step(batches[0])  # what is made once may wait
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_waiting():
         for batch in batches[1:]:
             trainer.step(batch)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert trainer.batch == 12
 
 

@@ -43,6 +43,10 @@ def test_an_inner_checking_context_restores_the_outer_one():
         (torch.ones(3, 4), ShapeError, r"\[N, 2\].*\[3, 4\]"),
         (torch.ones(3, 2, dtype=torch.int64), DTypeError, "int64.*float"),
         (torch.ones(3, 2, dtype=torch.bool), DTypeError, "bool"),
+        (torch.ones(3, 2).to_sparse(), DTypeError, r"dense.*sparse_coo.*x\.to_dense"),
+        (torch.ones(3, 2).to_sparse_csr(), DTypeError, "sparse_csr"),
+        (torch.ones(3, 2).to_sparse_csc(), DTypeError, "sparse_csc"),
+        (torch.nested.nested_tensor([torch.ones(3, 2)], layout=torch.jagged), DTypeError, "nested.*cat"),
     ],
 )
 def test_features_of_another_kind_are_refused(x, error, words):
@@ -62,6 +66,7 @@ def test_features_of_another_kind_are_refused(x, error, words):
         (torch.tensor([0, 0, 0]), -1, OptionError, "num_graphs"),
         (torch.tensor([0, 0, 0]), 1.5, DTypeError, "num_graphs"),
         ([0, 0, 0], None, DTypeError, "list"),
+        (torch.tensor([0, 0, 1]).to_sparse(), None, DTypeError, "sparse_coo.*to_dense"),
     ],
 )
 def test_a_batch_vector_that_does_not_fit_is_refused(batch, num_graphs, error, words):

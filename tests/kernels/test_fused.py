@@ -3,12 +3,14 @@
 import pytest
 import torch
 
+import lrga
 from lrga.errors import UnsupportedError
 from lrga.kernels.reference import segmented_attention
 from lrga.kernels.segments import Segments
 
 pytest.importorskip("triton")
 
+from lrga.kernels import launch
 from lrga.kernels.fused import fused_attention, tiled_attention
 from lrga.kernels.tiles import Tiles
 
@@ -230,3 +232,14 @@ def test_two_runs_on_a_gpu_are_bit_equal():
         out = fused_attention(x, weight, bias, segments.tiles, heads=1, rank=30, eps=1e-6, dtype=torch.float32)
         results.append((out, *torch.autograd.grad(out.square().sum(), (x, weight, bias))))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_a_batch_of_graphs_takes_three_launches(monkeypatch):
+    """As the page on how it works says."""
+    launched = []
+    monkeypatch.setattr(launch, "launch", lambda kernel, *args, **options: launched.append(kernel.__name__))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    attention = lrga.LowRankGlobalAttention(8, 4, backend="triton").to(device)
+    with torch.no_grad():
+        attention(torch.randn(30, 8, device=device), torch.arange(30, device=device) // 10, 3)
+    assert launched == ["reduce_tiles", "sum_tiles", "apply_tiles"]

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 
 from lrga.kernels.edges import EdgeLayout
@@ -57,3 +58,16 @@ def test_any_function_serves_as_the_normalisation():
 
 def fresh_statistics():
     return torch.zeros(D).double(), torch.ones(D).double()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_means_of_half_precision_do_not_overflow(dtype):
+    edges = torch.stack([torch.arange(1, 2001), torch.zeros(2000, dtype=torch.int64)])
+    gated = torch.full((2001, 2), 100.0, dtype=dtype)
+    zeros = torch.zeros(2001, 2, dtype=dtype)
+    weight, edge_attr = torch.zeros(2, 2, dtype=dtype), torch.zeros(2000, 2, dtype=dtype)
+    layout, _ = EdgeLayout.from_edge_index(edges, 2001)
+    for form in (edges, layout):
+        mean, _ = gated_edges(edge_attr, weight, weight[0], gated, zeros, zeros, form, norm=None)
+        assert mean.dtype == dtype
+        assert torch.equal(mean[0], torch.full((2,), 100.0, dtype=dtype))

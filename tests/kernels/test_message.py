@@ -223,3 +223,61 @@ def test_layers_on_the_kernels_compile_to_one_graph(monkeypatch, edge_index, con
         grads = torch.autograd.grad(out.square().sum(), [x, *module.parameters()])
         results.append((out.detach(), grads, module.norm.running_mean, module.norm.running_var))
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+HALF = [torch.float16, torch.bfloat16]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def star(leaves, device, *, sorted_edges):
+    """All leaves point at node 0."""
+    edges = torch.stack([torch.arange(1, leaves + 1), torch.zeros(leaves, dtype=torch.int64)]).to(device)
+    return EdgeLayout.from_edge_index(edges, leaves + 1)[0] if sorted_edges else edges
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("sorted_edges", [True, False])
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_is_scaled_before_it_is_rounded(dtype, sorted_edges, device):
+    leaves = 1000
+    edges = star(leaves, device, sorted_edges=sorted_edges)
+    x = torch.full((leaves + 1, 3), 100.0, dtype=dtype, device=device, requires_grad=True)
+    mean = message.mean_sources(x, edges)  # the sum is larger than float16 holds
+    assert mean.dtype == dtype
+    assert torch.equal(mean[0], torch.full((3,), 100.0, dtype=dtype, device=device))
+    small = torch.full((leaves + 1,), 1 / leaves, device=device)
+    ones = torch.ones(leaves, dtype=dtype, device=device)
+    for total in (
+        message.sum_sources(x, edges, into=small),
+        message.sum_sources(x, edges, ones, into=small),
+        message.sum_sources_reference(x, edges, into=small),
+        message.sum_sources(x, edges, out_of=small),
+    ):
+        torch.testing.assert_close(total[0], mean[0])
+        (grad,) = torch.autograd.grad(total[0, 0], x)
+        torch.testing.assert_close(grad[1:, 0], torch.full_like(grad[1:, 0], 1 / leaves))
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_degrees_beyond_float16_have_factors(dtype):
+    edges = torch.zeros(2, 70_000, dtype=torch.int64)
+    x = torch.ones(1, 2, dtype=dtype)
+    into, out_of = message.symmetric_factors(edges, x)
+    torch.testing.assert_close(message.sum_sources(x, edges, into=into, out_of=out_of), x)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_on_a_cpu_is_float32_rounded_once(dtype):
+    edges = torch.randint(0, 30, (2, 400))
+    x, weight = torch.randn(30, 2, 4).to(dtype), torch.rand(400, 2).to(dtype)
+    factor = torch.rand(30)
+    expected = message.sum_sources(x.float(), edges, weight.float(), into=factor, out_of=factor).to(dtype)
+    layout, order = EdgeLayout.from_edge_index(edges, 30)
+    for found in (
+        message.sum_sources(x, edges, weight, into=factor, out_of=factor),
+        message.sum_sources_reference(x, edges, weight, into=factor, out_of=factor),
+    ):
+        assert torch.equal(found, expected)
+    sorted_sum = message.sum_sources(x, layout, weight[order], into=factor, out_of=factor)
+    torch.testing.assert_close(sorted_sum, expected)
+    assert message.sum_sources(x, edges, weight.float()).dtype == torch.float32

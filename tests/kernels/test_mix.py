@@ -51,3 +51,27 @@ def test_small_matrices_are_put_side_by_side(monkeypatch):
     monkeypatch.setattr(mix, "WORTH_IT", 1 << 24)
     monkeypatch.setattr(mix, "_mixed", None)  # would fail if it were called
     assert mixed_linear([torch.randn(4, 2), torch.randn(4, 3)], torch.randn(2, 5), None).shape == (4, 2)
+
+
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16])
+@pytest.mark.parametrize("kinds", [("float32", "float32"), ("float64", "float64"), ("bfloat16", "bfloat16"),
+                                   ("float32", "bfloat16"), ("float32", "float64"),
+                                   ("bfloat16", "float64")])  # fmt: skip
+@pytest.mark.parametrize("weight_kind", ["float32", "float64", "bfloat16"])
+def test_the_result_has_the_same_type_at_every_size(monkeypatch, kinds, weight_kind, autocast):
+    parts = [torch.randn(4, w, dtype=getattr(torch, kind)) for w, kind in zip((2, 3), kinds, strict=True)]
+    weight = torch.randn(2, 5, dtype=getattr(torch, weight_kind))
+    found = []
+    for worth_it in (0, 1 << 24):
+        monkeypatch.setattr(mix, "WORTH_IT", worth_it)
+        with torch.autocast("cpu", autocast, enabled=autocast is not None):
+            try:
+                found.append(mixed_linear(parts, weight, weight[:, 0]))
+            except RuntimeError as error:
+                found.append(str(error))
+    large, small = found
+    if isinstance(small, str):
+        assert large == small
+    else:
+        torch.testing.assert_close(large, small, rtol=2e-2, atol=2e-2)
+        assert large.dtype == small.dtype

@@ -124,3 +124,42 @@ def test_factors_of_half_precision_do_not_underflow():
     u = torch.full((1000, 1, 8), 1e4, dtype=torch.float16)
     scaled, v = attention_factors(u, u, Segments.from_batch(None, 1000))
     torch.testing.assert_close(scaled[0, 0] @ v[0, 0], torch.tensor(1e-3), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("normalize", NORMALIZATIONS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_a_value_that_is_not_finite_stays_in_its_graph(implementation, normalize, value):
+    batch = torch.tensor([2, 0, 1, 0, 2, 1, 0])
+    segments, clean = Segments.from_batch(batch, 7, 4), batch != 1
+    for spoiled in range(3):
+        inputs = [t.requires_grad_() for t in factors(7, signed=True)]
+        with torch.no_grad():
+            inputs[spoiled][5] = value
+        alone = [t.detach()[clean].requires_grad_() for t in inputs]
+        out = implementation(*inputs, segments, normalize)
+        expected = implementation(*alone, Segments.from_batch(batch[clean], 5, 4), normalize)
+        torch.testing.assert_close(out[clean], expected)
+        assert not out[5].isfinite().all()
+        grads = torch.autograd.grad(out.square().sum(), inputs)
+        for grad, of_alone in zip(grads, torch.autograd.grad(expected.square().sum(), alone), strict=True):
+            torch.testing.assert_close(grad[clean], of_alone)
+
+
+@pytest.mark.parametrize("normalize", NORMALIZATIONS)
+def test_the_definition_is_traced_without_a_look_at_the_values(normalize):
+    segments = Segments.from_batch(torch.tensor([1, 0, 1, 3, 1, 0]), 6, 5)
+    inputs = [t.requires_grad_() for t in factors(6)]
+    with torch.no_grad():
+        inputs[0][3] = float("nan")
+    traced = torch.compile(dense_attention, fullgraph=True, backend="eager")(*inputs, segments, normalize)
+    expected = dense_attention(*inputs, segments, normalize)
+    torch.testing.assert_close(traced, expected, equal_nan=True)
+    grads, wanted = (torch.autograd.grad(out.square().sum(), inputs) for out in (traced, expected))
+    torch.testing.assert_close(grads, wanted, equal_nan=True)
+
+
+def test_the_definition_of_tensors_without_values_has_their_shape():
+    meta = [t.to("meta") for t in factors(6)]
+    segments = Segments.from_batch(torch.empty(6, dtype=torch.int64, device="meta"), 6, 3)
+    assert dense_attention(*meta, segments).shape == (6, 2, 4)

@@ -73,3 +73,17 @@ def test_values_spread_to_nodes_by_graph():
     segments = Segments.from_batch(torch.tensor([1, 0, 1]), 3)
     assert segments.to_nodes(torch.tensor([[10.0, 20.0]])).tolist() == [[20.0], [10.0], [20.0]]
     assert Segments.from_batch(None, 2).to_nodes(torch.tensor([[7.0]])).tolist() == [[7.0], [7.0]]
+
+
+@pytest.mark.parametrize("batch", [[0, 10**12, 1], [0, 2**20, 0], [10**12] * 3])
+def test_an_id_that_would_take_much_memory_is_refused_and_named(batch):
+    batch = torch.tensor(batch)
+    with pytest.raises(BatchError, match=rf"id {int(batch.max())}.*torch\.unique\(batch, return_inverse=True\)"):
+        Segments.from_batch(batch, 3)
+    relabelled = torch.unique(batch, return_inverse=True)[1]
+    assert Segments.from_batch(relabelled, 3).num_graphs <= 3
+
+
+def test_ids_may_leave_graphs_empty():
+    assert Segments.from_batch(torch.tensor([0, 5000]), 2).num_graphs == 5001
+    assert Segments.from_batch(torch.tensor([0, 1]), 2, 2**20 + 1).num_graphs == 2**20 + 1  # as asked for

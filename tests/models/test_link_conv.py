@@ -64,3 +64,17 @@ def test_a_node_without_neighbours_keeps_its_own_features():
 def test_a_width_that_heads_do_not_divide_is_refused():
     with pytest.raises(OptionError, match="multiple of 4"):
         LinkGNN(6, 9, 2, conv="gat")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_does_not_overflow_at_a_node_of_many_edges(dtype):
+    leaves = 2000
+    edges = torch.stack([torch.arange(1, leaves + 1), torch.zeros(leaves, dtype=torch.int64)])
+    layout, _ = EdgeLayout.from_edge_index(edges, leaves + 1)
+    conv = CONVOLUTIONS["gcn"](2, 2)
+    with torch.no_grad():
+        conv.lin.weight.copy_(torch.eye(2))
+    x = torch.full((leaves + 1, 2), 100.0)
+    expected = convolve(conv, x, layout, None, gcn_scale(layout, None))
+    half = convolve(conv.to(dtype), x.to(dtype), layout, None, gcn_scale(layout, None, dtype))
+    torch.testing.assert_close(half.float(), expected, rtol=2e-2, atol=1e-2)

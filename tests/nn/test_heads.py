@@ -69,3 +69,11 @@ def test_reset_draws_anew():
         before = next(head.parameters()).clone()
         head.reset_parameters()
         assert not torch.equal(next(head.parameters()), before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("graphs", [1, 2])
+def test_the_mean_of_many_rows_does_not_overflow(dtype, graphs):
+    batch = None if graphs == 1 else torch.arange(2000) // 1000
+    mean = readout(torch.full((2000, 3), 100.0, dtype=dtype), Segments.from_batch(batch, 2000))
+    assert torch.equal(mean, torch.full((graphs, 3), 100.0, dtype=dtype))

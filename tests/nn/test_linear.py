@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lrga.nn.linear import apply_chain, apply_linear, is_plain
+from lrga.nn.linear import apply_chain, apply_linear, is_linear
 
 
 class Doubled(nn.Linear):
@@ -14,7 +14,7 @@ class Doubled(nn.Linear):
 
 def test_a_plain_module_gives_what_its_call_gives():
     lin, x = nn.Linear(3, 2), torch.randn(5, 3)
-    assert is_plain(lin)
+    assert is_linear(lin)
     assert torch.equal(apply_linear(lin, x), lin(x))
 
 

@@ -1,9 +1,14 @@
 """What is recorded is a function; what a rehearsal changes is put back."""
 
+import subprocess
+import sys
+import warnings
+
+import pytest
 import torch
 from torch import nn
 
-from lrga.training.captured import Captured, snapshot_of
+from lrga.training.captured import Captured, no_waiting, snapshot_of
 
 
 def test_on_a_cpu_the_function_itself_is_called():
@@ -63,3 +68,37 @@ def test_random_states_come_back():
     restore()
     assert torch.equal(torch.rand(3), first[0])
     assert torch.equal(torch.rand(3, generator=generator), first[1])
+
+
+def test_the_prototype_warning_of_pytorch_is_not_shown(monkeypatch):
+    modes = [0]
+
+    def set_mode(mode):  # as PyTorch does on a GPU
+        if mode == "error":
+            warnings.warn("Synchronization debug mode is a prototype feature and does not yet detect all", stacklevel=2)
+        modes.append(mode)
+
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[0])
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", set_mode)
+    with no_waiting(), pytest.warns(UserWarning, match="of the step"):  # an error in tests, were it shown
+        warnings.warn("of the step itself", stacklevel=2)
+    assert modes == [0, "error", 0]
+
+
+@pytest.mark.gpu
+def test_a_recording_shows_no_warning_on_a_gpu():
+    code = """
+import torch
+from lrga.training.captured import Captured, no_waiting, recording_stream
+total = torch.zeros((), device="cuda")
+add = Captured(lambda: total.add_(1), recording_stream(total.device), snapshot=lambda: lambda: None)
+add()
+try:
+    with no_waiting():
+        float(total)
+except RuntimeError:
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "refused\n"
+    assert "Synchronization debug mode" not in done.stderr

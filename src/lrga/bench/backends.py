@@ -12,7 +12,7 @@ from lrga.kernels import csr, mix
 from lrga.kernels.checks import check_choice, check_count
 from lrga.kernels.dispatch import explain_backend
 from lrga.kernels.segments import Segments
-from lrga.kernels.support import runs_on_gpu, why_not_triton
+from lrga.kernels.support import allows_tf32, runs_on_gpu, why_not_triton
 from lrga.models.gnn import GNN
 from lrga.tasks import graph_regression
 from lrga.training.config import OptimizerConfig
@@ -118,7 +118,7 @@ def _step(device: torch.device) -> Choice:
 def _products(x: Tensor) -> Choice:
     if x.device.type != "cuda" or x.dtype != torch.float32:
         return Choice(operation="matrix products", taken=str(x.dtype).removeprefix("torch."), why="")
-    if torch.backends.cuda.matmul.allow_tf32:
+    if allows_tf32():
         return Choice(operation="matrix products", taken="TF32", why="")
     remedy = "torch.set_float32_matmul_precision('high') allows TF32, two to three times as fast"
     return Choice(operation="matrix products", taken="float32", why=remedy)

@@ -13,6 +13,7 @@ from lrga.data.edge_table import EdgeTable
 from lrga.data.segments import Cut, Rows, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.kept import outside_inference
 
 if TYPE_CHECKING:
     from lrga.data.packed import PackedGraphs
@@ -58,7 +59,7 @@ class PackedBatch:
         edges = Cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
         cuts: dict[str, Cut] = {"node": nodes, "edge": edges}
         order = None
-        if isinstance(graphs, Tensor) and not graphs.is_cuda and _is_large(packed, edges):
+        if isinstance(graphs, Tensor) and graphs.is_cpu and _is_large(packed, edges):
             source, order = packed.edge_table.take(graphs)
         else:
             source = take(packed.source, edges.rows)
@@ -92,6 +93,7 @@ class PackedBatch:
         return self.ptr.device
 
     @property
+    @outside_inference
     def edges(self) -> EdgeLayout:
         """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
         if self._layout is None:

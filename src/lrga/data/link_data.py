@@ -17,7 +17,7 @@ from lrga.kernels.edges import EdgeLayout
 SPLITS = ("train", "val", "test")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinkSplit:
     """Pairs of one split.
 
@@ -39,7 +39,7 @@ class LinkSplit:
         return LinkSplit(**moved)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LinkData:
     """A graph for link prediction.
 
@@ -171,7 +171,7 @@ class LinkData:
                 raise NonFiniteError(f"finite {what} in {where}", "NaN or infinity", remedy)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinkGraph:
     """Sorted edges, their weights in that order, and whether any edge runs from a node to itself."""
 

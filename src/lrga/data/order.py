@@ -24,7 +24,7 @@ def order_by(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, 
         >>> order.tolist(), degree.tolist()
         ([1, 0, 2], [1, 2])
     """
-    if ends.is_cuda:
+    if not ends.is_cpu:
         return _order_at_once(ends, edge_ptr, node_ptr)
     first_edge, first_node = edge_ptr.numpy(), node_ptr.numpy()
     order = np.empty(ends.numel(), dtype=_integer(int(np.diff(first_edge).max(initial=0))))

@@ -19,6 +19,7 @@ from lrga.data.order import order_by
 from lrga.data.positions import Index, positions
 from lrga.data.segments import Cut, Rows, narrow, take
 from lrga.errors import OptionError
+from lrga.kernels.kept import outside_inference
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -293,6 +294,7 @@ class PackedGraphs:
         return result
 
     @property
+    @outside_inference
     def transposed(self) -> tuple[Tensor, Tensor]:
         """(order [E], out_degree [N]): the edges of each graph by source, computed once and kept.
 
@@ -305,6 +307,7 @@ class PackedGraphs:
         return self._transposed
 
     @property
+    @outside_inference
     def edge_table(self) -> EdgeTable:
         """Source and order of all edges for batches of large graphs on a CPU, made once and kept."""
         if self._edge_table is None:
@@ -314,6 +317,7 @@ class PackedGraphs:
         return self._edge_table
 
     @property
+    @outside_inference
     def fixed(self) -> "FixedGraphs":
         """What batches of a fixed capacity are gathered from, made once and kept."""
         if self._fixed is None:

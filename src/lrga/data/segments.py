@@ -58,7 +58,7 @@ def widen(values: Tensor, dtype: torch.dtype) -> Tensor:
     """``values`` in another type, in memory of its own where the type differs."""
     if values.dtype == dtype:
         return values
-    if values.is_cuda or values.dtype not in _NUMPY or dtype not in _NUMPY:
+    if not values.is_cpu or values.dtype not in _NUMPY or dtype not in _NUMPY:
         return values.to(dtype)
     return torch.from_numpy(values.numpy().astype(_NUMPY[dtype]))
 
@@ -67,7 +67,7 @@ def take(values: Tensor, rows: Rows) -> Tensor:
     """Those rows of ``values``; a view where they are consecutive."""
     if isinstance(rows, slice):
         return values[rows]
-    if values.is_cuda or values.dtype not in _NUMPY:
+    if not values.is_cpu or values.dtype not in _NUMPY:
         return values.index_select(0, rows)
     if rows.numel() < _MANY:
         return torch.from_numpy(values.numpy().take(rows.numpy(), axis=0))
@@ -77,7 +77,7 @@ def take(values: Tensor, rows: Rows) -> Tensor:
 
 def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
     """``values[i]`` repeated ``counts[i]`` times, for all i in turn, [total]; ``total`` is the sum of ``counts``."""
-    if values.is_cuda:
+    if not values.is_cpu:
         return torch.repeat_interleave(values, counts, output_size=total)
     return torch.from_numpy(values.numpy().repeat(counts.numpy()))
 
@@ -91,7 +91,7 @@ def add_repeated(values: Tensor, ptr: Tensor, addends: Tensor, limit: int) -> Te
         addends: [G].
         limit: Above every number that comes out.
     """
-    if values.is_cuda:
+    if not values.is_cpu:
         return torch.repeat_interleave(addends, ptr.diff(), output_size=values.numel()).add_(values)
     result = np.empty(values.numel(), dtype=np.int64)
     _add_repeated(values.numpy(), ptr.numpy(), addends.numpy(), limit, result)
@@ -109,7 +109,7 @@ def _add_repeated(values: np.ndarray, ptr: np.ndarray, addends: np.ndarray, limi
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
     """0 ``counts[0]`` times, 1 ``counts[1]`` times, …: the segment of each row, [total] int64."""
-    if counts.is_cuda:
+    if not counts.is_cpu:
         return torch.repeat_interleave(counts.long(), output_size=total)
     return torch.from_numpy(np.arange(counts.numel()).repeat(counts.numpy()))
 
@@ -130,7 +130,7 @@ def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Ten
         >>> ends.tolist()
         [[1, 0, 2], [0, 1, 2]]
     """
-    if source.is_cuda:
+    if not source.is_cpu:
         targets = torch.repeat_interleave(in_degree.long(), output_size=source.numel())
         return torch.stack((add_repeated(source, edge_ptr, node_ptr[:-1], 0), targets))
     nodes, edges, degrees = node_ptr.numpy(), edge_ptr.numpy(), in_degree.numpy()
@@ -158,7 +158,7 @@ def _integer(limit: int) -> np.dtype:
 
 def pointer(counts: Tensor) -> Tensor:
     """[G + 1] int64: where each of G consecutive segments begins, and the end of the last."""
-    if counts.is_cuda:
+    if not counts.is_cpu:
         return torch.cat((counts.new_zeros(1, dtype=torch.int64), counts.cumsum(0)))
     return torch.from_numpy(_pointer(counts.numpy()))
 
@@ -203,7 +203,7 @@ class Cut:
             self._consecutive = True
             return
         self._consecutive = False
-        if ptr.is_cuda:
+        if not ptr.is_cpu:
             self._begins = ptr[chosen]
             self.counts = ptr[chosen + 1] - self._begins
             self.ptr = pointer(self.counts)
@@ -225,7 +225,7 @@ class Cut:
         if self._consecutive:
             return slice(self._first, self._first + self.total)
         shift = self._begins - self.ptr[:-1]
-        if shift.is_cuda:
+        if not shift.is_cpu:
             numbers = torch.repeat_interleave(shift, self.counts, output_size=self.total)
             return numbers.add_(torch.arange(self.total, device=shift.device))
         integer = _integer(self._limit)

@@ -23,7 +23,7 @@ SPARE = 1.05  # drawn beyond what is needed, as some repeat
 BLOCK = 1 << 22  # pairs made at once: some 100 MB
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SyntheticGraph:
     """A graph and a task on it: the class of a node follows from its community.
 

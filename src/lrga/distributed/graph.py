@@ -28,7 +28,7 @@ from lrga.errors import ShapeError
 from lrga.kernels.edges import EdgeLayout, check_edge_index
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DividedLayout(EdgeLayout):
     """The local edges as converted layers take them: targets are own nodes, sources own nodes or halo.
 

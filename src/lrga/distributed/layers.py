@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from lrga.distributed.collectives import all_reduce_sum
 from lrga.distributed.graph import DividedLayout, GraphPart
 from lrga.errors import DTypeError
-from lrga.kernels.gated import gated_edges
 from lrga.kernels.message import Edges, endpoints, max_sources, softmax_edges, sum_sources
 from lrga.kernels.segments import Segments
 from lrga.nn.gat import NEGATIVE_SLOPE, GATLayer
-from lrga.nn.gated_gcn import GatedGCNLayer
+from lrga.nn.gated_gcn import GatedGCNLayer, gate_edges
 from lrga.nn.gcn import GCNLayer
 from lrga.nn.gin import GINLayer
 from lrga.nn.heads import Head, LayerwiseHead
@@ -98,10 +97,9 @@ class DividedGatedGCN(GatedGCNLayer):
         part, own = part_of(edge_index), x.size(0)
         near = part.with_halo(x)  # one exchange of x, where exchanging B x and D x would be two
         at_target = F.pad(self.lin_e(x), (0, 0, 0, near.size(0) - own))  # no edge ends in the halo
-        mean, e = gated_edges(
+        mean, e = gate_edges(
+            self.lin_c,
             self._check_edges(edge_attr, part.layout),
-            self.lin_c.weight,
-            self.lin_c.bias,
             self.lin_b(near),
             self.lin_d(near),
             at_target,

@@ -6,12 +6,15 @@ features cost a pass over the data and run only while it is on, on any device.
 """
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 import torch
 from torch import Tensor
 
 from lrga.errors import BatchError, DeviceError, DTypeError, NonFiniteError, OptionError, ShapeError
+
+MAX_IDS, MAX_IDS_PER_NODE = 1 << 20, 16  # graph ids without num_graphs: the larger of the two bounds
 
 _enabled = os.environ.get("LRGA_CHECK", "0") not in ("", "0", "false")
 
@@ -62,8 +65,7 @@ def stop_tracing(reason: str) -> None:
 
 def check_features(name: str, x: Tensor, width: int | None = None) -> None:
     """Refuses anything but a floating-point matrix ``[N, width]``."""
-    if not isinstance(x, Tensor):
-        raise DTypeError(f"{name} to be a tensor", type(x).__name__, f"pass {name} as a torch.Tensor of shape [N, D]")
+    check_dense(name, x)
     wanted = "D" if width is None else width
     if x.dim() != 2 or (width is not None and x.size(1) != width):
         raise ShapeError(
@@ -84,6 +86,18 @@ def check_features(name: str, x: Tensor, width: int | None = None) -> None:
         )
 
 
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Refuses anything but a dense tensor."""
+    if not isinstance(tensor, Tensor):
+        got = type(tensor).__name__
+        raise DTypeError(f"{name} to be a tensor", got, f"pass {name} as a torch.Tensor of shape [N, D]")
+    if tensor.is_nested:
+        remedy = f"pass torch.cat({name}.unbind()) with a batch vector"
+        raise DTypeError(f"{name} to be one dense tensor", "a nested tensor", remedy)
+    if tensor.layout != torch.strided:
+        raise DTypeError(f"{name} to be a dense tensor", str(tensor.layout), f"call {name}.to_dense()")
+
+
 def check_same_device(**tensors: Tensor | None) -> None:
     """Refuses tensors on different devices, naming each."""
     present = {name: t.device for name, t in tensors.items() if t is not None}
@@ -101,14 +115,24 @@ def check_same_dtype(x: Tensor, weight: Tensor | None) -> None:
 
 
 def autocast_is_on(device_type: str) -> bool:
-    """Whether autocast is on for this kind of device (meta has none)."""
-    return device_type != "meta" and torch.is_autocast_enabled(device_type)
+    """Whether autocast is on for this kind of device (not all have it)."""
+    if device_type == "meta":
+        return False
+    # A compiler need not trace the first question: it compiles for devices that have autocast.
+    has_it = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
+    return has_it and torch.is_autocast_enabled(device_type)
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[object]:
+    """A context in which autocast is off, for a device that may have none."""
+    return torch.autocast(device_type, enabled=False) if autocast_is_on(device_type) else nullcontext()
 
 
 def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:
     """Refuses a batch vector that is no assignment of ``num_nodes`` nodes to graphs ``0 … num_graphs - 1``."""
     if not isinstance(batch, Tensor):
         raise DTypeError("batch to be a tensor or None", type(batch).__name__, "pass PyG's batch vector, data.batch")
+    check_dense("batch", batch)
     if batch.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         raise DTypeError("integer graph ids in batch", str(batch.dtype), "call batch.long()")
     if batch.dim() != 1 or batch.size(0) != num_nodes:
@@ -130,6 +154,23 @@ def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:
             f"id {high}",
             f"pass num_graphs={high + 1} or more, or leave it out",
         )
+
+
+def count_graphs(batch: Tensor) -> int:
+    """How many graphs a checked batch vector tells of, its highest id being the last; this waits for a GPU.
+
+    Memory is taken for each graph, empty ones too, so ids far beyond the number of nodes are refused.
+    """
+    num_nodes = batch.size(0)
+    number = int(batch.max()) + 1 if num_nodes else 0
+    limit = max(MAX_IDS, MAX_IDS_PER_NODE * num_nodes)
+    if not torch.compiler.is_compiling() and number > limit:
+        raise BatchError(
+            f"graph ids below {limit} in the batch vector of {num_nodes} nodes, num_graphs not being given",
+            f"id {number - 1}",
+            "number the graphs anew with batch = torch.unique(batch, return_inverse=True)[1], or pass num_graphs",
+        )
+    return number
 
 
 def check_count(name: str, value: int, minimum: int = 0) -> None:

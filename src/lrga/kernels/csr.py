@@ -19,8 +19,9 @@ from lrga.kernels.support import differentiates_otherwise
 with warnings.catch_warnings():  # torch says once per process that such matrices are in beta or unchecked: said here
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
-    _none = torch.tensor([], dtype=torch.int64)
-    torch.sparse_csr_tensor(torch.tensor([0, 0]), _none, torch.tensor([]), (1, 1), check_invariants=False)
+    with torch.device("cpu"):  # whatever device a user has made the default
+        _none = torch.tensor([], dtype=torch.int64)
+        torch.sparse_csr_tensor(torch.tensor([0, 0]), _none, torch.tensor([]), (1, 1), check_invariants=False)
 
 
 WORTH_A_THREAD = 1 << 15  # numbers; torch's own measure for simple operations

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from lrga.errors import OptionError, ShapeError, UnsupportedError
-from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device
+from lrga.kernels.checks import autocast_is_on, check_choice, check_features, check_same_device, without_autocast
 from lrga.kernels.reference import NORMALIZATIONS, dense_attention, segmented_attention
 from lrga.kernels.segments import Segments
-from lrga.kernels.support import dot_precision, runs_on_gpu, shared_memory, why_not_triton
+from lrga.kernels.support import allows_tf32, runs_on_gpu, shared_memory, why_not_triton
 from lrga.kernels.tiles import Tiles
 
 LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
@@ -72,7 +72,8 @@ def low_rank_attention(
         v: The paper's :math:`m_2(X)`.
         z: The paper's :math:`m_3(X)`.
         batch: Graph of each node as in PyG, in any order; ``None`` is one graph.
-        num_graphs: Number of graphs. Needed for empty graphs at the end; saves a wait for the GPU.
+        num_graphs: Number of graphs. Needed for empty graphs at the end; saves a wait for the GPU. Without it, ids far
+            beyond the number of nodes are refused, for every graph up to the highest id takes memory.
         eps: Added to η (subtracted where signed inputs make η negative).
         backend: ``"auto"``, ``"segmented"`` (PyTorch, linear), ``"triton"`` (fused kernels, on a GPU) or ``"dense"``
             (the O(N²) definition, for comparison).
@@ -117,9 +118,7 @@ def attend(
     u, v, z = u.to(dtype), v.to(dtype), z.to(dtype)
     why_not = _why_not_tiled(u, v, z, segments, normalize)
     implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
-    if not autocast_is_on(u.device.type):
-        return implementation(u, v, z, segments, normalize, eps)
-    with torch.autocast(u.device.type, enabled=False):  # it would round the sums over nodes to half precision
+    with without_autocast(u.device.type):  # it would round the sums over nodes to half precision
         return implementation(u, v, z, segments, normalize, eps)
 
 
@@ -236,8 +235,9 @@ def _why_not_fused(
 def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device) -> str | None:
     if rank > LARGEST_RANK:
         return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
-    exact = dtype == torch.float32 and dot_precision(dtype) != "tf32"  # products keep each factor as two numbers
-    if exact and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM:
+    narrow = dtype == torch.float32 and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM
+    # Exact products keep each factor as two numbers. A compiler does not trace the look at the switch.
+    if narrow and (torch.compiler.is_compiling() or not allows_tf32()):
         return f"rank {rank} in float32 without TF32, on this GPU the kernels hold up to {LARGEST_EXACT_RANK}"
     return None
 

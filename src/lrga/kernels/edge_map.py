@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.kernels.support import dot_precision, shared_memory
+from lrga.kernels.support import dot_precision, launch, shared_memory
 
 WIDEST = 96  # padded channels
 ROOM = 150_000  # bytes of shared memory that hold the tiles of a program for the widest weight
@@ -157,11 +157,11 @@ def _launch(
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
     x = x.contiguous()
     bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read then
-    with torch.cuda.device_of(x):
-        map_edges[(min(how.programs, -(-num_edges // how.rows)),)](
-            x, weight, bias, from_source, from_target, source, target, out if added is None else added.contiguous(),
-            in_ptr, out, in_ptr.size(0) - 1, num_edges, from_source.stride(0), from_target.stride(0),
-            INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
-            FORWARD=ends is not None, ADDED=added is not None, STAGES=how.stages, BM=how.rows, I0=inner0, I1=inner1,
-            O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, **_arithmetic(weight),
-        )  # fmt: skip
+    launch(
+        map_edges, (min(how.programs, -(-num_edges // how.rows)),),
+        x, weight, bias, from_source, from_target, source, target, out if added is None else added.contiguous(),
+        in_ptr, out, in_ptr.size(0) - 1, num_edges, from_source.stride(0), from_target.stride(0),
+        INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
+        FORWARD=ends is not None, ADDED=added is not None, STAGES=how.stages, BM=how.rows, I0=inner0, I1=inner1,
+        O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, **_arithmetic(weight),
+    )  # fmt: skip

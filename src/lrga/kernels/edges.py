@@ -8,7 +8,6 @@ Letters: N nodes, E edges.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from lrga.errors import DeviceError, DTypeError, ShapeError, UnsupportedError
 from lrga.kernels.checks import check_count, may_read_values
+from lrga.kernels.kept import Keeps, kept, outside_inference
 from lrga.kernels.support import runs_on_gpu
 
 INTEGERS = (torch.int64, torch.int32)
@@ -23,8 +23,8 @@ INTEGERS = (torch.int64, torch.int32)
 EDGES_OF_A_CHUNK = 1 << 15
 
 
-@dataclass(frozen=True)
-class EdgeLayout:
+@dataclass(frozen=True, eq=False)
+class EdgeLayout(Keeps):
     """Edges in the order of their targets.
 
     Args:
@@ -55,6 +55,7 @@ class EdgeLayout:
     is_partitioned: ClassVar[bool] = False  # whether sources may be nodes of other ranks, see lrga.distributed
 
     @staticmethod
+    @outside_inference
     def from_edge_index(edge_index: Tensor, num_nodes: int, *, check: bool = True) -> tuple["EdgeLayout", Tensor]:
         """Sorts PyG's ``[2, E]`` tensor (row 0 source, row 1 target).
 
@@ -90,23 +91,23 @@ class EdgeLayout:
         """The edges as PyG writes them, ``[2, E]``, in this order."""
         return torch.stack([self.source, self.target])
 
-    @cached_property
+    @kept
     def in_degree(self) -> Tensor:
         """Edges that end in each node, ``[N]``."""
         return self.in_ptr.diff()
 
-    @cached_property
+    @kept
     def out_degree(self) -> Tensor:
         """Edges that begin in each node, ``[N]``."""
         return self.out_ptr.diff()
 
-    @cached_property
+    @kept
     def out_target(self) -> Tensor:
         """Where the edges end, in the order of their sources: those that leave node i end in
         ``out_target[out_ptr[i] : out_ptr[i + 1]]``; ``[E]``."""
         return self.target.index_select(0, self.out_order)
 
-    @cached_property
+    @kept
     def degree_roots(self) -> tuple[Tensor, Tensor]:
         """1/√ of each node's edges in and out, at least one, ``[N]`` float32 each: once for all layers."""
         if runs_on_gpu(self.in_ptr, self.out_ptr) and not torch.compiler.is_compiling():
@@ -116,12 +117,12 @@ class EdgeLayout:
         into, out_of = (d.clamp(min=1).float().rsqrt() for d in (self.in_degree, self.out_degree))
         return into, out_of
 
-    @cached_property
+    @kept
     def degree_inverse(self) -> Tensor:
         """1 / (edges that end in each node, at least one), ``[N]`` float32."""
         return self.in_degree.clamp(min=1).float().reciprocal()
 
-    @cached_property
+    @kept
     def transposed(self) -> "EdgeLayout":
         """Every edge turned round, in the order of what were the sources (edge k was edge ``out_order[k]``)."""
         positions = torch.arange(self.num_edges, device=self.device)
@@ -129,12 +130,12 @@ class EdgeLayout:
         source, target = self.target.index_select(0, self.out_order), self.source.index_select(0, self.out_order)
         return EdgeLayout(source, target, self.num_nodes, self.out_ptr, back, self.in_ptr, self.longest)
 
-    @cached_property
+    @kept
     def ones(self) -> Tensor:
         """Weight one for every edge, ``[E]`` float32: the values of an unweighted sparse matrix."""
         return torch.ones(self.num_edges, device=self.device)
 
-    @cached_property
+    @kept
     def chunks(self) -> list[tuple[int, int, int, int]]:
         """``(first node, end node, first edge, end edge)`` of runs of whole targets with many edges each."""
         steps = torch.arange(0, self.num_edges, EDGES_OF_A_CHUNK, device=self.device)
@@ -148,12 +149,12 @@ class EdgeLayout:
             if edge_list[i] < edge_list[i + 1]
         ]
 
-    @cached_property
+    @kept
     def longest_chunk(self) -> int:
         """Edges of the largest of the :attr:`chunks`."""
         return max((end - first for _, _, first, end in self.chunks), default=0)
 
-    @cached_property
+    @kept
     def chunk_sums(self) -> list[Tensor]:
         """For each of the :attr:`chunks` the sparse matrix that sums its edges into its nodes."""
         positions = torch.arange(self.longest_chunk, device=self.device)
@@ -168,6 +169,7 @@ class EdgeLayout:
             for first_node, end_node, first, end in self.chunks
         ]
 
+    @outside_inference
     def map(self, function: Callable[[Tensor], Tensor]) -> "EdgeLayout":
         """The layout with ``function`` applied to each of its tensors."""
         return EdgeLayout(

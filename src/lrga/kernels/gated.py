@@ -35,7 +35,7 @@ from lrga.kernels.support import runs_on_gpu
 Norm = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Normalization:
     """A batch normalisation as tensors: what :func:`torch.nn.functional.batch_norm` takes."""
 
@@ -135,16 +135,36 @@ def gated_edges_reference(
     residual: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """:func:`gated_edges`, one tensor operation after the other."""
+    product = F.linear(edge_attr, weight, bias)
+    return gated_edges_of_product(
+        product, edge_attr, gated, from_source, from_target, edges, norm=norm, scale=scale, residual=residual
+    )
+
+
+def gated_edges_of_product(
+    product: Tensor,
+    edge_attr: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    edges: Edges,
+    *,
+    norm: Norm | None,
+    scale: Tensor | None = None,
+    residual: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """:func:`gated_edges_reference` of C e, ``[E, D]``, whatever module computed it."""
     source, target = endpoints(edges)
-    e = F.linear(edge_attr, weight, bias) + from_source.index_select(0, source) + from_target.index_select(0, target)
-    gates = e.sigmoid()
-    num_nodes = gated.size(0)
+    e = product + from_source.index_select(0, source) + from_target.index_select(0, target)
+    dtype, num_nodes = torch.promote_types(e.dtype, gated.dtype), gated.size(0)
+    wide = torch.promote_types(dtype, torch.float32)  # in which half precision is summed and divided
+    gates = e.to(wide).sigmoid()
     # In a padded batch the last edges are in no node's run, but it does no harm to add them to the dummy at the end.
     add = (
         sum_edges if real_rows(edge_attr) is None else lambda values, *_: sum_edges_reference(values, target, num_nodes)
     )
     total = add(gates * gated.index_select(0, source), edges, num_nodes)
-    mean = total / (add(gates, edges, num_nodes) + EPS)
+    mean = (total / (add(gates, edges, num_nodes) + EPS)).to(dtype)
     if scale is not None:
         e = e * scale
     if norm is not None:

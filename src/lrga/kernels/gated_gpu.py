@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lrga.kernels import edge_map
 from lrga.kernels.refusal import refuse_derivative
-from lrga.kernels.support import interpreted
+from lrga.kernels.support import interpreted, launch
 
 NARROWEST = 16  # channels of a program
 
@@ -97,7 +97,7 @@ def gated_forward(
     follows = norm_weight is not None and training
     counts, partials = (denominator.new_empty(shape) for shape in (programs, (2, programs, channels)))
     scaled = scale is not None
-    _launch(
+    launch(
         triton_gated.forward_by_target, (chunks, programs),
         product, gated, from_source, from_target, _or(scale, product), source, in_ptr, e_hat, mean, denominator,
         counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
@@ -107,14 +107,14 @@ def gated_forward(
     if norm_weight is not None and (follows or need_edges):
         assert running_mean is not None
         assert running_var is not None
-        _launch(
+        launch(
             triton_gated_norm.finish_statistics, (-(-channels // NARROWEST),),
             counts, partials, running_mean.contiguous(), running_var.contiguous(), _or(momentum, counts), statistics,
             new_running, programs, momentum_value, eps, D=channels, TRAINING=training,
             HAS_MOMENTUM=momentum is not None, BLOCK_P=256, BLOCK_D=NARROWEST, num_warps=8,
         )  # fmt: skip
     if need_edges and num_edges:
-        _launch(
+        launch(
             triton_gated_norm.edge_output, (-(-e_hat.numel() // tiling.flat),),
             e_hat, edge_attr.contiguous(), _or(scale, product), statistics, _or(norm_weight, statistics),
             _or(norm_bias, statistics), in_ptr, out, num_nodes, out.numel(), D=channels, NORM=norm_weight is not None,
@@ -246,7 +246,7 @@ def gated_backward(
         edges_each = -(-num_edges // tiling.sum_programs // tile) * tile
         rows = max(-(-num_edges // max(edges_each, 1)), 1)
         parts = denominator.new_empty(1, rows, 2 * channels)
-        _launch(
+        launch(
             triton_gated_norm.norm_backward_sums, (chunks, rows),
             grad_out, e_hat, _or(scale, e_hat), statistics, _or(norm_weight, e_hat), _or(norm_bias, e_hat), in_ptr,
             parts, num_nodes, edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block,
@@ -257,14 +257,14 @@ def gated_backward(
         sums.zero_()
     own_product = edge_map.takes(weight)  # which adds the residual's share; for the library's it must lie there before
     through = residual and grad_out is not None and need_attr
-    _launch(
+    launch(
         triton_gated.backward_by_target, (chunks, programs),
         grad_mean, _or(grad_out, e_hat), e_hat, gated, mean, denominator, _or(scale, e_hat), statistics,
         sums, _or(norm_weight, statistics), _or(norm_bias, statistics), source, in_ptr, grad_e_hat, grad_total,
         grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated.stride(0), D=channels, EDGES=has_edges,
         NORM=normed, SCALED=scaled, RESIDUAL=through and not own_product, **blocks,
     )  # fmt: skip
-    _launch(
+    launch(
         triton_gated.backward_by_source, (chunks, programs),
         grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_nodes, nodes_each,
         D=channels, **blocks,
@@ -304,12 +304,6 @@ def _(*args: Any) -> tuple[Tensor, ...]:
 
 
 refuse_derivative(gated_backward)
-
-
-def _launch(kernel: Any, grid: tuple[int, ...], first: Tensor, *rest: Any, **options: Any) -> None:
-    """Triton runs a kernel on the current device, which need not be that of the tensors."""
-    with torch.cuda.device_of(first):
-        kernel[grid](first, *rest, **options)
 
 
 def _or(tensor: Tensor | None, other: Tensor) -> Tensor:

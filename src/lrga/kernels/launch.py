@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lrga.kernels import triton_attention as kernels
-from lrga.kernels.support import dot_precision, interpreted
+from lrga.kernels.support import dot_precision, interpreted, launch
 from lrga.kernels.tiles import Tiles
 
 COMPUTE = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
@@ -77,7 +77,8 @@ def reduce(
     z: Tensor | None = None,
 ) -> None:
     """:func:`~lrga.kernels.triton_attention.reduce_tiles`; u, v, z are ``[N, H, K]`` views."""
-    kernels.reduce_tiles[tiles.number, heads](
+    launch(
+        kernels.reduce_tiles, (tiles.number, heads),
         x, weight, bias, u, v, z, out, parts,
         D=0 if x is None else x.size(1), stride_x=0 if x is None else x.stride(0),
         stride_u=_row(u), stride_v=_row(v), stride_z=_row(z), head_u=_head(u), head_v=_head(v), head_z=_head(z),
@@ -90,13 +91,14 @@ def total(tiles: Tiles, heads: int, parts: Tensor) -> Tensor:
     """``[H, M, F]`` summed over the tiles of each graph, ``[H, G, F]``."""
     totals = parts.new_empty(heads, tiles.counts.size(0), parts.size(2))
     grid = (tiles.counts.size(0), heads, triton.cdiv(parts.size(2), 128))
-    kernels.sum_tiles[grid](parts, totals, tiles.ptr, parts.size(2), parts.size(1), ROWS=8, BF=128, num_warps=4)
+    launch(kernels.sum_tiles, grid, parts, totals, tiles.ptr, parts.size(2), parts.size(1), ROWS=8, BF=128, num_warps=4)
     return totals
 
 
 def apply(tiles: Tiles, blocks: Blocks, heads: int, u: Tensor, out: Tensor, totals: Tensor, eps: float) -> None:
     """:func:`~lrga.kernels.triton_attention.apply_tiles`; u and out are ``[N, H, …]`` views."""
-    kernels.apply_tiles[tiles.number, heads](
+    launch(
+        kernels.apply_tiles, (tiles.number, heads),
         u, out, totals, graph=tiles.graph, counts=tiles.counts,
         stride_u=_row(u), head_u=_head(u), stride_out=_row(out), head_out=_head(out), eps=eps,
         num_graphs=tiles.counts.size(0), HALF=blocks.dtype == torch.float16, **_where(tiles), **blocks.options(),
@@ -116,7 +118,8 @@ def reduce_gradient(
     u: Tensor | None = None,
 ) -> None:
     """:func:`~lrga.kernels.triton_attention.reduce_gradient`; u and grad are ``[N, H, …]`` views."""
-    kernels.reduce_gradient[tiles.number, heads](
+    launch(
+        kernels.reduce_gradient, (tiles.number, heads),
         x, weight, bias, u, grad, parts,
         D=0 if x is None else x.size(1), stride_x=0 if x is None else x.stride(0),
         stride_u=_row(u), head_u=_head(u), stride_grad=_row(grad), head_grad=_head(grad),
@@ -146,7 +149,8 @@ def gradient(
     """:func:`~lrga.kernels.triton_attention.gradient_tiles`; from x also ``dm4`` and ``bias_parts`` (else ``None``)."""
     u, v, z = maps if maps is not None else (None, None, None)
     du, dv, dz = gradients
-    kernels.gradient_tiles[tiles.number, heads](
+    launch(
+        kernels.gradient_tiles, (tiles.number, heads),
         x, weight, bias, u, v, z, out, grad, totals, t_totals, du, dv, dz, dm4, bias_parts,
         graph=tiles.graph, counts=tiles.counts,
         D=0 if x is None else x.size(1), stride_x=0 if x is None else x.stride(0),

@@ -4,10 +4,12 @@ Every function takes the edges as PyG's tensor ``[2, E]`` (any order; compiles a
 :class:`~lrga.kernels.edges.EdgeLayout` (sorted by target; on a CPU the sums then run as sparse matrix products, see
 :mod:`lrga.kernels.csr`, on a GPU as one kernel each, see :mod:`lrga.kernels.triton_sum`). All give the same values and
 gradients. A node without incoming edges gets zero.
-Half precision is summed in float32.
+Half precision is weighted, summed and scaled in float32 and rounded once, at the end.
 
 Letters: N nodes, E edges, H heads, D channels.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -26,6 +28,11 @@ def endpoints(edges: Edges) -> tuple[Tensor, Tensor]:
         return edges.source, edges.target
     edges = edges.long()  # torch's scatter_reduce has wrong gradients with narrower ones
     return edges[0], edges[1]
+
+
+def is_half(x: Tensor) -> bool:
+    """Whether sums of x would overflow or lose digits in its own precision."""
+    return x.dtype in (torch.float16, torch.bfloat16)
 
 
 def num_edges(edges: Edges) -> int:
@@ -48,7 +55,8 @@ def symmetric_factors(edges: Edges, x: Tensor) -> tuple[Tensor, Tensor]:
     """1/√ of each node's edges in and out, at least one, ``[N]`` each: GCN's factors, for :func:`sum_sources`."""
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x) and not torch.compiler.is_compiling():
         return edges.degree_roots
-    into, out_of = (d.clamp(min=1).to(x.dtype).rsqrt() for d in degrees(edges, x.size(0)))
+    wide = torch.promote_types(x.dtype, torch.float32)  # float16 does not hold every degree
+    into, out_of = (d.clamp(min=1).to(wide).rsqrt() for d in degrees(edges, x.size(0)))
     return into, out_of
 
 
@@ -80,13 +88,15 @@ def sum_sources(
     _check_weight(x, edges, weight)
     _check_factors(x, into, out_of)
     factors = (into, out_of)
-    if isinstance(edges, EdgeLayout):
-        if runs_on_gpu(x, weight, *factors) and not any(f is not None and f.requires_grad for f in factors):
-            from lrga.kernels import sum_ops
+    learned = any(f is not None and f.requires_grad for f in factors)
+    if isinstance(edges, EdgeLayout) and runs_on_gpu(x, weight, *factors) and not learned:
+        from lrga.kernels import sum_ops
 
-            return sum_ops.sum_sources(x, edges, weight, into=into, out_of=out_of)
-        if csr.is_fast(x, weight):
-            return _scaled(_sum_sources_csr(_scaled(x, out_of), edges, weight), into)
+        return sum_ops.sum_sources(x, edges, weight, into=into, out_of=out_of)
+    if is_half(x):
+        return _summed_in_float32(sum_sources, x, edges, weight, into, out_of)
+    if isinstance(edges, EdgeLayout) and csr.is_fast(x, weight):
+        return _scaled(_sum_sources_csr(_scaled(x, out_of), edges, weight), into)
     return sum_sources_reference(x, edges, weight, into=into, out_of=out_of)
 
 
@@ -107,6 +117,8 @@ def sum_sources_reference(
     out_of: Tensor | None = None,
 ) -> Tensor:
     """:func:`sum_sources` by gathering a message for each edge and adding it where it ends."""
+    if is_half(x):
+        return _summed_in_float32(sum_sources_reference, x, edges, weight, into, out_of)
     source, target = endpoints(edges)
     messages = _scaled(x, out_of).index_select(0, source)
     if weight is not None:
@@ -114,10 +126,25 @@ def sum_sources_reference(
     return _scaled(sum_edges_reference(messages, target, x.size(0)), into)
 
 
+def _summed_in_float32(
+    function: Callable[..., Tensor],
+    x: Tensor,
+    edges: Edges,
+    weight: Tensor | None,
+    into: Tensor | None,
+    out_of: Tensor | None,
+) -> Tensor:
+    dtype = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
+    weight = None if weight is None else weight.to(torch.promote_types(weight.dtype, torch.float32))
+    return function(x.float(), edges, weight, into=into, out_of=out_of).to(dtype)
+
+
 def mean_sources(x: Tensor, edges: Edges) -> Tensor:
     """Mean over the in-neighbours, ``[N, D]`` to ``[N, D]``."""
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x) and not torch.compiler.is_compiling():
         return sum_sources(x, edges, into=edges.degree_inverse)
+    if is_half(x):
+        return mean_sources(x.float(), edges).to(x.dtype)
     in_degree, _ = degrees(edges, x.size(0))
     return sum_sources(x, edges) / in_degree.clamp(min=1).to(x.dtype).unsqueeze(-1)
 
@@ -160,14 +187,14 @@ def sum_edges(values: Tensor, edges: Edges, num_nodes: int) -> Tensor:
 
 def sum_edges_reference(values: Tensor, target: Tensor, num_nodes: int) -> Tensor:
     """:func:`sum_edges` by adding each edge where it ends."""
-    wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    wide = values.float() if is_half(values) else values
     return wide.new_zeros(num_nodes, *values.shape[1:]).index_add(0, target, wide).to(values.dtype)
 
 
 def softmax_edges(scores: Tensor, edges: Edges, num_nodes: int) -> Tensor:
     """Softmax over the edges that end in the same node, ``[E, H]`` to ``[E, H]``."""
     _, target = endpoints(edges)
-    wide = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    wide = scores.float() if is_half(scores) else scores
     with torch.no_grad():  # the softmax does not depend on the shift
         index = target.unsqueeze(-1).expand_as(wide)
         lowest = wide.new_full((num_nodes, wide.size(1)), -torch.inf)

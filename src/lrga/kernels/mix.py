@@ -31,14 +31,20 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
     """
     # A compiler plans memory itself, and must not be asked how large a symbolic size is.
     small = torch.compiler.is_compiling() or parts[0].size(0) * weight.size(1) < WORTH_IT
-    if small or differentiates_otherwise():
-        return linear(torch.cat(parts, dim=-1), weight, bias)
     device = parts[0].device.type
+    if small or differentiates_otherwise() or _has_unusual_types([*parts, weight, bias], device):
+        return linear(torch.cat(parts, dim=-1), weight, bias)
     if not autocast_is_on(device):
-        return _mixed([part.to(weight.dtype) for part in parts], weight, bias)
+        return _mixed(parts, weight, bias)
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
         return _mixed([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
+
+
+def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
+    """Whether PyTorch's own linear map would not compute in the type of the weight, or that of autocast."""
+    kinds = {tensor.dtype for tensor in tensors if tensor is not None}
+    return torch.float64 in kinds if autocast_is_on(device) else len(kinds) > 1
 
 
 @torch.library.custom_op("lrga::mixed_linear", mutates_args=())

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.errors import ShapeError
+from lrga.kernels.checks import without_autocast
 from lrga.kernels.support import runs_on_gpu
 
 
@@ -48,7 +49,7 @@ def node_scores_reference(x: Tensor, att_source: Tensor, att_target: Tensor) -> 
     """:func:`node_scores` as one product of matrices, ``[N, H·D]`` with ``[H·D, 2·H]``."""
     dtype = score_dtype(x, att_source, att_target)
     blocks = [torch.block_diag(*attention.to(dtype).unsqueeze(1)) for attention in (att_source, att_target)]
-    with torch.autocast(x.device.type, enabled=False):  # a softmax is to follow, for which half precision is coarse
+    with without_autocast(x.device.type):  # a softmax is to follow, for which half precision is coarse
         by_source, by_target = F.linear(x.flatten(1).to(dtype), torch.cat(blocks)).split(x.size(1), 1)
     return by_source, by_target
 

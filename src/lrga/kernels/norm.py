@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.e
 BEFORE, AFTER = (None, "relu"), (None, *ACTIVATIONS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Running:
     """The state of a batch normalisation: parameters and what it remembers of batches.
 

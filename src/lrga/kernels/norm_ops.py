@@ -21,6 +21,7 @@ from torch.library import custom_op
 from lrga.kernels import triton_norm as kernels
 from lrga.kernels.norm import Running, follow
 from lrga.kernels.refusal import refuse_derivative
+from lrga.kernels.support import launch
 
 MANY = 1 << 21  # numbers from which putting the parts together again and again would cost more than a launch
 WHOLE = {"BP": 256, "BD": 16, "num_warps": 8}  # many parts at once, so that few reads wait for others
@@ -129,19 +130,20 @@ def launch_norm(
     numbers = (state.momentum or 0.0, state.eps)
     choices = {"TRAINING": training, "TRACK": track, "BEFORE": before == "relu"}
     whole = training and how.whole
-    with torch.cuda.device_of(x):
-        if training:
-            kernels.part_statistics[(how.parts, blocks)](
-                x, count, batches, part_mean, part_dev, rows, how.rows_of_part, BEFORE=before == "relu", BR=how.step,
-                **share,
-            )  # fmt: skip
-        if whole:
-            columns = triton.cdiv(width, 16)
-            kernels.whole_statistics[(columns,)](x, *statistics, *numbers, WIDTH=width, **choices, **WHOLE)
-        kernels.normalize_rows[(triton.cdiv(rows, how.tile), blocks)](
-            x, weight, bias, residual, y, *statistics, *numbers,
-            AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
+    if training:
+        launch(
+            kernels.part_statistics, (how.parts, blocks),
+            x, count, batches, part_mean, part_dev, rows, how.rows_of_part, BEFORE=before == "relu", BR=how.step,
+            **share,
         )  # fmt: skip
+    if whole:
+        columns = triton.cdiv(width, 16)
+        launch(kernels.whole_statistics, (columns,), x, *statistics, *numbers, WIDTH=width, **choices, **WHOLE)
+    launch(
+        kernels.normalize_rows, (triton.cdiv(rows, how.tile), blocks),
+        x, weight, bias, residual, y, *statistics, *numbers,
+        AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
+    )  # fmt: skip
     if track:
         for given, written in ((state.mean, mean), (state.var, var)):
             if written is not given:  # columns of another tensor: what was brought up to date is a copy
@@ -174,15 +176,18 @@ def launch_gradients(
     grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
     choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
     inputs = (x.contiguous(), grad, kept.contiguous(), _dense(weight), _dense(bias), count, part_bias, part_weight)
-    with torch.cuda.device_of(x):
-        kernels.part_gradients[(how.parts, blocks)](*inputs, rows, how.rows_of_part, BR=how.step, **choices, **share)
-        if how.whole:
-            columns = triton.cdiv(width, 16)
-            kernels.whole_gradients[(columns,)](part_bias, part_weight, sums, how.parts, WIDTH=width, **WHOLE)
-        kernels.gradient_rows[(triton.cdiv(rows, how.tile), blocks)](
-            *inputs, sums, grad_x, rows, how.parts, TRAINING=training, WHOLE=how.whole, BP=64, BR=how.tile, **choices,
-            **share,
-        )  # fmt: skip
+    launch(
+        kernels.part_gradients, (how.parts, blocks),
+        *inputs, rows, how.rows_of_part, BR=how.step, **choices, **share,
+    )  # fmt: skip
+    if how.whole:
+        columns = triton.cdiv(width, 16)
+        launch(kernels.whole_gradients, (columns,), part_bias, part_weight, sums, how.parts, WIDTH=width, **WHOLE)
+    launch(
+        kernels.gradient_rows, (triton.cdiv(rows, how.tile), blocks),
+        *inputs, sums, grad_x, rows, how.parts, TRAINING=training, WHOLE=how.whole, BP=64, BR=how.tile, **choices,
+        **share,
+    )  # fmt: skip
     return grad_x, sums
 
 

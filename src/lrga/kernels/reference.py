@@ -14,6 +14,7 @@ Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, 
 import torch
 from torch import Tensor
 
+from lrga.kernels.kept import is_capturing
 from lrga.kernels.segments import Segments
 
 NORMALIZATIONS = ("graph", "row", None)
@@ -22,22 +23,39 @@ NORMALIZATIONS = ("graph", "row", None)
 def dense_attention(
     u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
 ) -> Tensor:
-    """The definition: O(N²) memory. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    """The definition, graph after graph: O(n²) memory. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    batch, counts = segments.batch, segments.counts
+    if batch is None or counts is None:
+        return _dense_graph(u, v, z, torch.sym_max(segments.num_nodes, 1), normalize, eps)
+    if _hides_values(batch):  # graphs keep all N rows: how many are their own, only the values tell
+        out = torch.zeros_like(z)
+        for graph in range(segments.num_graphs):
+            own = (batch == graph)[:, None, None]
+            u_g, v_g, z_g = (torch.where(own, t, 0) for t in (u, v, z))
+            out = torch.where(own, _dense_graph(u_g, v_g, z_g, counts[graph].clamp(min=1), normalize, eps), out)
+        return out
+    order = torch.argsort(batch, stable=True)
+    graphs = [_dense_graph(u[i], v[i], z[i], i.size(0), normalize, eps) for i in order.split(counts.tolist()) if len(i)]
+    return torch.zeros_like(z).index_copy(0, order, torch.cat(graphs)) if graphs else torch.zeros_like(z)
+
+
+def _dense_graph(u: Tensor, v: Tensor, z: Tensor, nodes: int | Tensor, normalize: str | None, eps: float) -> Tensor:
+    """:func:`dense_attention` of one graph of so many ``nodes``; rows of zeros beside them change nothing."""
     dtype = u.dtype
     u, v, z = (_accumulable(t).transpose(0, 1) for t in (u, v, z))  # [H, N, K]
     scores = u @ v.transpose(1, 2)  # [H, N, N]
-    if segments.batch is not None:
-        scores = scores * (segments.batch[:, None] == segments.batch[None, :])
-    row_sums = scores.sum(-1).transpose(0, 1)  # [N, H]
-    attended = (scores @ z).transpose(0, 1)  # [N, H, Z]
+    row_sums, attended = scores.sum(-1), scores @ z  # [H, N], [H, N, Z]
     if normalize == "graph":
-        index = segments.batch if segments.batch is not None else row_sums.new_zeros(segments.num_nodes).long()
-        eta = row_sums.new_zeros(segments.num_graphs, row_sums.size(1)).index_add(0, index, row_sums).transpose(0, 1)
-        eta = eta / segments.sizes(eta)  # [H, G], the mean row sum of the graph's matrix
-        attended = segments.to_nodes(inverse(eta, eps, dtype)).unsqueeze(-1) * attended
+        eta = row_sums.sum(-1) / nodes  # [H], the mean row sum
+        attended = inverse(eta, eps, dtype)[:, None, None] * attended
     elif normalize == "row":
         attended = guarded_inverse(row_sums, eps).unsqueeze(-1) * attended
-    return attended.to(dtype)
+    return attended.transpose(0, 1).to(dtype)
+
+
+def _hides_values(tensor: Tensor) -> bool:
+    """Whether the values cannot be read: on the meta device, while a compiler traces or a CUDA graph is captured."""
+    return torch.compiler.is_compiling() or tensor.is_meta or is_capturing()
 
 
 def segmented_attention(

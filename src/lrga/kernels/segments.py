@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from lrga.errors import BatchError
-from lrga.kernels.checks import check_batch, may_read_values, stop_tracing
+from lrga.kernels.checks import check_batch, count_graphs, may_read_values, stop_tracing
+from lrga.kernels.kept import Keeps, kept, outside_inference
 
 if TYPE_CHECKING:
     from lrga.kernels.tiles import Tiles
@@ -31,8 +31,8 @@ TRACED_WITHOUT_COUNT = (
 CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
 
 
-@dataclass(frozen=True)
-class Segments:
+@dataclass(frozen=True, eq=False)
+class Segments(Keeps):
     """The nodes of a batch of graphs, in chunks.
 
     Args:
@@ -59,6 +59,7 @@ class Segments:
     ptr: Tensor | None = None
 
     @staticmethod
+    @outside_inference
     def from_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None = None) -> "Segments":
         """Reads PyG's batch vector, sorted or not; ``None`` is one graph.
 
@@ -80,12 +81,16 @@ class Segments:
             stop_tracing(TRACED_WITHOUT_COUNT)
             if torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling():  # torch.export
                 raise BatchError("num_graphs in a model that is exported", "a batch vector alone", TRACED_WITHOUT_COUNT)
-            num_graphs = int(batch.max()) + 1 if num_nodes else 0
+            num_graphs = count_graphs(batch)
         if num_graphs == 1:
             return Segments(num_nodes, 1)
-        return _cut_into_chunks(batch.long(), num_nodes, num_graphs)
+        batch = batch.long()
+        if not torch.compiler.is_compiling() and batch.is_inference():
+            batch = batch.clone()  # which a later training step may use
+        return _cut_into_chunks(batch, num_nodes, num_graphs)
 
     @staticmethod
+    @outside_inference
     def from_ptr(ptr: Tensor, batch: Tensor) -> "Segments":
         """Graphs whose nodes follow each other, nodes ``ptr[g] … ptr[g + 1] - 1`` being graph g's.
 
@@ -112,7 +117,7 @@ class Segments:
         # a compiler does not trace through what is kept
         return self._find_chunks() if torch.compiler.is_compiling() else self._chunks_of_ptr
 
-    @cached_property
+    @kept
     def _chunks_of_ptr(self) -> tuple[Tensor, Tensor]:
         return self._find_chunks()
 
@@ -132,7 +137,7 @@ class Segments:
         """Whether all nodes form one graph, so that no chunks are needed."""
         return self.slot is None and self.ptr is None
 
-    @cached_property
+    @kept
     def tiles(self) -> "Tiles":
         """The same nodes as tiles, for the GPU kernels; the device is that of ``counts``."""
         from lrga.kernels.tiles import Tiles

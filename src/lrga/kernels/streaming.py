@@ -30,7 +30,7 @@ from lrga.kernels import triton_streaming as kernels
 from lrga.kernels import triton_streaming_backward as between
 from lrga.kernels.launch import block, compute_type
 from lrga.kernels.refusal import refuse_derivative
-from lrga.kernels.support import dot_precision, shared_memory
+from lrga.kernels.support import dot_precision, launch, shared_memory
 
 BUFFER_BYTES = 56 << 20
 FEWEST_ROWS = 1024  # of a chunk
@@ -73,12 +73,16 @@ def streaming_forward(
     programs, shape = _programs(x.device, "reduce_rows", heads), _shape(heads, rank, dtype)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    kernels.reduce_rows[programs, heads](
+    launch(
+        kernels.reduce_rows, (programs, heads),
         x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
         **shape, **fitting("reduce_rows", {"BD": 128 // dtype.itemsize, **REDUCE}, x.device),
     )  # fmt: skip
     totals = parts.sum(1)
-    kernels.apply_rows[-(-n // APPLY["BM"]), heads](out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY)
+    launch(
+        kernels.apply_rows, (-(-n // APPLY["BM"]), heads),
+        out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY,
+    )  # fmt: skip
     return out, totals
 
 
@@ -120,9 +124,10 @@ def _backward_in_place(
     n, dtype, columns, width = x.size(0), grad.dtype, block(rank), heads * 4 * rank
     rows, given, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
     factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
-    between.gradient_factors[heads,](
-        totals, t_totals, factors, n, eps, B=columns, HALF=dtype == torch.float16, PRECISION=_precision(dtype)
-    )
+    launch(
+        between.gradient_factors, (heads,),
+        totals, t_totals, factors, n, eps, B=columns, HALF=dtype == torch.float16, PRECISION=_precision(dtype),
+    )  # fmt: skip
     step = rows_of_chunk(n, width * dtype.itemsize)
     begin = max(n - step, 0) // 128 * 128  # of the last chunk
     buffer = x.new_empty(n - begin, width, dtype=dtype)
@@ -132,7 +137,8 @@ def _backward_in_place(
     back = _back(weight, dtype)
 
     def differentiate(first: int, last: int, target: Tensor, *, add: bool) -> None:
-        between.gradient_maps[2 * programs, heads](
+        launch(
+            between.gradient_maps, (2 * programs, heads),
             rows[first:], bias, out[first:], grad[first:], factors, target, bias_parts, last - first, int(add),
             TARGET=target.stride(0), **shape,
         )  # fmt: skip
@@ -171,13 +177,17 @@ def _project(
     if narrows:
         given = rows[:, channels:]
         wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-        between.project_rows[parts.size(1), heads](
-            x, wide, wide_bias, grad, rows, given, parts, x.size(0), D=channels, **shape, **PROJECT
-        )
+        launch(
+            between.project_rows, (parts.size(1), heads),
+            x, wide, wide_bias, grad, rows, given, parts, x.size(0), D=channels, **shape, **PROJECT,
+        )  # fmt: skip
         return rows, given, parts.sum(1)
     across = _filled(weight, None, 3, padded, heads, rank, dtype, "tf32x3")[0].view(-1, channels).t()
     torch.mm(x, across, out=rows[:, : across.size(1)])
-    between.reduce_gradient_maps[parts.size(1), heads](rows, bias, grad, parts, x.size(0), **shape, **REDUCE_GRADIENT)
+    launch(
+        between.reduce_gradient_maps, (parts.size(1), heads),
+        rows, bias, grad, parts, x.size(0), **shape, **REDUCE_GRADIENT,
+    )  # fmt: skip
     return rows, x, parts.sum(1)
 
 
@@ -191,7 +201,10 @@ def _backward_by_blocks(
     shape = {"D": x.size(1), "COMPUTE": compute_type(dtype), **_shape(heads, rank, dtype)}
     programs = _programs(x.device, "reduce_gradient_rows", heads)
     parts = totals.new_empty(heads, programs, columns * columns)
-    kernels.reduce_gradient_rows[programs, heads](x, wide, wide_bias, grad, parts, n, **shape, **RECOMPUTE_REDUCE)
+    launch(
+        kernels.reduce_gradient_rows, (programs, heads),
+        x, wide, wide_bias, grad, parts, n, **shape, **RECOMPUTE_REDUCE,
+    )  # fmt: skip
     t_totals = parts.sum(1)
     programs = _programs(x.device, "gradient_rows", heads)
     bias_parts = totals.new_empty(heads, programs, 4 * columns)
@@ -201,7 +214,8 @@ def _backward_by_blocks(
     dw: Tensor | None = None
     for first, last in _chunks(n, step):
         given, gradients = x[first:last], buffer[: last - first]
-        kernels.gradient_rows[programs, heads](
+        launch(
+            kernels.gradient_rows, (programs, heads),
             given, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, gradients, bias_parts,
             last - first, n, eps, ADD=first > 0, HALF=dtype == torch.float16, **shape, **tiles,
         )  # fmt: skip
@@ -254,7 +268,8 @@ def _filled(
     """The first so many maps of every head, each filled up to ``height`` rows, ``[H, maps, height, D]``."""
     wide = weight.new_empty(heads, maps, height, weight.size(1), dtype=dtype)
     bias, wide_bias = biases if biases is not None else (None, None)
-    kernels.fill_maps[heads * maps * height,](
+    launch(
+        kernels.fill_maps, (heads * maps * height,),
         weight, bias, wide, wide_bias, *weight.stride(), D=weight.size(1), K=rank, B=height, MAPS=maps,
         PRECISION=precision, BD=triton.next_power_of_2(weight.size(1)), num_warps=1,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,14 +69,42 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
 
 
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+    """Runs a Triton kernel on the device of its tensors, in that device's current stream.
+
+    Triton by itself takes the current device, which need not be theirs. All kernels are run from here.
+
+    Args:
+        kernel: What :func:`triton.jit` made.
+        grid: Number of programs along each axis.
+        *args: Arguments of the kernel, at least one tensor among them; all tensors lie on one device.
+        **options: Further ones, and Triton's own (``num_warps``, …).
+    """
+    with torch.cuda.device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+        kernel[grid](*args, **options)
+
+
 def dot_precision(dtype: torch.dtype) -> str:
     """How Triton multiplies float32 matrices: ``"tf32"`` where PyTorch's own switch allows it.
 
     Elsewhere ``"tf32x3"``, three such products that together are as exact as float32; plain float32 arithmetic would
     leave the tensor cores idle and is some twenty times slower.
     """
-    allowed = dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
-    return "tf32" if allowed else "tf32x3"
+    return "tf32" if dtype == torch.float32 and allows_tf32() else "tf32x3"
+
+
+def allows_tf32() -> bool:
+    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, whichever of its switches says so.
+
+    PyTorch has had ``fp32_precision`` since version 2.9. It follows the older switches too, which raise an error when
+    they are read after it was set.
+    """
+    matmul = torch.backends.cuda.matmul
+    try:
+        precision: str = matmul.fp32_precision
+    except AttributeError:
+        return matmul.allow_tf32
+    return precision == "tf32"
 
 
 @cache

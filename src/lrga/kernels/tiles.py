@@ -18,7 +18,7 @@ SMALL_GRAPH = 1024
 ROWS_OF_SMALL, ROWS_OF_LARGE = 64, 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tiles:
     """Tiles of a batch of graphs.
 

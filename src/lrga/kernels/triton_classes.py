@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lrga.kernels.support import launch
+
 IGNORED = -100  # a label of no class, as everywhere in PyTorch
 FIELDS = 4  # sums kept for each class: rows, negative log-likelihoods, hits, predictions
 NUMBERS = 512  # of a tile
@@ -122,18 +124,16 @@ def loss_gradient(
 def launch_loss(scores: Tensor, labels: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     """The loss, float32 without dimensions, and the factor of each class, ``[C]``."""
     loss, factor = torch.empty((), device=scores.device), torch.empty(scores.size(1), device=scores.device)
-    with torch.cuda.device_of(scores):
-        parts, sizes = _sum_parts(scores, labels, counted, loss=True)
-        whole_loss[(1,)](parts, loss, factor, parts.size(0), CLASSES=scores.size(1), **sizes)
+    parts, sizes = _sum_parts(scores, labels, counted, loss=True)
+    launch(whole_loss, (1,), parts, loss, factor, parts.size(0), CLASSES=scores.size(1), **sizes)
     return loss, factor
 
 
 def launch_accuracy(scores: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
     """The weighted accuracy in percent, float64 without dimensions."""
     result = torch.empty((), dtype=torch.float64, device=scores.device)
-    with torch.cuda.device_of(scores):
-        parts, sizes = _sum_parts(scores, labels, counted, loss=False)
-        whole_accuracy[(1,)](parts, result, parts.size(0), **sizes)
+    parts, sizes = _sum_parts(scores, labels, counted, loss=False)
+    launch(whole_accuracy, (1,), parts, result, parts.size(0), **sizes)
     return result
 
 
@@ -145,11 +145,11 @@ def launch_loss_gradient(scores: Tensor, labels: Tensor, counted: Tensor, factor
         return out
     columns = triton.next_power_of_2(classes)
     step = max(16, NUMBERS // columns)
-    with torch.cuda.device_of(scores):
-        loss_gradient[(triton.cdiv(rows, step),)](
-            scores.contiguous(), labels.contiguous(), counted.contiguous(), factor.contiguous(), grad, out, rows,
-            CLASSES=classes, BR=step, BC=columns, num_warps=4,
-        )  # fmt: skip
+    launch(
+        loss_gradient, (triton.cdiv(rows, step),),
+        scores.contiguous(), labels.contiguous(), counted.contiguous(), factor.contiguous(), grad, out, rows,
+        CLASSES=classes, BR=step, BC=columns, num_warps=4,
+    )  # fmt: skip
     return out
 
 
@@ -161,7 +161,8 @@ def _sum_parts(scores: Tensor, labels: Tensor, counted: Tensor, *, loss: bool) -
     rows_of_part = triton.cdiv(triton.cdiv(rows, number), step) * step
     number = max(1, triton.cdiv(rows, max(rows_of_part, 1)))
     parts = torch.empty(number, FIELDS, columns, device=scores.device)
-    sum_classes[(number,)](
+    launch(
+        sum_classes, (number,),
         scores.contiguous(), labels.contiguous(), counted.contiguous(), parts, rows, rows_of_part, CLASSES=classes,
         LOSS=loss, BR=step, BC=columns, num_warps=4,
     )  # fmt: skip

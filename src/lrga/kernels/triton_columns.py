@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lrga.kernels.support import launch
+
 
 @triton.jit
 def sum_rows_of_part(
@@ -67,19 +69,19 @@ def launch_column_sum(x: Tensor, how: Plan | None = None) -> Tensor:
         return out
     how = how or plan(rows, width)
     x = x if x.stride(2) == 1 and x.stride(1) >= width else x.contiguous()
-    with torch.cuda.device_of(x):
-        if how.parts > 1:
-            parts = torch.empty(matrices, how.parts, width, dtype=torch.float32, device=x.device)
-            _launch(x, parts, how)
-            x, how = parts, Plan(1, max(16, triton.next_power_of_2(how.parts)), 16, 4)
-        _launch(x, out, how)
+    if how.parts > 1:
+        parts = torch.empty(matrices, how.parts, width, dtype=torch.float32, device=x.device)
+        _launch(x, parts, how)
+        x, how = parts, Plan(1, max(16, triton.next_power_of_2(how.parts)), 16, 4)
+    _launch(x, out, how)
     return out
 
 
 def _launch(x: Tensor, out: Tensor, how: Plan) -> None:
     matrices, rows, width = x.shape
     grid = (how.parts, triton.cdiv(width, how.columns), matrices)
-    sum_rows_of_part[grid](
+    launch(
+        sum_rows_of_part, grid,
         x, out, rows, triton.cdiv(rows, how.parts), x.stride(0), STRIDE=x.stride(1), WIDTH=width, BR=how.rows,
         BD=how.columns, num_warps=how.warps,
     )  # fmt: skip

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lrga.kernels.support import launch
 from lrga.kernels.triton_columns import launch_column_sum
 
 ROWS = 64  # of a part, at least
@@ -50,9 +51,9 @@ def launch_category_sums(x: Tensor, index: Tensor, categories: int) -> Tensor:
     number = triton.cdiv(rows, rows_of_part)
     parts = torch.empty(1, number, categories * width, dtype=torch.float32, device=x.device)
     columns = min(64, triton.next_power_of_2(width))
-    with torch.cuda.device_of(x):
-        sum_categories[(number, triton.cdiv(width, columns))](
-            x, index.contiguous(), parts, rows, rows_of_part, CATEGORIES=categories, STRIDE=x.stride(0), WIDTH=width,
-            BR=ROWS, BD=columns, num_warps=4,
-        )  # fmt: skip
+    launch(
+        sum_categories, (number, triton.cdiv(width, columns)),
+        x, index.contiguous(), parts, rows, rows_of_part, CATEGORIES=categories, STRIDE=x.stride(0), WIDTH=width,
+        BR=ROWS, BD=columns, num_warps=4,
+    )  # fmt: skip
     return launch_column_sum(parts).view(categories, width).to(x.dtype)

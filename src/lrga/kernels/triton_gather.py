@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lrga.kernels.support import launch
+
 BLOCK = 512
 
 
@@ -132,11 +134,11 @@ def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tens
         torch.empty(shape, dtype=torch.int64, device=index.device)
         for shape in ((graphs + 1, 2), (graphs + 1, 2), (graphs + 2,), ())
     )
-    with torch.cuda.device_of(index):
-        _begins_kernel[(1,)](
-            table.contiguous(), index.contiguous(), begins, shift, ptr, real, graphs, table.size(0) - 1, nodes,
-            BLOCK=triton.next_power_of_2(max(graphs, 1)), num_warps=4 if graphs <= 512 else 16,
-        )  # fmt: skip
+    launch(
+        _begins_kernel, (1,),
+        table.contiguous(), index.contiguous(), begins, shift, ptr, real, graphs, table.size(0) - 1, nodes,
+        BLOCK=triton.next_power_of_2(max(graphs, 1)), num_warps=4 if graphs <= 512 else 16,
+    )  # fmt: skip
     return begins, shift, ptr, real
 
 
@@ -159,11 +161,13 @@ def batch_layout(
     steps = max(graphs, 1).bit_length()
     of_nodes = [torch.empty(nodes + 1, dtype=torch.int64, device=begins.device) for _ in range(4)]
     of_edges = [torch.empty(edges, dtype=torch.int64, device=begins.device) for _ in range(4)]
-    _nodes_kernel[(triton.cdiv(nodes + 1, BLOCK),)](
-        begins, shift, in_start, out_start, *of_nodes, nodes, graphs, spare_node, STEPS=steps, BLOCK=BLOCK
-    )
+    launch(
+        _nodes_kernel, (triton.cdiv(nodes + 1, BLOCK),),
+        begins, shift, in_start, out_start, *of_nodes, nodes, graphs, spare_node, STEPS=steps, BLOCK=BLOCK,
+    )  # fmt: skip
     if edges:
-        _edges_kernel[(triton.cdiv(edges, BLOCK),)](
-            begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, STEPS=steps, BLOCK=BLOCK
-        )
+        launch(
+            _edges_kernel, (triton.cdiv(edges, BLOCK),),
+            begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, STEPS=steps, BLOCK=BLOCK,
+        )  # fmt: skip
     return [*of_nodes, *of_edges]

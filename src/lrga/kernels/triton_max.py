@@ -21,6 +21,7 @@ from torch.library import custom_op
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.sum_ops import turned_targets
+from lrga.kernels.support import launch
 from lrga.kernels.triton_sum import plan
 
 
@@ -96,11 +97,11 @@ def max_sources_op(
         return y, ties
     num_rows, width = x.shape
     how = plan(width)
-    with torch.cuda.device_of(x):
-        _max_rows[(triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block))](
-            x, source, in_ptr, y, ties, num_rows, WIDTH=width, ROWS=how.rows, EDGES=how.edges, BLOCK=how.block,
-            num_warps=how.warps,
-        )  # fmt: skip
+    launch(
+        _max_rows, (triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block)),
+        x, source, in_ptr, y, ties, num_rows, WIDTH=width, ROWS=how.rows, EDGES=how.edges, BLOCK=how.block,
+        num_warps=how.warps,
+    )  # fmt: skip
     return y, ties
 
 
@@ -132,11 +133,11 @@ def max_gradient_op(x: Tensor, y: Tensor, share: Tensor, out_target: Tensor, out
         return grad
     num_rows, width = x.shape
     how = plan(width)
-    with torch.cuda.device_of(x):
-        _max_gradient_rows[(triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block))](
-            x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, num_rows, WIDTH=width, ROWS=how.rows,
-            EDGES=how.edges, BLOCK=how.block, num_warps=how.warps,
-        )  # fmt: skip
+    launch(
+        _max_gradient_rows, (triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block)),
+        x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, num_rows, WIDTH=width, ROWS=how.rows,
+        EDGES=how.edges, BLOCK=how.block, num_warps=how.warps,
+    )  # fmt: skip
     return grad
 
 

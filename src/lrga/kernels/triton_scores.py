@@ -26,6 +26,7 @@ from torch.library import custom_op
 
 from lrga.kernels.node_scores import score_dtype
 from lrga.kernels.refusal import refuse_derivative
+from lrga.kernels.support import launch
 from lrga.kernels.triton_columns import launch_column_sum
 from lrga.kernels.triton_softmax import heads_of_program, of_nodes, rows_of_nodes
 
@@ -103,10 +104,10 @@ def scores_op(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor
     if not x.numel():
         return by_source.zero_(), by_target.zero_()
     sizes = _sizes(heads, depth)
-    with torch.cuda.device_of(x):
-        score_rows[(triton.cdiv(num_rows, sizes["ROWS"]), triton.cdiv(heads, sizes["GROUP"]))](
-            x.contiguous(), att_source.contiguous(), att_target.contiguous(), by_source, by_target, num_rows, **sizes
-        )
+    launch(
+        score_rows, (triton.cdiv(num_rows, sizes["ROWS"]), triton.cdiv(heads, sizes["GROUP"])),
+        x.contiguous(), att_source.contiguous(), att_target.contiguous(), by_source, by_target, num_rows, **sizes,
+    )  # fmt: skip
     return by_source, by_target
 
 
@@ -146,10 +147,10 @@ def scores_gradient_op(
     num_parts = triton.cdiv(num_rows, rows_of_part)
     parts = torch.empty(1, num_parts, 2 * heads * depth, device=x.device)
     given = (t.contiguous() for t in (x, att_source, att_target, grad_source, grad_target))
-    with torch.cuda.device_of(x):
-        score_gradient_rows[(num_parts, triton.cdiv(heads, sizes["GROUP"]))](
-            *given, grad_x, parts, num_rows, rows_of_part, **sizes
-        )
+    launch(
+        score_gradient_rows, (num_parts, triton.cdiv(heads, sizes["GROUP"])),
+        *given, grad_x, parts, num_rows, rows_of_part, **sizes,
+    )  # fmt: skip
     return grad_x, launch_column_sum(parts).view(2, heads, depth)
 
 

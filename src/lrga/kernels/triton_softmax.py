@@ -31,6 +31,7 @@ from torch.library import custom_op
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.refusal import refuse_derivative
 from lrga.kernels.sum_ops import turned_targets
+from lrga.kernels.support import launch
 from lrga.kernels.triton_sum import launch_sum, may_be_long
 
 
@@ -197,11 +198,11 @@ def attend_op(
     if not y.numel():
         return y, log_total.zero_()
     sizes = _sizes(heads, depth)
-    with torch.cuda.device_of(x):
-        _attend_rows[(num_rows, triton.cdiv(heads, sizes["GROUP"]))](
-            x.contiguous(), by_source.contiguous(), by_target.contiguous(), source, in_ptr, y, log_total, slope,
-            **sizes,
-        )  # fmt: skip
+    launch(
+        _attend_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),
+        x.contiguous(), by_source.contiguous(), by_target.contiguous(), source, in_ptr, y, log_total, slope,
+        **sizes,
+    )  # fmt: skip
     return y, log_total
 
 
@@ -251,14 +252,15 @@ def attend_gradient_op(
     delta = torch.empty(num_rows, heads, device=x.device)
     grad_scores = torch.empty(target.size(0), heads, device=x.device)
     rows = max(4, 2048 // sizes["BLOCK"])
-    with torch.cuda.device_of(x):
-        _dot_rows[(triton.cdiv(num_rows * heads, rows),)](
-            grad, y, delta, num_rows * heads, DEPTH=depth, ROWS=rows, BLOCK=sizes["BLOCK"]
-        )
-        _attend_gradient_rows[(num_rows, triton.cdiv(heads, sizes["GROUP"]))](
-            x, grad, by_source, by_target, log_total, delta, out_target, out_order, out_ptr, grad_x, grad_source,
-            grad_scores, slope, **sizes,
-        )  # fmt: skip
+    launch(
+        _dot_rows, (triton.cdiv(num_rows * heads, rows),),
+        grad, y, delta, num_rows * heads, DEPTH=depth, ROWS=rows, BLOCK=sizes["BLOCK"],
+    )  # fmt: skip
+    launch(
+        _attend_gradient_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),
+        x, grad, by_source, by_target, log_total, delta, out_target, out_order, out_ptr, grad_x, grad_source,
+        grad_scores, slope, **sizes,
+    )  # fmt: skip
     grad_target = launch_sum(grad_scores, None, None, None, None, in_ptr, None, target, split, by_target.dtype)
     return grad_x, grad_source, grad_target
 

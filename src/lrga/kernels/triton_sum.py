@@ -23,6 +23,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lrga.kernels.support import launch
+
 CHUNK = 1024
 LONG = 2048  # at least CHUNK, so that no third such node lies inside a chunk
 FEW = 1 << 15  # edges in all below which even one node with all of them takes no time to speak of
@@ -222,16 +224,16 @@ def launch_sum(
     blocks = triton.cdiv(width, how.block)
     sizes = {"WIDTH": width, "HEADS": heads, "EDGES": how.edges, "BLOCK": how.block, "num_warps": how.warps}
     sizes |= {"CHUNK": CHUNK, "LONG": LONG}
-    with torch.cuda.device_of(x):
-        partial = None
-        if split:
-            chunks = triton.cdiv(num_edges, CHUNK)
-            partial = torch.empty(chunks, 2, width, device=x.device)
-            _sum_long[(chunks, blocks)](x, columns, order, weight, out_of, ptr, rows, partial, num_rows, **sizes)
-        grid = (triton.cdiv(num_rows, how.rows), blocks)
-        _sum_rows[grid](
-            x, columns, order, weight, into, out_of, ptr, partial, y, num_rows, ROWS=how.rows, **sizes
-        )  # fmt: skip
+    partial = None
+    if split:
+        chunks = triton.cdiv(num_edges, CHUNK)
+        partial = torch.empty(chunks, 2, width, device=x.device)
+        launch(_sum_long, (chunks, blocks), x, columns, order, weight, out_of, ptr, rows, partial, num_rows, **sizes)
+    grid = (triton.cdiv(num_rows, how.rows), blocks)
+    launch(
+        _sum_rows, grid,
+        x, columns, order, weight, into, out_of, ptr, partial, y, num_rows, ROWS=how.rows, **sizes
+    )  # fmt: skip
     return y
 
 
@@ -257,11 +259,11 @@ def launch_dots(
         return dots
     block = min(128, triton.next_power_of_2(max(depth, 1)))
     edges = max(4, min(128, 2048 // block))
-    with torch.cuda.device_of(x):
-        _dot_edges[(triton.cdiv(num_edges, edges), heads)](
-            x.contiguous(), y.contiguous(), source, target, _dense(into), _dense(out_of), in_ptr[-1:], dots, num_edges,
-            DEPTH=depth, HEADS=heads, EDGES=edges, BLOCK=block, num_warps=2,
-        )  # fmt: skip
+    launch(
+        _dot_edges, (triton.cdiv(num_edges, edges), heads),
+        x.contiguous(), y.contiguous(), source, target, _dense(into), _dense(out_of), in_ptr[-1:], dots, num_edges,
+        DEPTH=depth, HEADS=heads, EDGES=edges, BLOCK=block, num_warps=2,
+    )  # fmt: skip
     return dots
 
 
@@ -274,8 +276,8 @@ def launch_spread(y: Tensor, target: Tensor, in_ptr: Tensor, dtype: torch.dtype)
     width = values.numel() // num_edges
     block = block_of(width)
     edges = max(4, 2048 // max(block, 32))
-    with torch.cuda.device_of(y):
-        _spread_rows[(triton.cdiv(num_edges, edges), triton.cdiv(width, block))](
-            y.contiguous(), target, in_ptr[-1:], values, num_edges, WIDTH=width, EDGES=edges, BLOCK=block, num_warps=2
-        )
+    launch(
+        _spread_rows, (triton.cdiv(num_edges, edges), triton.cdiv(width, block)),
+        y.contiguous(), target, in_ptr[-1:], values, num_edges, WIDTH=width, EDGES=edges, BLOCK=block, num_warps=2,
+    )  # fmt: skip
     return values

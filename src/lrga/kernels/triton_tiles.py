@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lrga.kernels.support import launch
+
 MOST_GRAPHS = 2048  # that every program reads and sums up by itself
 NUMBERS = 1024  # of a comparison of tiles with graphs
 
@@ -58,10 +60,10 @@ def launch_cut(counts: Tensor, tiles: int, rows: int) -> tuple[Tensor, Tensor, T
     ptr = torch.empty(graphs + 1, dtype=torch.int64, device=counts.device)
     columns = triton.next_power_of_2(graphs)
     step = max(1, NUMBERS // columns)
-    with torch.cuda.device_of(counts):
-        cut[(max(1, triton.cdiv(tiles, step)),)](
-            counts.contiguous(), start, end, graph, ptr, graphs, tiles, ROWS=rows, BT=step, BG=columns, num_warps=4
-        )
+    launch(
+        cut, (max(1, triton.cdiv(tiles, step)),),
+        counts.contiguous(), start, end, graph, ptr, graphs, tiles, ROWS=rows, BT=step, BG=columns, num_warps=4,
+    )  # fmt: skip
     return start, end, graph, ptr
 
 
@@ -70,8 +72,8 @@ def launch_roots(in_ptr: Tensor, out_ptr: Tensor) -> tuple[Tensor, Tensor]:
     nodes = in_ptr.size(0) - 1
     into, out_of = (torch.empty(nodes, device=in_ptr.device) for _ in range(2))
     if nodes:
-        with torch.cuda.device_of(in_ptr):
-            roots[(triton.cdiv(nodes, 512),)](
-                in_ptr.contiguous(), out_ptr.contiguous(), into, out_of, nodes, BLOCK=512, num_warps=4
-            )
+        launch(
+            roots, (triton.cdiv(nodes, 512),),
+            in_ptr.contiguous(), out_ptr.contiguous(), into, out_of, nodes, BLOCK=512, num_warps=4,
+        )  # fmt: skip
     return into, out_of

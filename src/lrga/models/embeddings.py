@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.models.link import LinkPredictor, check_pairs, link_set
+from lrga.nn.node_embedding import all_rows
 
 NARROW = 3  # nodes near each other, up to which a matrix product would compute too much besides
 
@@ -78,7 +79,8 @@ class MatrixFactorization(nn.Module):
     def encode(self, x: Tensor | None, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
         """What the predictor reads of all nodes, ``[N, channels + num_features]``; the edges do not matter."""
         del edge_index, edge_weight
-        table = self.embedding.weight if self.trains_vectors else self.embedding.weight.detach()
+        table = all_rows(self.embedding)
+        table = table if self.trains_vectors else table.detach()
         return table if self.num_features is None or x is None else torch.cat([x, table], dim=-1)
 
     def score(self, h: Tensor, pairs: Tensor) -> Tensor:

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count, check_fraction
+from lrga.kernels.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.linear import apply_linear
 from lrga.nn.mix import mix
-from lrga.nn.node_embedding import NodeEmbedding
+from lrga.nn.node_embedding import NodeEmbedding, all_rows
 from lrga.nn.norm import BatchNorm
 from lrga.nn.recompute import Stack
 
@@ -197,6 +197,7 @@ class LinkGNN(Stack):
         """
         if edge_weight is not None and self.conv != "gcn":
             raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
+        check_dense("x", x)
         if x.dim() != 2 or x.size(1) != self.in_channels:
             got, remedy = f"shape {list(x.shape)}", "build the network with in_channels of your features"
             raise ShapeError(f"x of shape [N, {self.in_channels}]", got, remedy)
@@ -219,9 +220,7 @@ class LinkGNN(Stack):
             return local if last else F.dropout(F.relu(local), self.dropout, self.training)
         local = F.dropout(F.relu(local), self.dropout, self.training)
         parts = [self.attentions[i](x, segments), local, *([x] if self.skip else [])]
-        m5 = self.mixes[i]
-        assert isinstance(m5, nn.Linear)
-        h = mix(parts, m5)
+        h = mix(parts, self.mixes[i])
         return h if last else self.norms[i](F.relu(h))
 
 
@@ -260,7 +259,7 @@ class LinkModel(nn.Module):
             wanted = "node features x" if self.embedding is None else "no node features (they are learned)"
             got = "x=None" if x is None else f"x of shape {list(x.shape)}"
             raise ShapeError(wanted, got, "pass data.x exactly where the model has no embedding of its own")
-        return self.gnn(self.embedding.weight if self.embedding is not None else x, edge_index, edge_weight)
+        return self.gnn(all_rows(self.embedding) if self.embedding is not None else x, edge_index, edge_weight)
 
     def score(self, h: Tensor, pairs: Tensor) -> Tensor:
         """Logits of ``pairs`` ``[2, P]`` of nodes with features ``h``: ``[P]``."""

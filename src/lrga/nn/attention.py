@@ -21,8 +21,7 @@ from lrga.kernels.checks import (
 from lrga.kernels.dispatch import BACKENDS, attend, attend_projected, check_eps
 from lrga.kernels.reference import NORMALIZATIONS, attention_factors
 from lrga.kernels.segments import Segments
-from lrga.nn.linear import apply_linear
-from lrga.nn.norm import is_hooked
+from lrga.nn.linear import apply_linear, is_linear, weight_of
 
 Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
 
@@ -92,7 +91,9 @@ class LowRankGlobalAttention(nn.Module):
     @property
     def in_channels(self) -> int:
         """Width of x; ``-1`` until the first call tells."""
-        return self._in_channels if self.project is None else int(self.project.in_channels)
+        if not isinstance(self.project, Linear):  # there may be another module in its place
+            return int(getattr(self.project, "in_features", self._in_channels))
+        return int(self.project.in_channels)
 
     @property
     def out_channels(self) -> int | None:
@@ -161,7 +162,7 @@ class LowRankGlobalAttention(nn.Module):
     def _check(self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Segments:
         width = self.in_channels
         check_features("x", x, width if width >= 0 else None)
-        weight = self.project.weight if self.project is not None else None
+        weight = weight_of(self.project)
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None, parameters=weight)
         check_same_dtype(x, weight)
         if isinstance(batch, Segments):  # from a model that computed them once for all its layers
@@ -170,12 +171,18 @@ class LowRankGlobalAttention(nn.Module):
 
     def _project(self, x: Tensor) -> Tensor:
         assert self.project is not None
-        return F.relu(apply_linear(self.project, x), inplace=True).view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
+        out = apply_linear(self.project, x)
+        if tuple(out.shape) != (x.size(0), self.heads * 4 * self.rank):  # of another module in its place
+            wanted = f"project to return features [{x.size(0)}, {self.heads * 4 * self.rank}]"
+            raise ShapeError(wanted, f"shape {list(out.shape)}", "give it heads * 4 * rank outputs")
+        # A hook, or a module in the place of the linear map, may have kept the output.
+        out = F.relu(out, inplace=is_linear(self.project))
+        return out.view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
 
     def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
         """The result by kernels that project as well, where there are some; ``None`` elsewhere."""
         assert self.project is not None
-        if isinstance(self.project.weight, nn.UninitializedParameter) or is_hooked(self.project):
+        if not is_linear(self.project):
             return None
         return attend_projected(
             x,

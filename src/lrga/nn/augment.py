@@ -161,7 +161,7 @@ class AugmentedConv(LRGAConv):
             return
         if isinstance(self.mix, LazyMix):
             self.mix.identity = True
-        else:
+        elif isinstance(self.mix, nn.Linear):  # a module that a user has put in its place starts as it likes
             pass_convolution_through(self.mix)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

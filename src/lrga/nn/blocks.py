@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_count, check_features, check_same_dtype
+from lrga.errors import OptionError, ShapeError
+from lrga.kernels.checks import check_count, check_dense, check_features, check_same_dtype
 from lrga.kernels.reference import guarded_inverse, inverse
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.linear import weight_of
 
 Blocks = Callable[[], Iterable[Tensor]]
 
@@ -38,8 +39,7 @@ def attend_in_blocks(
         True
     """
     check_count("block", block, minimum=1)
-    if not isinstance(x, Tensor):
-        raise DTypeError("x to be a tensor [N, D]", type(x).__name__, "call torch.as_tensor on it")
+    check_dense("x", x)
     if x.dim() != 2:
         raise ShapeError("x of shape [N, D]", f"shape {list(x.shape)}", "pass one row per node")
     begin = 0
@@ -73,7 +73,7 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
         raise OptionError("attention in evaluation mode", "training mode with dropout", "call attention.eval()")
     sums: list[list[Tensor]] = []
     nodes = 0
-    width, weight = attention.in_channels, None if attention.project is None else attention.project.weight
+    width, weight = attention.in_channels, weight_of(attention.project)
     for x in blocks():
         check_features("x", x, width if width >= 0 else None)
         check_same_dtype(x, weight)

@@ -17,6 +17,7 @@ from lrga.kernels.segments import Segments
 from lrga.nn import context
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.context import named_arguments
+from lrga.nn.linear import weight_of
 from lrga.nn.mix import mix
 from lrga.nn.probe import input_width, output_width
 
@@ -222,7 +223,7 @@ class LRGAConv(nn.Module):
             )
         width = self.attention.in_channels
         check_features("x", x, width if width >= 0 else None)
-        weight = None if isinstance(self.mix, nn.LazyLinear) else self.mix.weight
+        weight = None if isinstance(self.mix, nn.LazyLinear) else weight_of(self.mix)
         check_same_device(x=x, parameters=weight)
         check_same_dtype(x, weight)
 
@@ -253,7 +254,7 @@ class LRGAConv(nn.Module):
                 self._out_channels = self.mix.out_features = local.size(-1)
             return self.mix(torch.cat(parts, dim=-1))
         width = sum(part.size(-1) for part in parts)
-        if width != self.mix.in_features:
+        if width != getattr(self.mix, "in_features", width):  # an adapter in its place may have none
             known = self.mix.in_features - (width - local.size(-1))
             raise ShapeError(
                 f"{type(self.conv).__name__} to return {known} columns, as when this layer was made",

@@ -2,12 +2,12 @@
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from lrga.errors import DataError, DTypeError, ShapeError
-from lrga.kernels.checks import check_count, may_read_values
+from lrga.kernels.checks import check_count, check_dense, may_read_values
 from lrga.kernels.embedding import embed
-from lrga.nn.linear import apply_linear
-from lrga.nn.norm import is_hooked
+from lrga.nn.linear import apply_linear, is_plain, weight_of
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -34,9 +34,10 @@ class CategoryEncoder(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws the embedding anew."""
-        self.embedding.reset_parameters()
+        reset(self.embedding)
 
     def forward(self, x: Tensor) -> Tensor:
+        check_dense(self.name, x)
         if x.dim() == 2 and x.size(1) == 1:
             x = x.squeeze(1)
         if x.dim() != 1:
@@ -60,13 +61,14 @@ class CategoryEncoder(nn.Module):
                     "build the model with as many categories as the data has",
                 )
         table = self.embedding
-        if type(table) is not nn.Embedding or "forward" in vars(table) or is_hooked(table) or _has_options(table):
+        if not is_plain(table, nn.Embedding) or _has_options(table):
             return table(x.long())
         return embed(x.long(), table.weight)
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: category 1."""
-        return torch.ones(rows, dtype=torch.int64, device=self.embedding.weight.device)
+        weight = weight_of(self.embedding)
+        return torch.ones(rows, dtype=torch.int64, device=None if weight is None else weight.device)
 
 
 class LinearEncoder(nn.Module):
@@ -91,9 +93,10 @@ class LinearEncoder(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws the map anew."""
-        self.lin.reset_parameters()
+        reset(self.lin)
 
     def forward(self, x: Tensor) -> Tensor:
+        check_dense(self.name, x)
         if x.dim() == 1 and self.in_channels == 1:
             x = x.unsqueeze(1)
         if x.dim() != 2 or x.size(1) != self.in_channels:
@@ -108,11 +111,14 @@ class LinearEncoder(nn.Module):
                 str(x.dtype),
                 "call .float(), or build the model with an embedding for categories",
             )
-        return apply_linear(self.lin, x.to(self.lin.weight.dtype))
+        weight = weight_of(self.lin)
+        return apply_linear(self.lin, x if weight is None else x.to(weight.dtype))
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: ones."""
-        return torch.ones(rows, self.in_channels, dtype=self.lin.weight.dtype, device=self.lin.weight.device)
+        weight = weight_of(self.lin)
+        ones = torch.ones(rows, self.in_channels)
+        return ones if weight is None else ones.to(weight)
 
 
 def _has_options(table: nn.Embedding) -> bool:

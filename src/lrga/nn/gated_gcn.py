@@ -1,13 +1,15 @@
 """The gated graph convolution of the benchmark."""
 
 from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.errors import ShapeError
-from lrga.kernels.gated import Normalization, gated_edges
+from lrga.kernels.checks import check_dense
+from lrga.kernels.gated import Normalization, gated_edges, gated_edges_of_product
 from lrga.kernels.linear import linear
 from lrga.kernels.message import Edges, num_edges
 from lrga.kernels.padding import real_rows
@@ -15,7 +17,7 @@ from lrga.kernels.segments import Segments
 from lrga.nn.inputs import as_edges, as_segments, edge_graph_norm
 from lrga.nn.layer import BenchmarkLayer
 from lrga.nn.linear import is_plain
-from lrga.nn.norm import BatchNorm, is_hooked
+from lrga.nn.norm import BatchNorm
 
 
 class GatedGCNLayer(BenchmarkLayer):
@@ -79,10 +81,9 @@ class GatedGCNLayer(BenchmarkLayer):
         edge_attr = self._check_edges(edge_attr, edges)
         segments = as_segments(batch, x.size(0), num_graphs) if self.preset == "2020" else None
         own, gated, from_source, from_target = self._maps(x)
-        mean, e = gated_edges(
+        mean, e = gate_edges(
+            self.lin_c,
             edge_attr,
-            self.lin_c.weight,
-            self.lin_c.bias,
             gated,
             from_source,
             from_target,
@@ -98,11 +99,13 @@ class GatedGCNLayer(BenchmarkLayer):
     def _maps(self, x: Tensor) -> tuple[Tensor, ...]:
         """A x, B x, D x and E x, each ``[N, out_channels]``; on a GPU they are columns of one product."""
         maps = (self.lin_a, self.lin_b, self.lin_d, self.lin_e)
-        if not x.is_cuda or not all(is_plain(lin) and lin.bias is not None for lin in maps):
+        if not x.is_cuda or not all(has_bias(lin) for lin in maps):
             return tuple(lin(x) for lin in maps)
         return maps_at_once(x, maps)
 
     def _check_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
+        if edge_attr is not None:
+            check_dense("edge_attr", edge_attr)
         wanted = [num_edges(edges), self.in_channels]
         if edge_attr is None or list(edge_attr.shape) != wanted:
             raise ShapeError(
@@ -116,10 +119,10 @@ class GatedGCNLayer(BenchmarkLayer):
         """The normalisation as tensors, for the fused kernel; another module in its place (a synchronised one, say), or
         one with hooks, as it is. Does what :class:`torch.nn.BatchNorm1d` does before it calls the function."""
         norm = self.edge_norm
-        if type(norm) is not BatchNorm or is_hooked(norm):
+        if norm is None or not is_plain(norm, BatchNorm):
             return norm
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
+        if norm.weight is None or norm.running_mean is None or norm.running_var is None:
+            return norm
         assert norm.num_batches_tracked is not None
         training, momentum, tracked = norm.training, norm.momentum, norm.num_batches_tracked
         real = real_rows(edge_attr)
@@ -133,6 +136,30 @@ class GatedGCNLayer(BenchmarkLayer):
                 if real is None and tracked.device.type == "cpu":
                     rate = float(rate)
         return Normalization(norm.weight, norm.bias, norm.running_mean, norm.running_var, training, rate, norm.eps)
+
+
+def gate_edges(
+    lin_c: nn.Module,
+    edge_attr: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    edges: Edges,
+    *,
+    need_edges: bool = True,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`~lrga.kernels.gated.gated_edges` with C as a module, which is called where more than its parameters
+    matters; ``options`` are those of that function."""
+    ends = (gated, from_source, from_target, edges)
+    if has_bias(lin_c):
+        return gated_edges(edge_attr, lin_c.weight, lin_c.bias, *ends, need_edges=need_edges, **options)
+    return gated_edges_of_product(lin_c(edge_attr), edge_attr, *ends, **options)
+
+
+def has_bias(lin: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether the module is a linear map with a bias and nothing else."""
+    return is_plain(lin, nn.Linear) and lin.bias is not None
 
 
 def maps_at_once(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:

@@ -61,6 +61,7 @@ class GINLayer(BenchmarkLayer):
         num_graphs: int | None = None,
     ) -> Tensor:
         """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
-        h = (1 + self.eps) * x + sum_sources(x, as_edges(edge_index, x))
+        edges = as_edges(edge_index, x)
+        h = (1 + self.eps) * x + sum_sources(x, edges)
         h = normalize(self.inner_norm, apply_linear(self.lin1, h), after="relu")
         return self._finish(x, apply_linear(self.lin2, h), batch, num_graphs)

@@ -10,9 +10,9 @@ from torch_geometric.nn.inits import reset
 
 from lrga.kernels.checks import check_choice, check_count
 from lrga.kernels.linear import linear
-from lrga.kernels.message import Edges, endpoints, sum_edges_reference
+from lrga.kernels.message import Edges, endpoints, is_half, sum_edges_reference
 from lrga.kernels.segments import Segments
-from lrga.nn.linear import apply_chain
+from lrga.nn.linear import apply_chain, is_linear
 
 TASKS = ("node", "graph", "edge")
 READOUTS = ("mean", "sum")
@@ -21,6 +21,8 @@ READOUTS = ("mean", "sum")
 def readout(h: Tensor, segments: Segments, how: str = "mean") -> Tensor:
     """Mean or sum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros."""
     check_choice("readout", how, READOUTS)
+    if is_half(h):
+        return readout(h.float(), segments, how).to(h.dtype)
     if segments.batch is None or segments.counts is None:
         total = h.sum(0, keepdim=True)
         return total / torch.sym_max(segments.num_nodes, 1) if how == "mean" else total
@@ -122,7 +124,9 @@ class LayerwiseHead(nn.Module):
 
 def _on_edges(lin: nn.Module, h: Tensor, edges: Edges) -> Tensor:
     source, target = endpoints(edges)
-    assert isinstance(lin, nn.Linear)
+    if not is_linear(lin):
+        out: Tensor = lin(torch.cat([h.index_select(0, source), h.index_select(0, target)], dim=-1))
+        return out
     of_source, of_target = lin.weight.chunk(2, dim=1)
     at_target = linear(h, of_target, lin.bias).index_select(0, target)
     return linear(h, of_source).index_select(0, source) + at_target

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from lrga.errors import DTypeError, ShapeError
+from lrga.kernels.checks import check_dense
 from lrga.kernels.edges import EdgeLayout, check_edges_fit, check_not_partitioned
 from lrga.kernels.message import Edges, endpoints, sum_edges_reference
 from lrga.kernels.segments import Segments
@@ -20,6 +21,7 @@ def as_edges(edge_index: Any, x: Tensor, *, partitioned: bool = False) -> Edges:
     A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used. The
     edges of a partitioned graph are refused unless ``partitioned`` says that the layers are made for them.
     """
+    check_dense("x", x)
     if not partitioned:
         check_not_partitioned(edge_index)
     if isinstance(edge_index, EdgeLayout):
@@ -49,7 +51,7 @@ def graph_norm(h: Tensor, segments: Segments) -> Tensor:
     r"""Node features times :math:`1 / \sqrt{n}`, n the nodes of their graph (the benchmark of 2020)."""
     if segments.counts is None or segments.batch is None:
         return h * torch.sym_max(segments.num_nodes, 1) ** -0.5
-    factors = segments.counts.clamp(min=1).to(h.dtype).rsqrt()
+    factors = _inverse_roots(segments.counts, h.dtype)
     return h * factors.index_select(0, segments.batch).unsqueeze(-1)
 
 
@@ -58,7 +60,12 @@ def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Ten
     _, target = endpoints(edges)
     graph = torch.zeros_like(target) if segments.batch is None else segments.batch.index_select(0, target)
     counts = sum_edges_reference(torch.ones_like(graph), graph, segments.num_graphs)
-    return counts.clamp(min=1).to(dtype).rsqrt().index_select(0, graph).unsqueeze(-1)
+    return _inverse_roots(counts, dtype).index_select(0, graph).unsqueeze(-1)
+
+
+def _inverse_roots(counts: Tensor, dtype: torch.dtype) -> Tensor:
+    """1/√ of each count, at least one; not every count is a number of float16."""
+    return counts.clamp(min=1).to(torch.promote_types(dtype, torch.float32)).rsqrt().to(dtype)
 
 
 def _edges_of_sparse(adjacency: Tensor, num_nodes: int) -> Tensor:

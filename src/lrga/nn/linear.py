@@ -1,14 +1,17 @@
-"""Linear modules on many rows, by :mod:`lrga.kernels.linear` where nothing but their parameters matters."""
+"""When a module is no more than its parameters, and linear modules on many rows by :mod:`lrga.kernels.linear`."""
 
 from collections.abc import Iterable
-from typing import TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules import module as torch_module
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from lrga.kernels.linear import linear
-from lrga.nn.norm import is_hooked
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+M = TypeVar("M", bound=nn.Module)
 
 
 def apply_linear(lin: nn.Module, x: Tensor) -> Tensor:
@@ -19,7 +22,7 @@ def apply_linear(lin: nn.Module, x: Tensor) -> Tensor:
         >>> apply_linear(nn.Linear(2, 4), torch.randn(3, 2)).shape
         torch.Size([3, 4])
     """
-    if is_plain(lin):
+    if is_linear(lin):
         return linear(x, lin.weight, lin.bias)
     out: Tensor = lin(x)
     return out
@@ -38,6 +41,38 @@ def apply_chain(lins: Iterable[nn.Module], x: Tensor) -> Tensor:
     return x
 
 
-def is_plain(lin: nn.Module) -> TypeGuard[nn.Linear | PyGLinear]:
+def is_linear(module: nn.Module | None) -> TypeGuard[nn.Linear | PyGLinear]:
     """Whether a call of the module is the linear map of its parameters and nothing else."""
-    return type(lin) in (nn.Linear, PyGLinear) and "forward" not in vars(lin) and not is_hooked(lin)
+    return is_plain(module, nn.Linear, PyGLinear)
+
+
+def is_plain(module: Any, *kinds: type[M]) -> TypeGuard[M]:
+    """Whether a call of the module is what its class does with its parameters and nothing else, so that its parameters
+    may be used without a call.
+
+    Not plain is a module of another class than ``kinds`` (subclasses, parametrised and quantised modules, adapters
+    included), one with hooks of its own or while there are global hooks, one whose ``forward`` was replaced, and one
+    whose weight is not initialised yet or is a tensor subclass.
+
+    Example:
+        >>> lin = nn.Linear(2, 4)
+        >>> is_plain(lin, nn.Linear), is_plain(lin, nn.Bilinear)
+        (True, False)
+        >>> handle = lin.register_forward_hook(print)
+        >>> is_plain(lin, nn.Linear)
+        False
+    """
+    if type(module) not in kinds or "forward" in vars(module) or module._compiled_call_impl is not None:
+        return False
+    if any(getattr(module, name) or getattr(torch_module, f"_global{name}") for name in HOOKS):
+        return False
+    return type(getattr(module, "weight", None)) in (nn.Parameter, Tensor, type(None))
+
+
+def weight_of(module: nn.Module | None) -> Tensor | None:
+    """The floating-point tensor whose type and device the input of a module must have: the weight, or another parameter
+    where there is none (as in an adapter or a quantised module); ``None`` where nothing tells."""
+    if module is None:
+        return None
+    candidates = (getattr(module, "weight", None), *module.parameters())
+    return next((t for t in candidates if isinstance(t, Tensor) and t.is_floating_point()), None)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from lrga.errors import OptionError
 from lrga.kernels.message import Edges
@@ -104,8 +105,7 @@ class LRGALayer(nn.Module):
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
         for module in (self.base, self.attention, self.mix, self.norm):
-            if module is not None:
-                module.reset_parameters()
+            reset(module)
 
     def forward(
         self,

@@ -1,13 +1,10 @@
 """Batch normalisation that also meets batches of one node, without an edge, or filled up with padding."""
 
 from torch import Tensor, nn
-from torch.nn.modules import module as torch_module
 
 from lrga.kernels.norm import Running, activate, batch_norm, check_activations
 from lrga.kernels.padding import real_rows
-
-GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+from lrga.nn.linear import is_plain
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -71,14 +68,9 @@ def normalize(
         >>> normalize(None, x, after="relu").tolist()
         [[0.0], [1.0]]
     """
-    if type(norm) is BatchNorm and not is_hooked(norm):
+    if is_plain(norm, BatchNorm):
         return norm.normalize(x, before=before, after=after, residual=residual)
     check_activations(before, after)
     x = activate(x, before)
     x = activate(x if norm is None else norm(x), after)
     return x if residual is None else residual + x
-
-
-def is_hooked(module: nn.Module) -> bool:
-    """Whether anyone wants to see the calls of ``module``."""
-    return any(getattr(module, name) for name in HOOKS) or any(getattr(torch_module, name) for name in GLOBAL_HOOKS)

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.inits import reset
 
 from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count
+from lrga.kernels.checks import check_choice, check_count, check_dense
 from lrga.nn.context import named_arguments
 
 Sampler = Callable[..., Tensor]
@@ -129,6 +129,7 @@ class RandomFeatures(nn.Module):
                 f"{x.dtype} of shape {list(x.shape)}",
                 "embed categories first, or use mode='replace'",
             )
+        check_dense("x", x)
         return torch.cat([x, features], dim=-1)
 
     def _draw(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
@@ -194,9 +195,9 @@ def _draw_seed(generator: torch.Generator | None) -> Tensor:
 def _position_in_graph(batch: Tensor) -> Tensor:
     """Number of each node within its graph, for batch vectors in any order."""
     in_order, order = torch.sort(batch, stable=True)
-    count = torch.bincount(batch)
-    first = count.cumsum(0) - count
-    position = torch.arange(batch.size(0), device=batch.device) - first[in_order]
+    _, count = torch.unique_consecutive(in_order, return_counts=True)
+    first = torch.repeat_interleave(count.cumsum(0) - count, count)
+    position = torch.arange(batch.size(0), device=batch.device) - first
     return torch.empty_like(position).index_copy(0, order, position)
 
 

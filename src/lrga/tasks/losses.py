@@ -12,6 +12,11 @@ def wide(scores: Tensor) -> Tensor:
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
+def exact(values: Tensor) -> Tensor:
+    """Double precision, in which metrics are computed; float32 on Apple's GPUs, which have none."""
+    return values.float() if values.is_mps else values.double()
+
+
 def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
     """Mean cross entropy of scores ``[M, C]`` and labels ``[M]``."""
     return F.cross_entropy(wide(scores), labels.long())

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.kernels import classes
-from lrga.tasks.losses import wide
+from lrga.tasks.losses import exact, wide
 
 _IGNORED = -100  # as a label: of no class
 
@@ -65,24 +65,24 @@ def weighted_accuracy(scores: Tensor, labels: Tensor, counted: Tensor) -> Tensor
     is_prediction = (scores.argmax(dim=1, keepdim=True) == every) & counted.unsqueeze(1)
     count, hits = is_label.sum(0), (is_label & is_prediction).sum(0)
     occurs = (count > 0) | is_prediction.any(0)
-    return 100.0 * (hits.double() / count.clamp(min=1)).sum() / occurs.sum().clamp(min=1)
+    return 100.0 * (exact(hits) / count.clamp(min=1)).sum() / occurs.sum().clamp(min=1)
 
 
 def accuracy(scores: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
     """Fraction of the rows ``counted`` whose highest score is their label's."""
-    return (scores.argmax(dim=1) == _hidden(labels, counted)).sum().double() / _number(counted)
+    return exact((scores.argmax(dim=1) == _hidden(labels, counted)).sum()) / _number(counted)
 
 
 def f1_positive(scores: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
     """F1 of class 1 of two over the rows ``counted``."""
     predicted, positive = (scores.argmax(dim=1) == 1) & counted, (labels == 1) & counted
     found, either = (predicted & positive).sum(), predicted.sum() + positive.sum()
-    return 2.0 * found.double() / either.clamp(min=1)
+    return 2.0 * exact(found) / either.clamp(min=1)
 
 
 def mae(scores: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
     """Mean absolute error over all entries of the rows ``counted``."""
-    return _mean_of_rows(_difference(scores.double(), targets).abs(), counted)
+    return _mean_of_rows(_difference(exact(scores), targets).abs(), counted)
 
 
 def _hidden(labels: Tensor, counted: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
 from lrga.kernels.checks import check_count, check_same_device, may_read_values
+from lrga.tasks.losses import exact
 
 
 def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tensor:
@@ -43,7 +44,7 @@ def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tenso
     is_prediction = scores.argmax(dim=1, keepdim=True) == classes
     count, hits = is_label.sum(0), (is_label & is_prediction).sum(0)
     occurs = (count > 0) | is_prediction.any(0)
-    return 100.0 * (hits.double() / count.clamp(min=1)).sum() / occurs.sum()
+    return 100.0 * (exact(hits) / count.clamp(min=1)).sum() / occurs.sum()
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
         0.5
     """
     scores, labels = _classified(scores, labels)
-    return (scores.argmax(dim=1) == labels).double().mean()
+    return exact(scores.argmax(dim=1) == labels).mean()
 
 
 def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
@@ -76,7 +77,7 @@ def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
         )
     predicted, positive = scores.argmax(dim=1) == 1, labels == 1
     found, either = (predicted & positive).sum(), predicted.sum() + positive.sum()
-    return 2.0 * found.double() / either.clamp(min=1)
+    return 2.0 * exact(found) / either.clamp(min=1)
 
 
 def mae(scores: Tensor, targets: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ def mae(scores: Tensor, targets: Tensor) -> Tensor:
         scores, targets = scores.flatten(), targets.flatten()
     _check_not_empty(scores)
     check_same_device(scores=scores, targets=targets)
-    return (scores.double() - targets.double()).abs().mean()
+    return (exact(scores) - exact(targets)).abs().mean()
 
 
 def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tensor:
@@ -117,9 +118,9 @@ def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tenso
         got, remedy = "NaN among them", "look at the loss: training has diverged"
         raise NonFiniteError("scores that can be compared", got, remedy)
     if negative.numel() < k:
-        found = torch.ones((), dtype=torch.float64, device=positive.device)
+        found = exact(torch.ones((), device=positive.device))
     else:
-        found = (positive > negative.topk(k).values[-1]).double().mean()
+        found = exact(positive > negative.topk(k).values[-1]).mean()
     return found.masked_fill(unranked, float("nan"))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lrga.errors import DTypeError, NonFiniteError, ShapeError
 from lrga.kernels.checks import check_count, check_same_device
+from lrga.tasks.losses import exact
 from lrga.tasks.metrics import hits_at_k
 
 
@@ -53,7 +54,7 @@ def mrr(positive: Tensor, negative: Tensor) -> Tensor:
         ordered = negative.sort().values  # two searches in place of P × M comparisons
         above = ordered.numel() - torch.searchsorted(ordered, positive, right=True)
         as_high = ordered.numel() - torch.searchsorted(ordered, positive, right=False)
-    return (1.0 / (0.5 * (above + as_high).double() + 1.0)).mean()
+    return (1.0 / (0.5 * exact(above + as_high) + 1.0)).mean()
 
 
 def auc(positive: Tensor, negative: Tensor) -> Tensor:
@@ -68,7 +69,7 @@ def auc(positive: Tensor, negative: Tensor) -> Tensor:
         raise ShapeError("at least one negative score", "none", "pass the scores of some pairs that are no edge")
     ordered = negative.flatten().sort().values
     below = torch.searchsorted(ordered, positive, right=False) + torch.searchsorted(ordered, positive, right=True)
-    return 0.5 * below.double().mean() / ordered.numel()
+    return 0.5 * exact(below).mean() / ordered.numel()
 
 
 def _scores(positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from lrga.tasks.losses import exact
+
 
 class Running:
     """Weighted mean of what was added, one float64 sum and one weight.
@@ -16,12 +18,12 @@ class Running:
     """
 
     def __init__(self, device: str | torch.device = "cpu") -> None:
-        self.total = torch.zeros((), dtype=torch.float64, device=device)
+        self.total = exact(torch.zeros((), device=device))
         self.weight = 0.0
 
     def add(self, value: Tensor, weight: float = 1.0) -> None:
         """Adds a value without dimensions."""
-        self.total += value.detach().double() * weight
+        self.total += exact(value.detach()) * weight
         self.weight += weight
 
     def reset(self) -> None:

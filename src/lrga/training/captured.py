@@ -8,6 +8,7 @@ stream does. Graphs that are replayed at the same time, or that live longer than
 streams of their own (:func:`recording_stream`): sharing it, products wait for each other's counters for ever.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -83,7 +84,7 @@ def _record(
         with torch.cuda.stream(stream):
             for _ in range(WARM_UPS):
                 function()
-            with _no_waiting():
+            with no_waiting():
                 function()
     finally:
         here.wait_stream(stream)
@@ -97,10 +98,12 @@ def _record(
 
 
 @contextmanager
-def _no_waiting() -> Iterator[None]:
+def no_waiting() -> Iterator[None]:
     """Refuses what waits for the GPU: such a step is found out here, for a recording that it breaks leaves traces."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():  # PyTorch says once per process that it does not find everything that waits
+        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype feature")
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from lrga.kernels.support import allows_tf32
 from lrga.version import __version__
 
 _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "safetensors", "triton")
@@ -32,7 +33,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "cpu_threads": torch.get_num_threads(),
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-        "tf32": torch.backends.cuda.matmul.allow_tf32 if device.type == "cuda" else None,
+        "tf32": allows_tf32() if device.type == "cuda" else None,
     }
 
 

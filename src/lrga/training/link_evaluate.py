@@ -13,7 +13,7 @@ from lrga.training.evaluate import autocast, in_mode
 from lrga.training.link_architecture import LinkNetwork
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Messages:
     """What a network reads of a graph: node features, and edges with their weights where its convolution takes them."""
 

@@ -1,0 +1,78 @@
+"""Tensors that an object computes once and keeps: they must serve every later call, whatever mode the first was in.
+
+Tensors made under :class:`torch.inference_mode` cannot take part in a training step, and those made while a CUDA graph
+is captured belong to the memory of that graph, which overwrites them at each replay and takes them along when it goes.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import torch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def outside_inference(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, computing normal tensors under :class:`torch.inference_mode` too.
+
+    Example:
+        >>> with torch.inference_mode():
+        ...     torch.ones(1).is_inference(), outside_inference(torch.ones)(1).is_inference()
+        (True, False)
+    """
+
+    @wraps(function)
+    def in_normal_mode(*args: P.args, **kwargs: P.kwargs) -> T:
+        if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return in_normal_mode
+
+
+def is_capturing() -> bool:
+    """Whether a CUDA graph is being captured of what is computed now."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+class Keeps:
+    """Base of frozen dataclasses with properties that are :class:`kept`; knows whether the object is part of a capture.
+
+    Such an object is computed anew with each replay, and what it keeps with it.
+    """
+
+    _is_recorded = False
+
+    def __post_init__(self) -> None:
+        if not torch.compiler.is_compiling() and is_capturing():
+            object.__setattr__(self, "_is_recorded", True)
+
+
+class kept(Generic[T]):
+    """A property of a :class:`Keeps` that is computed once, like :func:`functools.cached_property`.
+
+    While a CUDA graph is captured only objects that are part of the capture keep it.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.function, self.__doc__ = outside_inference(function), function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "kept[T]": ...
+
+    @overload
+    def __get__(self, instance: Keeps, owner: type) -> T: ...
+
+    def __get__(self, instance: Keeps | None, owner: type) -> "kept[T] | T":
+        if instance is None:
+            return self
+        value = self.function(instance)
+        if instance._is_recorded or not is_capturing():
+            vars(instance)[self.name] = value  # found there before this descriptor from now on
+        return value
