@@ -137,7 +137,6 @@ def test_layers_computed_again_in_the_backward_thread_take_the_batch_of_the_forw
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores for float32 matrix:UserWarning")  # advice of Inductor
 def test_an_augmented_model_compiles_without_breaks():
     torch._dynamo.reset()
     model = lrga.augment(GCN(D, 16, 2, 3), rank=4, init="paper").cuda().eval()
@@ -149,7 +148,6 @@ def test_an_augmented_model_compiles_without_breaks():
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores for float32 matrix:UserWarning")  # advice of Inductor
 def test_compiled_without_breaks():
     layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).cuda().eval()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True)

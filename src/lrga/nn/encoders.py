@@ -117,8 +117,9 @@ class LinearEncoder(nn.Module):
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: ones."""
         weight = weight_of(self.lin)
-        ones = torch.ones(rows, self.in_channels)
-        return ones if weight is None else ones.to(weight)
+        if weight is None:
+            return torch.ones(rows, self.in_channels)
+        return torch.ones(rows, self.in_channels, dtype=weight.dtype, device=weight.device)  # without a copy to the GPU
 
 
 def _has_options(table: nn.Embedding) -> bool:
