@@ -153,7 +153,9 @@ def test_a_layer_on_a_gpu_learns_as_it_does_on_a_cpu(channels):
         like = next(module.parameters())
         h, e = module(x.to(like), on, edge_attr.to(like))
         (h.square().mean() + e.square().mean()).backward()
-        found.append([h.detach(), e.detach(), *(p.grad for name, p in module.named_parameters() if name not in CANCELLED)])
+        found.append(
+            [h.detach(), e.detach(), *(p.grad for name, p in module.named_parameters() if name not in CANCELLED)]
+        )
     for wanted, value in zip(*found, strict=True):
         assert float((value.cpu() - wanted).norm()) <= 2e-3 * float(wanted.norm())
 
