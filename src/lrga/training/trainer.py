@@ -41,13 +41,17 @@ class Keeper:
         return None
 
     def record(self, record: EpochRecord) -> None:
-        """Is given every epoch's numbers, before :meth:`save`."""
+        """Is given every epoch's numbers."""
 
     def note(self, text: str, facts: dict[str, Any]) -> None:
         """Is told which loop trains, in words and as JSON values."""
 
+    def end_epoch(self, trainer: "Trainer") -> None:
+        """Called after every epoch, after :meth:`record`: saves, or leaves it for later."""
+        self.save(trainer)
+
     def save(self, trainer: "Trainer") -> None:
-        """Called after every epoch and when pausing (:func:`lrga.training.state.capture`)."""
+        """Called at the end of epochs and when pausing (:func:`lrga.training.state.capture`)."""
 
 
 class Trainer:
@@ -217,7 +221,7 @@ class Trainer:
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
         self.sums.reset()
         self.keeper.record(self.last)
-        self.keeper.save(self)
+        self.keeper.end_epoch(self)
         self.listener.epoch_done(self.last)
 
     def _evaluate(self, split: str) -> tuple[float, float]:
