@@ -24,6 +24,8 @@ from lrga.training.events import EpochRecord, Listener
 from lrga.training.fallback import start_engine
 from lrga.training.guard import Guard
 
+AT_ONCE = 4  # batches of small graphs that one captured step evaluates
+
 
 @dataclass(frozen=True)
 class Best:
@@ -99,6 +101,7 @@ class Trainer:
         self.batches = math.ceil(len(splits["train"]) / options.batch_size)
         self.guard = Guard(self)
         self.choice, self.ended = engine, ""
+        self.at_once = AT_ONCE
         self.engine: Engine | None = None
         self.epoch, self.batch, self.seconds = 0, 0, 0.0  # epochs done, batches of the next done, seconds of both
         self.epoch_seconds, self._mark = 0.0, time.perf_counter()
