@@ -8,6 +8,7 @@ from typing import Any
 
 from lrga.bench.cell import Cell
 from lrga.bench.claims import PARTS, plain_counterpart
+from lrga.bench.differences import FAR
 from lrga.bench.gathering import Landed, gather_records, rows_of
 from lrga.bench.preset import LATER, PAPER
 from lrga.bench.protocols import cells_of
@@ -15,7 +16,6 @@ from lrga.bench.record_table import standard_errors
 from lrga.bench.tables import Row, Spread
 
 NOT_YET = "not yet run"
-FAR = 2.0  # pooled standard errors
 
 
 @dataclass(frozen=True)

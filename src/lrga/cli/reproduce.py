@@ -16,8 +16,8 @@ def reproduce(
         str,
         typer.Argument(
             help="table1, table2 (links), table3 (random features), rank (ablation), claims (what the tables leave "
-            "to be explained); of records alone: answers (to the paper's claims) or usage (minutes); preset (the "
-            "layers of each network)."
+            "to be explained); of records alone: answers (to the paper's claims), differences (cells far from the "
+            "paper's) or usage (minutes); preset (the layers of each network)."
         ),
     ],
     dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
@@ -147,7 +147,7 @@ def reproduce(
         set=settings, sizes=sizes, data_seed=data_seed, pack=pack, unpack=unpack, retry=retry, estimate=estimate,
         land=land, done=done,
     )  # fmt: skip
-    if experiment in (r.ANSWERS, r.USAGE):
+    if experiment in (r.ANSWERS, r.USAGE, r.DIFFERENCES):
         more, folders = r.sorted_out(context.args)
         chosen |= r.given(epochs=epochs, verify=verify, dry_run=dry_run)
         r.refuse(
@@ -155,14 +155,14 @@ def reproduce(
             [*chosen, *more],
             "leave it out, or ask for a table: lrga reproduce table1 --from-records",
         )
-        shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
-        shown(folders, markdown=markdown, as_json=as_json)
+        shown = {r.ANSWERS: r.show_answers, r.USAGE: r.show_usage, r.DIFFERENCES: r.show_differences}
+        shown[experiment](folders, markdown=markdown, as_json=as_json)
         return
     if experiment == r.PRESET:
         r.refuse("preset without options", [*chosen, *context.args], "leave it out, or ask for a table")
         r.show_choices(markdown=markdown, as_json=as_json)
         return
-    experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE, r.PRESET))
+    experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE, r.DIFFERENCES, r.PRESET))
     if verify is not None:
         more = [*chosen, *r.given(from_records=from_records, markdown=markdown), *context.args]
         r.refuse("--verify with places, --epochs and --time-limit", more, "leave it out: the record says what is run")
