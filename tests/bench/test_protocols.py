@@ -35,7 +35,7 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "rank": 30,
             "attention_heads": 1,
             "edge_features": True,
-            "preset": "2022",
+            "preset": "2020",
             "reading": "B",
             "dropout": 0.0,
             "residual": True,

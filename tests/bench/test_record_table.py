@@ -75,7 +75,7 @@ def test_published_files_have_no_mark(tmp_path):
 
 
 def test_claims_have_a_table_for_each_part_with_the_best_epoch_and_training(tmp_path):
-    write(tmp_path, 41, 75.0, budget="500K")
+    write(tmp_path, 41, 75.0, budget="500K", preset="2022")
     tables = record_tables(reproduction("claims"), [tmp_path])
     assert [table.title for table in tables] == [part.question for part in PARTS.values()]
     heads = tables[0].to_markdown()
@@ -83,7 +83,7 @@ def test_claims_have_a_table_for_each_part_with_the_best_epoch_and_training(tmp_
     assert "5 heads of rank 6 | not yet run" in heads
     assert record_tables(reproduction("claims", only="heads"), [tmp_path])[0].to_markdown() == heads
     assert "No cell of 10" not in heads
-    empty = record_table(reproduction("rank"), [tmp_path / "records"], done=True)
+    empty = record_table(reproduction("rank", preset="2022"), [tmp_path / "records"], done=True)
     assert (empty.done, len(empty.rows)) == ((1, 10), 1)  # rank 30 is the cell of Table 1
 
 

@@ -98,3 +98,24 @@ def test_hours_are_estimated_from_records_without_running(tmp_path):
     assert found["off_by_at_most"] is None or found["off_by_at_most"] >= 1
     empty = runner.invoke(app, [*cells[:-1], str(tmp_path)])
     assert "records of finished runs" in str(empty.exception)
+
+
+def test_the_layers_of_the_preset_are_listed_with_their_reasons():
+    rows = json.loads(runner.invoke(app, ["reproduce", "preset", "--json"]).stdout)
+    assert {(row["model"], row["layers"], row["reading"]) for row in rows} >= {
+        ("GCN", "2020", None), ("LRGA + GAT", "2022", "B-outer"), ("GatedGCN", "2022", None),
+    }  # fmt: skip
+    listed = runner.invoke(app, ["reproduce", "preset", "--markdown"]).stdout
+    assert all(f"| {row['model']} | {row['layers']} |" in listed for row in rows)
+    assert "LRGA + GAT: layers of 2022, reading B-outer" in runner.invoke(app, ["reproduce", "preset"]).stdout
+    refused = runner.invoke(app, ["reproduce", "preset", "--dataset", "ZINC"])
+    assert isinstance(refused.exception, OptionError)
+
+
+@pytest.mark.parametrize("preset", ["paper", "2022", "2020"])
+def test_the_preset_of_a_table_can_be_named(preset, tmp_path):
+    command = ["reproduce", "table1", "--dataset", "ZINC", "--model", "gcn", "--preset", preset, "--dry-run", "--json"]
+    plan = json.loads(runner.invoke(app, [*command, "--output", str(tmp_path)]).stdout)
+    assert {cell["optimizer"]["patience"] for cell in plan["cells"]} == {5 if preset == "2020" else 10}
+    assert f"layers{' and patience' if preset == '2020' else ''} of preset" in plan["notes"][1]
+    assert plan["notes"][1].count("2022") == (preset == "2022")

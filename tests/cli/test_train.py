@@ -160,6 +160,7 @@ def test_what_cannot_be_trained_is_refused_in_words(arguments, error, message):
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path):
     command = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
+    command += ["--checkpoint-minutes", "0.001"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -10,7 +10,7 @@ import pytest
 
 from lrga.data.loading import load
 from lrga.data.progress import silent
-from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, keeper, train
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
 
@@ -49,6 +49,11 @@ def config_of(root, **options):
     return config.changed(**options)
 
 
+def train_and_save_every_epoch(config, folder):
+    keeper.EPOCH_SECONDS = 0.0
+    train(config, folder)
+
+
 def finish(context, config, folder):
     process = context.Process(target=train, args=(config, folder))
     process.start()
@@ -56,9 +61,9 @@ def finish(context, config, folder):
     assert process.exitcode == 0
 
 
-def kill_when(context, config, folder, ready):
+def kill_when(context, config, folder, ready, target=train):
     """Starts the run, kills it as soon as ``ready()``; returns whether it was still running then."""
-    process = context.Process(target=train, args=(config, folder))
+    process = context.Process(target=target, args=(config, folder))
     process.start()
     limit = time.monotonic() + 120
     while process.is_alive() and not ready():
@@ -146,7 +151,22 @@ def test_without_checkpoints_within_epochs_the_epoch_is_repeated_bit_equal(proce
     def after_one_epoch():
         return (killed / "checkpoints" / "000001-0000000").is_dir()
 
-    assert kill_when(processes, config, killed, after_one_epoch)
+    assert kill_when(processes, config, killed, after_one_epoch, train_and_save_every_epoch)
+    finish(processes, config, killed)
+    assert_same_end(killed, whole)
+
+
+def test_epochs_after_the_last_checkpoint_are_repeated_bit_equal(processes, root, tmp_path):
+    config = config_of(root, checkpoint_minutes=10.0)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(processes, config, whole)
+
+    def after_two_epochs():
+        lines = killed / "metrics.jsonl"
+        return lines.is_file() and lines.read_bytes().count(b"\n") >= 2
+
+    assert kill_when(processes, config, killed, after_two_epochs)
+    assert not (killed / "checkpoints").exists()
     finish(processes, config, killed)
     assert_same_end(killed, whole)
 

@@ -48,7 +48,7 @@ def run_to_the_end(process, folder):
 def kill_one_after_two_epochs(folder, epochs):
     """Trains with one rank killed on the way and one restart allowed; its run folder and the number of the victim."""
     folder.mkdir()
-    process = start(folder, "--epochs", str(epochs), restarts=1)
+    process = start(folder, "--epochs", str(epochs), "--checkpoint-minutes", "0", restarts=1)
     try:
         wait_for_epochs(folder, 2, process)
         victim = children_of(process.pid)[-1]

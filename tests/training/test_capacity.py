@@ -67,3 +67,12 @@ def test_batches_in_order_take_their_own_sizes():
     work = batches.of(torch.arange(10))
     assert work[0].capacity == Capacity(64, 256)
     assert work[-1].capacity.nodes < 2200
+
+
+def test_batches_of_like_graphs_have_one_capacity():
+    sizes = np.random.default_rng(0).integers(68, 73, 500).tolist()
+    batches = Batches(packed(sizes).fixed, 64, "node")
+    (capacity,) = batches.capacities
+    for entry in batches.of(torch.randperm(500, generator=torch.Generator().manual_seed(0))):
+        assert entry.capacity == capacity
+        assert capacity.nodes < 1.1 * 64 * 70

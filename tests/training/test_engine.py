@@ -7,7 +7,7 @@ import torch
 
 import lrga
 from lrga.errors import NonFiniteError
-from lrga.tasks import edge_classification, graph_regression, node_classification
+from lrga.tasks import edge_classification, graph_classification, graph_regression, node_classification
 from lrga.training.config import OptimizerConfig
 from lrga.training.engine import Engine
 from lrga.training.events import Listener
@@ -144,6 +144,50 @@ def test_a_mask_of_the_set_is_kept(make_splits, level):
     for plain, captured in zip(*records, strict=True):
         for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_metric"):
             assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-8)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "task", [graph_classification(3), graph_regression(average="batches"), graph_regression(loss="mse")]
+)
+def test_batches_evaluated_at_once_give_the_numbers_of_each(make_splits, task, masked):
+    """21 and 34 graphs in batches of 4, four at once: the last step has batches without a graph, the last batch one."""
+    splits = make_splits("graph", sizes=(20, 21, 34))
+    if task.kind == "classification":
+        for graphs in splits.values():
+            graphs.columns["y"] = type(graphs.columns["y"])("graph", torch.arange(len(graphs)) % 3, torch.int64)
+    if masked:
+        for graphs in splits.values():
+            mask = torch.arange(len(graphs)) % 3 == 0
+            mask[4:8] = False  # a whole batch without a target
+            graphs.columns["mask"] = type(graphs.columns["y"])("graph", mask, torch.bool)
+    trainers = [
+        make_trainer(splits, engine, level="graph", task=task, batch_size=8, eval_batch_size=4, max_epochs=2)
+        for engine in ("plain", "captured")
+    ]
+    for trainer in trainers:
+        trainer.fit()
+    assert trainers[1].engine.held_out["val"].batch_size == 16
+    for plain, captured in zip(*(trainer.keeper.records for trainer in trainers), strict=True):
+        for key in ("val_loss", "val_metric", "test_loss", "test_metric"):
+            assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("level", "change"),
+    [("node", {}), ("graph", {"model_options": {"random_features": True}}), ("graph", {"at_once": 1})],
+)
+def test_batches_are_evaluated_one_by_one_where_they_are_not_independent(make_splits, level, change):
+    at_once = change.pop("at_once", None)
+    trainer = make_trainer(make_splits(level, sizes=(20, 21, 34)), "captured", level=level, batch_size=4, **change)
+    trainer.at_once = at_once or trainer.at_once
+    assert Engine(trainer).held_out["test"].batch_size == 4
+
+
+def test_large_batches_are_evaluated_one_by_one(make_splits, monkeypatch):
+    trainer = make_trainer(make_splits("graph", sizes=(20, 21, 34)), "captured", level="graph", batch_size=4)
+    monkeypatch.setattr("lrga.training.engine.AT_ONCE_ROWS", 1000)
+    assert Engine(trainer).held_out["test"].batch_size < 16
 
 
 def test_a_run_continues_in_the_other_loop(make_splits):

@@ -41,10 +41,18 @@ def run(make_config, make_splits, tmp_path):
     return start
 
 
-def test_every_epoch_is_saved(run):
+def test_epochs_are_saved_where_the_last_checkpoint_is_some_seconds_old(run, monkeypatch):
+    monkeypatch.setattr("lrga.training.keeper.EPOCH_SECONDS", 0.0)
     trainer, saves, _ = run()
     trainer.fit()
     assert saves.names == ["000001-0000000", "000002-0000000"]
+
+
+def test_short_epochs_are_not_each_saved_but_the_last_is(run, monkeypatch):
+    monkeypatch.setattr("lrga.training.keeper.EPOCH_SECONDS", 3600.0)
+    trainer, saves, _ = run()
+    trainer.fit()
+    assert saves.names == ["000002-0000000"]
 
 
 def test_long_epochs_are_saved_within(run):

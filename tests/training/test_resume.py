@@ -56,7 +56,8 @@ def test_a_finished_run_can_be_given_more_epochs(make_config, make_splits, tmp_p
         continue_run(tmp_path / "run", data=make_splits(), max_epochs=2)
 
 
-def test_a_damaged_checkpoint_costs_an_epoch_and_not_the_run(make_config, make_splits, tmp_path):
+def test_a_damaged_checkpoint_costs_an_epoch_and_not_the_run(make_config, make_splits, tmp_path, monkeypatch):
+    monkeypatch.setattr("lrga.training.keeper.EPOCH_SECONDS", 0.0)
     whole = train(make_config(), tmp_path / "whole", data=make_splits())
     folder = tmp_path / "run"
     train(make_config(), folder, data=make_splits())

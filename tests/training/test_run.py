@@ -115,7 +115,8 @@ def test_a_time_limit_pauses_and_the_same_call_continues(make_config, make_split
         train(make_config(), tmp_path / "run", data=make_splits(), time_limit=0)
 
 
-def test_a_full_disk_is_told_of_and_the_last_checkpoint_stays(make_config, make_splits, tmp_path):
+def test_a_full_disk_is_told_of_and_the_last_checkpoint_stays(make_config, make_splits, tmp_path, monkeypatch):
+    monkeypatch.setattr("lrga.training.keeper.EPOCH_SECONDS", 0.0)
     whole = train(make_config(), tmp_path / "whole", data=make_splits())
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     folder = tmp_path / "run"

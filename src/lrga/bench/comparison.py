@@ -7,6 +7,7 @@ from typing import Any
 
 from lrga.bench.beside import published_for
 from lrga.bench.cell import Cell, model_label, refuse_taken
+from lrga.bench.preset import LATER
 from lrga.bench.protocols import table1
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
@@ -44,7 +45,7 @@ def comparison(
 
 def _cell(name: str, model: str, *, lrga: bool, seeds: Iterable[int], **options: Any) -> Cell:
     if catalogue_name(name) is not None:
-        cell = table1(name, model, lrga=lrga, seeds=seeds, **options)
+        cell = table1(name, model, lrga=lrga, seeds=seeds, **({"preset": LATER} | options))
         return replace(cell, published=published_for(cell.config))
     if link_name(name) is not None or (options.get("data_options") or {}).get("task") == "link":
         if options.pop("budget", "100K") not in ("100K", "100k"):

@@ -1,14 +1,15 @@
 """The lines below a table: how its numbers were made, and what keeps them from being comparable."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lrga.bench.cell import Cell
+from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import value_text
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
 from lrga.bench.runner import BUSY, PENDING, Outcome, run_title
 from lrga.data.catalog import CATALOG
 from lrga.training.graphs import catalogue_name
+from lrga.training.schedules import benchmark_schedule
 
 # Sets of graphs that were read as if published, but were made in another way, by their checksum.
 REBUILT = {
@@ -34,16 +35,35 @@ def _how(cells: Sequence[Cell]) -> str:
     """Which of the readings that the paper leaves open was run."""
     if all(cell.config.link is not None for cell in cells):
         return _how_links(cells)
-    presets = _distinct(cell.config.model.preset for cell in cells)
-    readings = _distinct(cell.config.model.reading for cell in cells if cell.config.model.lrga)
+    presets = _by_model((cell.config.model.preset, cell) for cell in cells)
+    readings = _by_model((cell.config.model.reading, cell) for cell in cells if cell.config.model.lrga)
     recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
-    what = "layers and patience" if "2020" in presets else "layers"  # 2022 is patient for longer on ZINC
+    what = "layers and patience" if any(map(_impatient, cells)) else "layers"
     parts = [f"{what} of preset {presets}"]
     if readings:
         parts.append(f"LRGA in reading {readings}")
     if recalibrated != "0":
         parts.append(f"BatchNorm statistics averaged afresh over {recalibrated} batches before each evaluation")
     return "Last epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+
+
+def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
+    """Different values; each with its networks where no network has two."""
+    found: dict[str, dict[str, None]] = {}
+    for value, cell in values:
+        found.setdefault(value, {})[model_word(cell.config)] = None
+    names = [name for models in found.values() for name in models]
+    if len(found) == 1 or len(set(names)) < len(names):
+        return ", ".join(found)
+    return " and ".join(f"{value} ({', '.join(models)})" for value, models in found.items())
+
+
+def _impatient(cell: Cell) -> bool:
+    """Whether it has the patience of 2020 where the later one is longer."""
+    dataset, patience = catalogue_name(cell.config.data.name), cell.config.optimizer.patience
+    if dataset is None or cell.config.model.preset != "2020" or cell.config.link is not None:
+        return False
+    return patience == benchmark_schedule(dataset, preset="2020").patience < benchmark_schedule(dataset).patience
 
 
 def _how_links(cells: Sequence[Cell]) -> str:

@@ -2,7 +2,8 @@
 
 Adam, learning rate 1e-3, halved on a plateau of the validation loss, training ends below 1e-5; residual connections and
 batch normalisation, no dropout, no weight decay; the reported number is the last epoch's, over four seeds. The rest
-differs from data set to data set (:mod:`lrga.training.schedules`).
+differs from data set to data set (:mod:`lrga.training.schedules`), layers and wiring from network to network
+(:mod:`lrga.bench.preset`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +12,11 @@ from typing import Any
 from lrga.bench.cell import Cell, model_label, refuse_taken
 from lrga.bench.link_protocols import cells_of_table2
 from lrga.bench.paper import Published, published
+from lrga.bench.preset import PAPER, paper_choice
 from lrga.errors import OptionError
+from lrga.kernels.checks import check_choice
 from lrga.models.zoo import MODELS, RANK, budget_of, dataset_name, model_name
+from lrga.nn.layer import PRESETS
 from lrga.training.config import TrainingConfig
 from lrga.training.options import make_config, parse_budget
 
@@ -30,6 +34,7 @@ def paper_config(
     lrga: bool = True,
     seed: int | None = None,
     data_options: Mapping[str, Any] | None = None,
+    preset: str | None = None,
     **options: Any,
 ) -> TrainingConfig:
     """A run by the paper's protocol, in full.
@@ -41,6 +46,8 @@ def paper_config(
         lrga: Whether every layer has low-rank global attention.
         seed: By default the first of the protocol's.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
+        preset: ``"paper"``, for each network its own layers (:mod:`lrga.bench.preset`), which is the default; or one
+            generation of the benchmark's layers for all, ``"2022"`` or ``"2020"``.
         **options: Any other options of :class:`~lrga.training.config.TrainingConfig`, by name.
 
     Example:
@@ -49,10 +56,16 @@ def paper_config(
         (32, 5, 1000)
         >>> paper_config("ZINC", lr=1e-4).optimizer.lr
         0.0001
+        >>> [paper_config("ZINC", "gcn", preset=preset).model.preset for preset in (None, "2022")]
+        ['2020', '2022']
     """
     name = dataset_name(dataset)
     seed = SEEDS[name][0] if seed is None else seed
-    return make_config(name, data_options=data_options, model=model, budget=budget, lrga=lrga, seed=seed, **options)
+    if preset is not None:
+        check_choice("preset", preset, (PAPER, *PRESETS))
+    layers = paper_choice(name, model, lrga=lrga) if preset in (None, PAPER) else {"preset": preset}
+    given = layers | {key: value for key, value in options.items() if value is not None}
+    return make_config(name, data_options=data_options, model=model, budget=budget, lrga=lrga, seed=seed, **given)
 
 
 def table1(
@@ -113,8 +126,8 @@ def _cell(
     options: dict[str, Any],
 ) -> Cell:
     name = dataset_name(dataset)
-    preset = {key: options[key] for key in ("preset",) if key in options}  # both presets are the protocol's
-    paper = paper_config(name, model, budget=budget, lrga=lrga, **given, **preset)
+    preset = options.get("preset")  # whichever it is, it is no change of the protocol
+    paper = paper_config(name, model, budget=budget, lrga=lrga, preset=preset, **given)
     config = paper_config(name, model, budget=budget, lrga=lrga, **(given | options))
     return Cell(
         labels={"dataset": name, "model": model_label(config), "budget": str(config.model.budget)},
@@ -204,7 +217,8 @@ def cells_of(
         lrga: Only rows with LRGA, or only those without.
         rank: Only this rank of the rank ablation, where it may be any.
         seeds: Other seeds than the protocol's four.
-        **options: Changes of the protocol, by name of the option; tables say what was changed.
+        **options: Changes of the protocol, by name of the option; tables say what was changed. ``preset`` chooses the
+            layers, as in :func:`paper_config`.
 
     Example:
         >>> [cell.published.mean for cell in cells_of("table1", dataset="zinc", model="gatedgcn", lrga=True)]

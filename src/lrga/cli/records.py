@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lrga.bench.record_table import RecordTable
     from lrga.bench.study import Study
 
-ANSWERS, USAGE = "answers", "usage"
+ANSWERS, USAGE, DIFFERENCES, PRESET = "answers", "usage", "differences", "preset"
 DEFAULT = "results"
 
 
@@ -40,6 +40,39 @@ def show_usage(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None
         _print_json(report.to_json())
     for line in () if as_json else report.lines():
         _say(f"- {line}" if markdown else line, markdown)
+
+
+def show_differences(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
+    """Every cell that is far from the paper's, what was tried, and what that did."""
+    from lrga.bench.differences import differences
+
+    found = differences(folders)
+    if as_json:
+        _print_json([difference.to_json() for difference in found])
+        return
+    headings = ("cell", "diff", "SE", "tried, with its SE", "comes near with")
+    if markdown:
+        print(f"| {' | '.join(headings)} |\n|---|---:|---:|---|---|")
+    for difference in found:
+        cell, changed, errors, tried, verdict = difference.cells()
+        line = f"{cell}: {changed} ({errors} SE); tried: {tried}; comes near with: {verdict}"
+        _say(f"| {' | '.join(difference.cells())} |" if markdown else line, markdown)
+
+
+def show_choices(*, markdown: bool, as_json: bool) -> None:
+    """The layers and wiring of each network in the preset ``paper``, and why."""
+    from lrga.bench.preset import choices
+
+    rows = choices()
+    if as_json:
+        _print_json(rows)
+        return
+    if markdown:
+        print("\n".join(["| model | layers | reading | why |", "|---|---|---|---|"]))
+    for row in rows:
+        reading = row["reading"] or ""
+        line = f"{row['model']}: layers of {row['layers']}{reading and f', reading {reading}'}; {row['reason']}"
+        _say(f"| {row['model']} | {row['layers']} | {reading} | {row['reason']} |" if markdown else line, markdown)
 
 
 def given(**options: Any) -> dict[str, Any]:

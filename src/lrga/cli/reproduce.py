@@ -16,7 +16,8 @@ def reproduce(
         str,
         typer.Argument(
             help="table1, table2 (links), table3 (random features), rank (ablation), claims (what the tables leave "
-            "to be explained); of records alone: answers (to the paper's claims) or usage (minutes)."
+            "to be explained); of records alone: answers (to the paper's claims), differences (cells far from the "
+            "paper's) or usage (minutes); preset (the layers of each network)."
         ),
     ],
     dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
@@ -43,7 +44,13 @@ def reproduce(
     seeds: c.Seeds = None,
     epochs: c.Epochs = None,
     batch_size: c.BatchSize = None,
-    preset: c.Preset = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Layers: paper (the default; see lrga reproduce preset), or the benchmark's of 2022 or 2020 for all.",
+            rich_help_panel=c.PROTOCOL,
+        ),
+    ] = None,
     recalibrate_norm: c.RecalibrateNorm = None,
     settings: c.Settings = None,
     data_root: c.DataRoot = None,
@@ -140,7 +147,7 @@ def reproduce(
         set=settings, sizes=sizes, data_seed=data_seed, pack=pack, unpack=unpack, retry=retry, estimate=estimate,
         land=land, done=done,
     )  # fmt: skip
-    if experiment in (r.ANSWERS, r.USAGE):
+    if experiment in (r.ANSWERS, r.USAGE, r.DIFFERENCES):
         more, folders = r.sorted_out(context.args)
         chosen |= r.given(epochs=epochs, verify=verify, dry_run=dry_run)
         r.refuse(
@@ -148,10 +155,14 @@ def reproduce(
             [*chosen, *more],
             "leave it out, or ask for a table: lrga reproduce table1 --from-records",
         )
-        shown = r.show_answers if experiment == r.ANSWERS else r.show_usage
-        shown(folders, markdown=markdown, as_json=as_json)
+        shown = {r.ANSWERS: r.show_answers, r.USAGE: r.show_usage, r.DIFFERENCES: r.show_differences}
+        shown[experiment](folders, markdown=markdown, as_json=as_json)
         return
-    experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE))
+    if experiment == r.PRESET:
+        r.refuse("preset without options", [*chosen, *context.args], "leave it out, or ask for a table")
+        r.show_choices(markdown=markdown, as_json=as_json)
+        return
+    experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE, r.DIFFERENCES, r.PRESET))
     if verify is not None:
         more = [*chosen, *r.given(from_records=from_records, markdown=markdown), *context.args]
         r.refuse("--verify with places, --epochs and --time-limit", more, "leave it out: the record says what is run")

@@ -9,6 +9,7 @@ from lrga.bench.beside import published_for
 from lrga.bench.cell import Cell, essence
 from lrga.bench.display import value_text
 from lrga.bench.paper import Published, published
+from lrga.bench.preset import PAPER
 from lrga.bench.protocols import paper_config
 from lrga.bench.tables import Spread
 from lrga.models.zoo import MODELS
@@ -162,10 +163,11 @@ def _changes(config: TrainingConfig, printed: Published | None) -> tuple[str, ..
     if printed is None or dataset is None:
         return ()
     given: dict[str, Any] = {"random_features": True} if model.random_features else {}
-    paper = paper_config(dataset, model.model, budget=model.budget, lrga=model.lrga, preset=model.preset, **given)
-    cell = Cell(labels={}, config=config, seeds=(config.run.seed,), published=printed, paper=paper)
+    given |= {"budget": model.budget, "lrga": model.lrga}
+    protocols = (paper_config(dataset, model.model, preset=preset, **given) for preset in (model.preset, PAPER))
+    cells = [Cell(labels={}, config=config, seeds=(config.run.seed,), paper=paper) for paper in protocols]
     return tuple(
         f"{_name(key)} {value_text(here)}".strip()
         + (f" (paper {value_text(there)})" if there not in (None, {}) else "")
-        for key, (here, there) in cell.deviations().items()
+        for key, (here, there) in min((cell.deviations() for cell in cells), key=len).items()
     )

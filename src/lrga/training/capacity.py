@@ -16,6 +16,7 @@ from lrga.data.fixed import Capacity, FixedGraphs
 
 QUANTILES = (0.4, 0.8, 1.0)  # of the batches that fit into each size
 NODES, EDGES = 64, 256  # multiples of which sizes are
+ALIKE = 1.05  # sizes that differ by less are one: each is recorded, and costs time and memory
 SPARE_NODES = 32  # at least; padding edges are spread over them
 _SIMULATED = 2000  # batches
 
@@ -60,7 +61,9 @@ class Batches:
             orders = [source.permutation(len(graphs)) for _ in range(epochs)]
         totals = np.concatenate([self._totals(self._rows(order)) for order in orders])
         self.capacities = sorted({self._size(*np.quantile(totals[:, :2], q, axis=0)) for q in QUANTILES})
-        largest = self.capacities[-1]
+        smallest, largest = self.capacities[0], self.capacities[-1]
+        if largest.nodes <= ALIKE * smallest.nodes and largest.edges <= ALIKE * smallest.edges:
+            self.capacities = [largest]
         self._steps = (_up(largest.nodes // 16, NODES), _up(largest.edges // 16, EDGES))
 
     def of(self, order: Tensor) -> list[Work]:

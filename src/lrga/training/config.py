@@ -168,8 +168,8 @@ class RunConfig:
         device: ``"auto"`` (a GPU where there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         loss: Another loss than the task's own, by name.
         metric: Another metric than the task's own, by name.
-        checkpoint_minutes: A checkpoint is written after every epoch, and within one whenever so many minutes have
-            passed since the last.
+        checkpoint_minutes: A checkpoint is written after an epoch where the last is ten seconds old, within an epoch
+            whenever so many minutes have passed since the last, and at the end.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
         engine: ``"captured"`` steps (:mod:`lrga.training.engine`), the ``"plain"`` loop, or ``"auto"``: captured on a
             GPU where the model allows it.

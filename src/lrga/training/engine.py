@@ -3,8 +3,9 @@
 Gathering the batch, forward, loss, backward, clipping and the optimiser's step are recorded once per capacity
 (:mod:`lrga.training.captured`) and then cost the launch of one CUDA graph; loss and metric are added up on the device.
 What is computed is what :class:`~lrga.training.trainer.Trainer` computes batch by batch: the same graphs in the same
-order, padding left out of every sum, so that a run begun in one loop continues in the other. On a CPU the same code
-runs without recording.
+order, padding left out of every sum, so that a run begun in one loop continues in the other. Where predictions belong
+to graphs, one step evaluates several batches, with loss and metric of each. On a CPU the same code runs without
+recording.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from lrga.data.fixed import Capacity, FixedBatch
 from lrga.kernels.padding import padded
 from lrga.kernels.segments import known_segments
+from lrga.models.gnn import GNN
 from lrga.training.capacity import Batches, Work
 from lrga.training.captured import Captured, recording_stream, snapshot_of
 from lrga.training.determinism import norm_generator, order_generator
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
 CHECK_EVERY = 200  # batches between two looks at the losses
+AT_ONCE_ROWS = 2**19  # nodes and edges of a step that evaluates several batches, at most
 
 
 class Engine:
@@ -57,19 +60,16 @@ class Engine:
     def __init__(self, trainer: "Trainer") -> None:
         self.trainer, self.device = trainer, trainer.device
         options, level = trainer.options, trainer.task.level
-        eval_size = options.eval_batch_size or options.batch_size
+        self._eval_size = options.eval_batch_size or options.batch_size
         self.train = Batches(trainer.splits["train"].fixed, options.batch_size, level)
-        self.held_out = {
-            split: Batches(trainer.splits[split].fixed, eval_size, level, shuffled=False)
-            for split in trainer.splits
-            if split != "train"
-        }
-        self._work = {
-            split: batches.of(torch.arange(len(trainer.splits[split]))) for split, batches in self.held_out.items()
-        }
-        self._graphs = {
-            size: torch.empty(size, dtype=torch.int64, device=self.device) for size in {options.batch_size, eval_size}
-        }
+        self.held_out: dict[str, Batches] = {}
+        self._work: dict[str, list[Work]] = {}
+        self._counts: dict[str, list[int]] = {}  # predictions that count in each batch
+        for split in trainer.splits:
+            if split != "train":
+                self._plan_evaluation(split)
+        sizes = {options.batch_size, *(batches.batch_size for batches in self.held_out.values())}
+        self._graphs = {size: torch.empty(size, dtype=torch.int64, device=self.device) for size in sizes}
         self._sums = Scores(trainer.task, self.device)  # of an evaluation
         self._averages = Averages(trainer.model) if options.recalibrate_norm else None
         self._lr = torch.zeros((), dtype=torch.float32, device=self.device)  # as Adam's kernel reads it
@@ -77,6 +77,20 @@ class Engine:
         self._stream = recording_stream(self.device)
         self._pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._ready: dict[tuple[str, Capacity], Captured | None] = {}
+
+    def _plan_evaluation(self, split: str) -> None:
+        """The batches of a split; several in one step where a graph's result does not depend on its batch."""
+        graphs, level = self.trainer.splits[split], self.trainer.task.level
+        batches, order = Batches(graphs.fixed, self._eval_size, level, shuffled=False), torch.arange(len(graphs))
+        work = batches.of(order)
+        self._counts[split] = [entry.counted for entry in work]
+        if level == "graph" and _takes_graphs_alone(self.trainer.model):
+            largest = max(entry.capacity.nodes + entry.capacity.edges for entry in work)
+            several = min(self.trainer.at_once, len(work), AT_ONCE_ROWS // largest)
+            if several > 1:
+                batches = Batches(graphs.fixed, several * self._eval_size, level, shuffled=False)
+                work = batches.of(order)
+        self.held_out[split], self._work[split] = batches, work
 
     def prepare(self) -> None:
         """Records the usual capacities at once; raises whatever stands in the way."""
@@ -138,7 +152,8 @@ class Engine:
                 assert run is not None
                 self.put(work.graphs)
                 run()
-                self._sums.count(work.counted)
+        for counted in self._counts[split]:
+            self._sums.count(counted)
         return self._sums.means()
 
     def recalibrate_norm(self) -> None:
@@ -182,15 +197,16 @@ class Engine:
         return self._statistics_step(capacity) if kind == "norm" else self._evaluation_step(kind, capacity)
 
     def _evaluation_step(self, split: str, capacity: Capacity) -> Captured:
-        batches, task = self.held_out[split], self.trainer.task
-        graphs = self._places(batches)
+        batches, task, size = self.held_out[split], self.trainer.task, self._eval_size
+        graphs, several = self._places(batches), batches.batch_size > size
 
         def step() -> None:
             batch = batches.fixed.gather(graphs, capacity)
             with torch.no_grad(), self._running(batch):
-                scores, targets, counted = task.select_fixed(run_model(self.trainer.model, batch), batch)
-                loss = task.loss_of(scores, targets, counted)
-                self._sums.add_counted(loss, scores, targets, counted)
+                rows = task.select_fixed(run_model(self.trainer.model, batch), batch)
+                # Loss and metric are those of each batch, however many are run at once.
+                for own in zip(*(part.split(size) for part in rows), strict=True) if several else [rows]:
+                    self._sums.add_counted(task.loss_of(*own), *own)
 
         return self._captured(step, self._sums)
 
@@ -248,6 +264,11 @@ class Engine:
         finally:
             for group, (lr, capturable) in zip(groups, before, strict=True):
                 group["lr"], group["capturable"] = lr, capturable
+
+
+def _takes_graphs_alone(model: nn.Module) -> bool:
+    """Whether a graph's result in evaluation is known not to depend on the graphs beside it, nor on random numbers."""
+    return isinstance(model, GNN) and not model.random_features
 
 
 def generators_of(model: nn.Module, device: torch.device) -> list[torch.Generator]:

@@ -3,12 +3,17 @@
 import time
 from typing import Any
 
+from torch import Tensor
+
 from lrga.training.checkpoint import checkpoint_name
 from lrga.training.events import EpochRecord, Listener
 from lrga.training.run_folder import RunFolder
 from lrga.training.signals import StopRequest
 from lrga.training.state import capture
 from lrga.training.trainer import Keeper, Trainer
+
+EPOCH_SECONDS = 10.0  # epochs of a fraction of a second do not each need a checkpoint of their own
+State = tuple[dict[str, dict[str, Tensor]], dict[str, Any]]
 
 
 class FolderKeeper(Keeper):
@@ -37,9 +42,21 @@ class FolderKeeper(Keeper):
         self.home.log(text)
         self.home.extend_environment(facts)
 
+    def end_epoch(self, trainer: Trainer) -> None:
+        """Saves after the last epoch, and after any other where the last checkpoint is some seconds old."""
+        age = time.monotonic() - self._saved_at
+        if trainer.finished is not None or age >= min(self.seconds, EPOCH_SECONDS):
+            self.save(trainer)
+
     def save(self, trainer: Trainer) -> None:
-        name = checkpoint_name(trainer.epoch, trainer.batch)
+        name = checkpoint_name(*self._position(trainer))
         if name != self._saved:  # where nothing was done since the last, there is nothing to save
-            path = self.home.save_checkpoint(name, *capture(trainer))
+            path = self.home.save_checkpoint(name, *self._state(trainer))
             self.listener.checkpointed(path)
         self._saved, self._saved_at = name, time.monotonic()
+
+    def _position(self, trainer: Trainer) -> tuple[int, int]:
+        return trainer.epoch, trainer.batch
+
+    def _state(self, trainer: Trainer) -> State:
+        return capture(trainer)

@@ -1,23 +1,19 @@
 """Everything that decides how a link-prediction run goes on, as tensors and JSON values; and its keeping."""
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from lrga.errors import CheckpointError
-from lrga.training.checkpoint import Tensors, checkpoint_name, load_optimizer, optimizer_parts
+from lrga.training.checkpoint import Tensors, load_optimizer, optimizer_parts
 from lrga.training.determinism import random_states, restore_random_states
 from lrga.training.events import EpochRecord
-from lrga.training.keeper import FolderKeeper
-from lrga.training.run_folder import RunFolder
+from lrga.training.keeper import FolderKeeper, State
 from lrga.training.trainer import Best
 
 if TYPE_CHECKING:
     from lrga.training.link_trainer import LinkTrainer
-
-EPOCH_SECONDS = 10.0  # epochs of a fraction of a second do not each need a checkpoint of their own
 
 
 def capture_links(trainer: "LinkTrainer") -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
@@ -77,21 +73,10 @@ def _below(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
 
 
 class LinkKeeper(FolderKeeper):
-    """Keeps a link-prediction run in its folder; after an epoch only if the last checkpoint is some seconds old."""
+    """Keeps a link-prediction run in its folder."""
 
-    home: RunFolder
+    def _position(self, trainer: Any) -> tuple[int, int]:
+        return trainer.position
 
-    def save(self, trainer: Any) -> None:
-        between = trainer.batch or (trainer.walks is not None and trainer.walks.batch)
-        age = time.monotonic() - self._saved_at
-        if not between and trainer.finished is None and age < min(self.seconds, EPOCH_SECONDS) and not self._stopping():
-            return
-        name = checkpoint_name(*trainer.position)
-        if name != self._saved:
-            path = self.home.save_checkpoint(name, *capture_links(trainer))
-            self.listener.checkpointed(path)
-        self._saved, self._saved_at = name, time.monotonic()
-
-    def _stopping(self) -> bool:
-        late = self.deadline is not None and time.monotonic() >= self.deadline
-        return late or self.request.received is not None
+    def _state(self, trainer: Any) -> State:
+        return capture_links(trainer)

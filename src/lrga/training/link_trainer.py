@@ -224,7 +224,7 @@ class LinkTrainer:
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
         self.loss = Running(self.device)
         self.keeper.record(self.last)
-        self.keeper.save(self)
+        self.keeper.end_epoch(self)
         self.listener.epoch_done(self.last)
 
     def _generator(self, *path: int) -> torch.Generator:

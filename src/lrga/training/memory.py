@@ -152,6 +152,7 @@ def apply_limit(trainer: Trainer, limit: str | int | None) -> None:
     if limit is None:
         return
     return_freed_memory()
+    trainer.at_once = 1  # what is measured is a step of one batch
     plan = plan_memory(
         trainer.model,
         trainer.splits,

@@ -24,6 +24,8 @@ from lrga.training.events import EpochRecord, Listener
 from lrga.training.fallback import start_engine
 from lrga.training.guard import Guard
 
+AT_ONCE = 4  # batches of small graphs that one captured step evaluates
+
 
 @dataclass(frozen=True)
 class Best:
@@ -41,13 +43,17 @@ class Keeper:
         return None
 
     def record(self, record: EpochRecord) -> None:
-        """Is given every epoch's numbers, before :meth:`save`."""
+        """Is given every epoch's numbers."""
 
     def note(self, text: str, facts: dict[str, Any]) -> None:
         """Is told which loop trains, in words and as JSON values."""
 
+    def end_epoch(self, trainer: "Trainer") -> None:
+        """Called after every epoch, after :meth:`record`: saves, or leaves it for later."""
+        self.save(trainer)
+
     def save(self, trainer: "Trainer") -> None:
-        """Called after every epoch and when pausing (:func:`lrga.training.state.capture`)."""
+        """Called at the end of epochs and when pausing (:func:`lrga.training.state.capture`)."""
 
 
 class Trainer:
@@ -95,6 +101,7 @@ class Trainer:
         self.batches = math.ceil(len(splits["train"]) / options.batch_size)
         self.guard = Guard(self)
         self.choice, self.ended = engine, ""
+        self.at_once = AT_ONCE
         self.engine: Engine | None = None
         self.epoch, self.batch, self.seconds = 0, 0, 0.0  # epochs done, batches of the next done, seconds of both
         self.epoch_seconds, self._mark = 0.0, time.perf_counter()
@@ -217,7 +224,7 @@ class Trainer:
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
         self.sums.reset()
         self.keeper.record(self.last)
-        self.keeper.save(self)
+        self.keeper.end_epoch(self)
         self.listener.epoch_done(self.last)
 
     def _evaluate(self, split: str) -> tuple[float, float]:
