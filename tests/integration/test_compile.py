@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.nn import GAT, GCN, GCNConv
+from torch_geometric.nn import GAT, GCN, GIN, GCNConv
 
 import lrga
 from lrga.models.gnn import GNN
@@ -77,6 +77,11 @@ def test_a_network_of_four_layers_exports():
 def test_an_augmented_model_compiles_without_breaks(kind):
     model = lrga.augment(kind(D, 12, 2, 3), rank=4, init="paper").eval()
     check(model, lambda m, x, e, b, g: m(x, e, batch=b, batch_size=g), backend="aot_eager")
+
+
+def test_inductor_reads_sums_over_neighbours_after_they_are_computed():
+    model = lrga.augment(GIN(D, 12, 2, 3), rank=4, init="paper", exclude="convs.0").eval()
+    check(model, lambda m, x, e, b, g: m(x, e, batch=None))
 
 
 def test_a_compiled_model_follows_the_context_around_it():

@@ -29,16 +29,22 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
         >>> torch.allclose(mixed_linear([a, b], weight, None), torch.cat([a, b], -1) @ weight.t(), atol=1e-6)
         True
     """
-    # A compiler plans memory itself, and must not be asked how large a symbolic size is.
-    small = torch.compiler.is_compiling() or parts[0].size(0) * weight.size(1) < WORTH_IT
     device = parts[0].device.type
-    if small or differentiates_otherwise() or _has_unusual_types([*parts, weight, bias], device):
+    compiling = torch.compiler.is_compiling()
+    # On a CPU, Inductor of PyTorch 2.13 can read a sum over neighbours before it is computed if the same features are
+    # also concatenated (pytorch/pytorch#185509).
+    without_cat = compiling and device == "cpu"
+    # A compiler plans memory itself, and must not be asked how large a symbolic size is.
+    small = compiling or parts[0].size(0) * weight.size(1) < WORTH_IT
+    unusual = _has_unusual_types([*parts, weight, bias], device)
+    if unusual or (not without_cat and (small or differentiates_otherwise())):
         return linear(torch.cat(parts, dim=-1), weight, bias)
+    product = _sum_of_products if without_cat else _mixed
     if not autocast_is_on(device):
-        return _mixed(parts, weight, bias)
+        return product(parts, weight, bias)
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
-        return _mixed([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
+        return product([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
 
 
 def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
@@ -49,6 +55,10 @@ def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
 
 @torch.library.custom_op("lrga::mixed_linear", mutates_args=())
 def _mixed(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    return _sum_of_products(parts, weight, bias)
+
+
+def _sum_of_products(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
     columns = weight.split([part.size(1) for part in parts], dim=1)
     out = F.linear(parts[0], columns[0], bias)
     for part, column in zip(parts[1:], columns[1:], strict=True):
