@@ -50,11 +50,17 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
 
 
 def _shortened(drawing: bytes) -> bytes:
-    """An SVG whose lines have one decimal of a point, and letters only where they change; no less is seen."""
+    """An SVG whose lines have one decimal of a point, relative to the point before; no less is seen."""
 
     def rounded(attribute: re.Match[bytes]) -> bytes:
         short = re.sub(rb"-?\d+\.\d{2,}", lambda number: b"%.1f" % float(number[0]), attribute[0])
-        return re.sub(rb"(?<=\d) \n ?L (?=-?\d)", b" ", short)  # after M or L, further pairs are lines to them
+        short = re.sub(rb"(?<=\d) \n ?L (?=-?\d)", b" ", short)  # after M or L, further pairs are lines to them
+        return re.sub(rb"(?<=M )-?[\d.]+ -?[\d.]+(?: -?[\d.]+ -?[\d.]+){3,}", relative, short)
+
+    def relative(points: re.Match[bytes]) -> bytes:
+        tenths = [round(10 * float(number)) for number in points[0].split()]
+        steps = [b"%g" % ((now - before) / 10) for before, now in zip(tenths, tenths[2:], strict=False)]
+        return b" ".join([b"%g" % (value / 10) for value in tenths[:2]] + [b"l", *steps])
 
     return re.sub(rb' (?:d|x|y)="[^"]*"', rounded, drawing)
 
