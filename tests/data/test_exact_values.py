@@ -124,11 +124,9 @@ def test_a_split_is_drawn_among_the_labelled(tmp_path):
 def test_minus_one_beside_other_meanings_is_refused(tmp_path, labels, message, way):
     graphs = {name: [ring([y]) for y in labels * 2] for name in ("train", "val", "test")}
     torch.save(graphs, tmp_path / "g.pt")
+    name, given = (str(tmp_path / "g.pt"), None) if way == "file" else ("own", graphs)
     with pytest.raises(DataError, match=message):
-        if way == "file":
-            load_custom(tmp_path / "g.pt")
-        else:
-            load_training_data(DataConfig(name="own"), given=graphs)
+        load_training_data(DataConfig(name=name), given=given)
 
 
 def test_numbers_to_predict_may_be_minus_one(tmp_path):

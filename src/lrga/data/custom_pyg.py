@@ -190,6 +190,11 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
         raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
     _check_whole(graph, where)
     ends = graph.edge_index
+    if ends is None and {"adj", "adj_t"} & set(graph.keys()):
+        raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
+    if isinstance(ends, Tensor) and ends.layout != torch.strided:
+        got = f"one of layout {ends.layout}"
+        raise DataError(f"a dense edge_index [2, E] in {where}", got, "convert it with .to_dense()")
     if ends is not None and (not isinstance(ends, Tensor) or ends.dim() != 2 or ends.size(0) != 2):
         got = f"shape {list(ends.shape)}" if isinstance(ends, Tensor) else f"a {type(ends).__name__}"
         raise DataError(f"edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")

@@ -1,10 +1,12 @@
 """The user's own edge list: a text file with a pair of nodes on each line.
 
-Columns are separated by commas, tabs, semicolons or spaces. A line that begins with ``#`` or ``%`` and a space (or ``##``,
-``%%``) is a comment; without the space it is an edge of a node such as ``#tag``, unless it stands before the first edge
-and has another number of columns or names them (``#source target``). With a header the columns are found by name (``source``, ``target``, ``weight``, ``time``, ``split`` and the usual other words); without
-one the first two are the pair, a third is the weight and a fourth the time. Nodes are numbers or names. The file may be
-compressed with gzip (``.gz``).
+Columns are separated by commas, tabs, semicolons or spaces. With a header the columns are found by name (``source``,
+``target``, ``weight``, ``time``, ``split`` and the usual other words); without one the first two are the pair, a third
+is the weight and a fourth the time. Nodes are numbers or names. The file may be compressed with gzip (``.gz``).
+
+A line that begins with ``#`` or ``%`` and a space (or with ``##``, ``%%``) is a comment. Without the space it is an
+edge of a node such as ``#tag``, unless it stands before the first edge and has another number of columns or their
+names (``#source target``).
 """
 
 import csv

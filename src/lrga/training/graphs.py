@@ -60,7 +60,8 @@ class TrainingData:
             tensors += [graphs.columns[name].values for name in sorted(graphs.columns)]
             for tensor in tensors:
                 digest.update(f"{split} {tensor.dtype} {list(tensor.shape)}".encode())
-                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+                if tensor.numel():  # without a value there is no memory to look at
+                    digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
@@ -258,6 +259,11 @@ def _packed(given: Mapping[str, Any]) -> dict[str, PackedGraphs]:
         packed[split] = graphs if isinstance(graphs, PackedGraphs) else PackedGraphs.from_data_list(list(graphs))
         if len(packed[split]) == 0:
             raise DataError(f"at least one graph in {split!r}", "none", "divide the graphs otherwise")
+        for name in ("x", "edge_attr", "y"):
+            if name in packed[split].objects:
+                value = packed[split].objects[name][0]
+                got = f"layout {value.layout}" if isinstance(value, Tensor) else f"{type(value).__name__} {value!r:.60}"
+                raise DataError(f"dense tensors of numbers as {name} in {split!r}", got, "convert them")
         mask = packed[split].columns.get("mask")
         if mask is not None and (mask.dtype != torch.bool or mask.level != packed[split].y_level):
             expected = f"truth values as mask, one for each {packed[split].y_level}: whose targets are used"
