@@ -33,7 +33,8 @@ def missing_files(folder: Path, names: Sequence[str], *, below: Iterable[str] = 
     """Those of ``names`` that are not there, where :func:`find_files` found most of them; to be told."""
     places = [folder, *(folder / name for name in below)]
     absent: list[list[str]] = [[name for name in names if not (place / name).is_file()] for place in places]
-    return f"no {', '.join(min(absent, key=len))}"
+    fewest: list[str] = min(absent, key=len)
+    return f"no {', '.join(fewest)}"
 
 
 def limited_sizes(sizes: Sequence[int] | None, available: Mapping[str, int]) -> list[int]:
