@@ -121,3 +121,19 @@ def test_a_run_says_it_once_and_keeps_it_in_its_log(tmp_path, capsys, quiet):
 def test_named_sets_are_not_described(tmp_path):
     found = load_training_data(DataConfig(name="CLUSTER", root=str(tmp_path), options={"sizes": [4, 2, 2]}))
     assert found.notes == ()
+
+
+def test_whole_numbers_written_with_a_decimal_point_are_warned_of():
+    """As a table program writes classes once a label is missing: 0.0, 1.0."""
+    assert "y holds 3 different numbers, all whole" in warnings_of(splits(lambda i: float(i % 3)))[0]
+    assert warnings_of(splits(lambda i: float(i % 3)), task="regression") == []
+    assert warnings_of(splits(lambda i: 2.0 * i)) == []
+
+
+def test_columns_that_are_not_used_are_told_of(tmp_path):
+    (tmp_path / "nodes.csv").write_text("graph,node\n" + "".join(f"{g},0\n{g},1\n" for g in range(40)))
+    (tmp_path / "edges.csv").write_text("graph,source,target\n" + "".join(f"{g},0,1\n{g},1,0\n" for g in range(40)))
+    (tmp_path / "graphs.csv").write_text("graph,y,weight\n" + "".join(f"{g},{g % 2},{g}\n" for g in range(40)))
+    notes = load_training_data(DataConfig(name=str(tmp_path))).notes
+    assert "warning: graphs have no features: weight of graphs.csv not used" in notes
+    assert notes[1].startswith("no node features (each is 1), no edge features")

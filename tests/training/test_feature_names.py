@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from lrga.data.custom import load_custom
 from lrga.errors import CheckpointError, DataError
+from lrga.report.attention import explain
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
+from lrga.training.graphs import load_training_data
 from lrga.training.predict import Predictor
 
 NODES, EDGES = ("size", "charge", "age"), ("length", "cost")
@@ -107,3 +110,22 @@ def test_a_run_does_not_go_on_under_other_names(predictor, tmp_path):
     nodes.write_text(nodes.read_text().replace("size,charge", "charge,size"))
     with pytest.raises(CheckpointError, match="the features that"):
         continue_run(tmp_path / "run", max_epochs=2)
+
+
+def test_the_run_s_own_data_are_explained_by_name(predictor, tmp_path):
+    before = explain(tmp_path / "run", graph=0)
+    for path in (tmp_path / "data").iterdir():
+        path.unlink()
+    (tmp_path / "data").rmdir()
+    write_folder(tmp_path / "data", nodes=("age", "size", "charge"), edges=("cost", "length"))
+    after = explain(tmp_path / "run", graph=0)
+    assert (before.layers[0].u == after.layers[0].u).all()
+    assert before.confidence.tolist() == after.confidence.tolist()
+
+
+def test_names_travel_with_splits_passed_from_python(tmp_path):
+    data = load_custom(write_folder(tmp_path / "data"))
+    assert load_training_data(DataConfig(name="own"), given=data.splits).features == {
+        "node": list(NODES),
+        "edge": list(EDGES),
+    }

@@ -87,6 +87,8 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
         for level, (table, rows) in present.items():
             _check_labelled(level, table, rows, graph_of[level], split)
+    if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
+        notes.append(f"warning: graphs have no features: {', '.join(unused)} of graphs.csv not used")
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
     return GraphTable(
         num_nodes=num_nodes,

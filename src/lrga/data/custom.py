@@ -127,9 +127,12 @@ def load_inputs(spec: str | Path) -> PackedGraphs:
     ``meta`` the ``node_names`` and ``edge_names`` of the columns, where they have names, and ``notes`` on the reading.
     """
     table = read_graphs(spec, target=False)
+    return table.pack(meta=_names(table) | ({"notes": list(table.notes)} if table.notes else {}))
+
+
+def _names(table: GraphTable) -> dict[str, list[str]]:
     names = {"node_names": table.x_names, "edge_names": table.edge_names}
-    meta = {key: list(value) for key, value in names.items() if value is not None}
-    return table.pack(meta=meta | ({"notes": list(table.notes)} if table.notes else {}))
+    return {key: list(value) for key, value in names.items() if value is not None}
 
 
 def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = True) -> GraphTable:
@@ -175,7 +178,7 @@ def _notes_on_labels(target: Target, labels: Labels, known: np.ndarray) -> list[
 
 
 def _splits(table: GraphTable, labels: Labels, divided: Split, known: np.ndarray) -> dict[str, PackedGraphs]:
-    packed = table.pack(labels.y, level=labels.level)
+    packed = table.pack(labels.y, level=labels.level, meta=_names(table))
     if divided.level == "graph":
         if labels.level != "graph" and not known.all():
             mask = _packed_codes(table, Split(labels.level, known, "")).bool()

@@ -187,7 +187,7 @@ def _graphs(
     if split not in SPLITS:
         raise OptionError(f"a split: {', '.join(SPLITS)}", repr(split), "choose one of these")
     data = config.data if root is None else replace(config.data, root=str(root))
-    graphs = load_training_data(data, config.run).splits[split]
+    graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
     check_fit(graphs, predictor.architecture, f"{data.name} ({split})")
     return graphs, data.name
 

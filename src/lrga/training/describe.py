@@ -14,6 +14,7 @@ MAX_CLASSES_LISTED = 10
 MAX_NAMES_LISTED = 12
 MAX_CLASSES_OF_INTEGERS = 20  # from integers; with more they are likely numbers to predict
 MIN_TO_CHOOSE_BY = 10  # targets of a split
+MAX_EDGES_SORTED = 50_000_000  # to look for their reverse, which takes seconds and gigabytes
 
 
 def describe(
@@ -25,7 +26,7 @@ def describe(
         splits: ``train``, ``val`` and ``test``, with the targets as the user gave them.
         task: What is predicted.
         features: ``"node"`` and ``"edge"`` → names of the columns of their features.
-        asked_for: Whether the user said that these are classes.
+        asked_for: Whether the user said whether these are classes or numbers to predict.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -44,7 +45,9 @@ def describe(
     if "mask" in splits["train"].columns:
         rows = splits["train"].columns["mask"].values.size(0)
         of = f" of {rows:,}" if splits["train"].source is splits["test"].source else ""
-    what, warnings = _classes(targets, task, asked_for) if task.kind == "classification" else _values(targets)
+    what, warnings = (
+        _classes(targets, task, asked_for) if task.kind == "classification" else _values(targets, asked_for)
+    )
     edges, more = _edges(splits)
     notes = [
         f"{task.level} {task.kind}, {what}; {sizes}{of} {task.level}s",
@@ -87,15 +90,19 @@ def _classes(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tupl
     return f"{len(names):,} classes: {text}", warnings
 
 
-def _values(targets: Mapping[str, Tensor]) -> tuple[str, list[str]]:
+def _values(targets: Mapping[str, Tensor], asked_for: bool) -> tuple[str, list[str]]:
     train = targets["train"].double()
     low, high = train.amin(0).tolist(), train.amax(0).tolist()
     text = f"{low[0]:,.6g} to {high[0]:,.6g}" if len(low) == 1 else f"{len(low)} values each"
     constant = [str(i) for i, (a, b) in enumerate(zip(low, high, strict=True)) if a == b]
-    if not constant:
-        return text, []
-    which = "the target" if len(low) == 1 else f"target {_listed(constant)}"
-    return text, [f"{which} is the same throughout train: there is nothing to learn"]
+    if constant:
+        which = "the target" if len(low) == 1 else f"target {_listed(constant)}"
+        return text, [f"{which} is the same throughout train: there is nothing to learn"]
+    whole = len(low) == 1 and not asked_for and bool((train == train.round()).all())
+    if whole and (count := len(train.unique())) <= MAX_CLASSES_OF_INTEGERS and 2 * count < len(train):
+        advice = "if they are classes, write them without a decimal point or pass --task classification"
+        return text, [f"y holds {count} different numbers, all whole, taken as numbers to predict; {advice}"]
+    return text, []
 
 
 def _features(graphs: PackedGraphs, names: Mapping[str, list[str]]) -> str:
@@ -122,6 +129,8 @@ def _edges(splits: Mapping[str, PackedGraphs]) -> tuple[str, list[str]]:
     """Whether edges have a direction, and a warning where none has its reverse."""
     total, back, repeated = 0, 0, 0
     different = {id(graphs.source): graphs for graphs in splits.values()}  # masked splits share their graphs
+    if (count := sum(graphs.num_edges for graphs in different.values())) > MAX_EDGES_SORTED:
+        return f"{count:,} edges", []
     for graphs in different.values():
         source, target = graphs.edge_index.cpu().numpy()
         source, target = source[source != target], target[source != target]

@@ -103,7 +103,9 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
         splits = _packed(given)
         if dataset is None:
             splits, notes = _labelled(splits)
-            return TrainingData(splits, infer_task(splits), infer_inputs(splits), None, notes=notes)
+            meta = splits["train"].meta  # of load_custom, where they come from there
+            names = {level: meta[f"{level}_names"] for level in ("node", "edge") if f"{level}_names" in meta}
+            return TrainingData(splits, infer_task(splits), infer_inputs(splits), None, names, notes)
         return TrainingData(splits, task_of(dataset), INPUTS[dataset], dataset)
     if dataset is None:
         if ":" not in data.name and not Path(data.name).expanduser().exists():

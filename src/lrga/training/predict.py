@@ -55,7 +55,7 @@ class Predictor:
         name, _, split = str(source).partition("/")
         dataset = catalogue_name(name)
         if dataset is None:
-            graphs = self._by_name(load_inputs(source), str(source))
+            graphs = self.by_name(load_inputs(source), str(source))
         else:
             split = split or "test"
             if split not in SPLITS:
@@ -67,7 +67,7 @@ class Predictor:
         check_fit(graphs, self.architecture, str(source))
         return graphs
 
-    def _by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
+    def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
         """The graphs with the columns of their features in the order in which the model was trained on them."""
         model = self.architecture
         reads = {"node": not model.random_features, "edge": model.conv == "gatedgcn" and model.edge_encoder != "ones"}
