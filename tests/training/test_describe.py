@@ -39,7 +39,7 @@ def test_sound_data_are_described_without_a_warning():
 
 def test_numbers_to_predict_are_described_by_their_range():
     assert notes_of(splits(lambda i: 50_000.0 + 10 * i))[0] == (
-        "graph regression, 50,000 to 50,390; train 40, val 12, test 12 graphs"
+        "graph regression, 50,000 to 50,390; train 40, val 12, test 12 graphs; targets standardised for training"
     )
 
 

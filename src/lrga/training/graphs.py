@@ -149,7 +149,8 @@ def _standardized(data: TrainingData, standardize: bool | None) -> TrainingData:
         values = ((targets[name] - mean) / std).float().to(graphs.device).view(column.values.shape)
         splits[name] = graphs.with_column("y", replace(column, values=values, dtype=torch.float32))
     task = replace(data.task, target_mean=tuple(mean.tolist()), target_std=tuple(std.tolist()))
-    return replace(data, splits=splits, task=task)
+    first, *notes = data.notes
+    return replace(data, splits=splits, task=task, notes=(f"{first}; targets standardised for training", *notes))
 
 
 def _targets(graphs: PackedGraphs) -> Tensor:
