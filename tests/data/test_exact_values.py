@@ -188,3 +188,11 @@ def test_a_mask_of_something_else_is_refused():
 def test_a_mask_of_truth_values_chooses_the_targets():
     given = {name: [ring([0, 1, 1], mask=torch.tensor([True, True, False]))] * 2 for name in ("train", "val", "test")}
     assert load_training_data(DataConfig(name="own"), given=given).notes[0].endswith("train 4, val 4, test 4 nodes")
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1], [0.5, 1.5, 1.0]])
+def test_a_mask_that_chooses_nothing_is_refused(y):
+    some, none = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.bool)
+    given = {name: [ring(y, mask=none if name == "val" else some)] * 2 for name in ("train", "val", "test")}
+    with pytest.raises(DataError, match="at least one target .* in 'val'"):
+        load_training_data(DataConfig(name="own"), given=given)

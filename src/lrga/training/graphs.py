@@ -85,6 +85,9 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
     found = replace(found, task=with_choices(found.task, loss=run.loss, metric=run.metric))
     if found.dataset is not None:
         return found
+    for name, graphs in found.splits.items():
+        if not len(_in_split(graphs, _targets(graphs).cpu())):
+            raise DataError(f"at least one target (y) in {name!r}", "none", "divide the graphs otherwise")
     notes = describe(found.splits, found.task, found.features, asked_for=data.options.get("task") is not None)
     found = replace(found, notes=(*notes, *found.notes))
     if found.task.kind == "regression":
@@ -191,8 +194,8 @@ def _labelled(splits: dict[str, PackedGraphs]) -> tuple[dict[str, PackedGraphs],
     if len(labels := torch.cat(seen).unique()) < 2:
         got = f"{labels.tolist()} besides -1 or -100, which mean no label"
         raise DataError("at least two classes numbered from 0 in y", got, "number the classes from 0")
-    return kept, (unlabelled_note(count, sum(graphs.columns["y"].values.size(0) for graphs in splits.values()),
-                                  str(splits["train"].y_level)),)  # fmt: skip
+    total = sum(graphs.columns["y"].values.size(0) for graphs in splits.values())
+    return kept, (unlabelled_note(count, total, str(splits["train"].y_level)),)
 
 
 def inputs_of_custom(data: CustomData) -> Inputs:
