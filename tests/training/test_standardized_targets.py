@@ -204,3 +204,14 @@ def test_captured_steps_report_the_same(tmp_path):
     )
     for a, b in zip(plain.history, captured.history, strict=True):
         assert (a.train_loss, a.val_metric) == pytest.approx((b.train_loss, b.val_metric), rel=1e-3)
+
+
+def test_the_fingerprint_is_that_of_the_targets_as_they_came(tmp_path):
+    path = save(tmp_path / "data.pt", graphs_with("graph"))
+    scaled, plain = (
+        load_training_data(DataConfig(name=str(path)), RunConfig(standardize_targets=s)) for s in (None, False)
+    )
+    assert scaled.fingerprint() == plain.fingerprint()
+    moved = [Data(x=g.x, edge_index=g.edge_index, y=g.y + 1) for g in graphs_with("graph")]
+    other = load_training_data(DataConfig(name=str(save(tmp_path / "moved.pt", moved))))
+    assert other.fingerprint() != scaled.fingerprint()

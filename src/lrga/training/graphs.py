@@ -38,6 +38,7 @@ class TrainingData:
         dataset: Name in the catalogue, ``None`` for the user's own data.
         features: ``"node"`` and ``"edge"`` → names of the columns of their features, where they have names.
         notes: How the user's own data were understood, a sentence each.
+        given_targets: Split → the targets as they came, where those of the splits are standardised.
     """
 
     splits: dict[str, PackedGraphs]
@@ -46,6 +47,7 @@ class TrainingData:
     dataset: str | None
     features: dict[str, list[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    given_targets: dict[str, Column] = field(default_factory=dict)
 
     def to(self, device: torch.device) -> "TrainingData":
         """With the graphs on ``device``."""
@@ -57,7 +59,8 @@ class TrainingData:
         for split in SPLITS:
             graphs = self.splits[split]
             tensors = [graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree]
-            tensors += [graphs.columns[name].values for name in sorted(graphs.columns)]
+            columns = graphs.columns | ({"y": self.given_targets[split]} if split in self.given_targets else {})
+            tensors += [columns[name].values for name in sorted(columns)]
             for tensor in tensors:
                 digest.update(f"{split} {tensor.dtype} {list(tensor.shape)}".encode())
                 if tensor.numel():  # without a value there is no memory to look at
@@ -152,8 +155,10 @@ def _standardized(data: TrainingData, standardize: bool | None) -> TrainingData:
         values = ((targets[name] - mean) / std).float().to(graphs.device).view(column.values.shape)
         splits[name] = graphs.with_column("y", replace(column, values=values, dtype=torch.float32))
     task = replace(data.task, target_mean=tuple(mean.tolist()), target_std=tuple(std.tolist()))
-    first, *notes = data.notes
-    return replace(data, splits=splits, task=task, notes=(f"{first}; targets standardised for training", *notes))
+    first, *more = data.notes
+    notes = (f"{first}; targets standardised for training", *more)
+    given = {name: graphs.columns["y"] for name, graphs in data.splits.items()}
+    return replace(data, splits=splits, task=task, notes=notes, given_targets=given)
 
 
 def _targets(graphs: PackedGraphs) -> Tensor:
