@@ -63,6 +63,7 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "device": "auto",
             "loss": None,
             "metric": None,
+            "standardize_targets": None,
             "checkpoint_minutes": 10.0,
             "tensorboard": False,
             "engine": "auto",

@@ -134,6 +134,39 @@ def test_own_graphs_are_trained_on(tmp_path):
     assert (tmp_path / "runs" / "mine-lrga-gin-100k-seed41").is_dir()
 
 
+def write_prices(folder, *, columns="size,age"):
+    """Twelve graphs to predict a price of, in a folder of CSV files."""
+    folder.mkdir()
+    value = {"size": lambda g, n: g + n / 10, "age": lambda g, n: 50 - g * n}
+    rows = [",".join([f"{g}", f"{n}", *(f"{value[name](g, n)}" for name in columns.split(","))])
+            for g in range(30) for n in range(3)]  # fmt: skip
+    (folder / "nodes.csv").write_text(f"graph,node,{columns}\n" + "\n".join(rows) + "\n")
+    (folder / "edges.csv").write_text("graph,source,target\n" + "".join(f"{g},0,1\n{g},1,0\n" for g in range(30)))
+    (folder / "graphs.csv").write_text("graph,y\n" + "".join(f"{g},{50_000.5 + 1_000 * g}\n" for g in range(30)))
+
+
+def test_own_numbers_are_learnt_and_predicted_in_their_units_by_name(tmp_path):
+    write_prices(tmp_path / "prices")
+    write_prices(tmp_path / "sorted", columns="age,size")
+    common = ["train", "prices", "--hidden", "16", "--layers", "2", "--epochs", "20", "--lr", "0.01", "--device", "cpu"]
+    result = lrga(*common, "--run-name", "scaled", "--json")
+    assert json.loads(result.stdout)["last"]["test_metric"] < 10_000
+    assert result.stderr.count("data: graph regression, 50,000.5 to") == 1
+    assert "data: 2 node features (size, age), no edge features, undirected edges" in result.stderr
+    assert "data: warning: val (3) and test (3): too few graphs" in result.stderr
+    plain = lrga(*common, "--run-name", "plain", "--no-standardize-targets", "--quiet", "--json")
+    assert json.loads(plain.stdout)["last"]["test_metric"] > 40_000
+    assert "data:" not in plain.stderr
+    lines = [lrga("predict", "runs/scaled", name).stdout.splitlines() for name in ("prices", "sorted")]
+    assert lines[0] == lines[1]
+    assert all(30_000 < float(line.split(",")[1]) < 100_000 for line in lines[0][1:])
+    assert "data: graph regression" in lrga(*common, "--dry-run").stderr
+    with pytest.raises(OptionError, match="own data alone"):
+        lrga("train", "ZINC", "--no-standardize-targets")
+    with pytest.raises(OptionError, match="standardize_targets"):
+        lrga("train", "ogbl-ddi", "--standardize-targets")
+
+
 def test_a_configuration_file_is_trained(tmp_path):
     lrga("train", *SMALL, "--epochs", "1", "--run-name", "a")
     lrga("train", "--config", "runs/a/config.json", "--seed", "7", "--run-name", "b")

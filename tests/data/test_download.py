@@ -1,11 +1,16 @@
+import gzip
 import hashlib
+import io
+import subprocess
+import sys
 import threading
+import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from lrga.data.download import RECORD_SUFFIX, RemoteFile, check_recorded, obtain, obtain_all
-from lrga.data.files import FileFacts
+from lrga.data.files import FileFacts, write_json
 from lrga.errors import ChecksumError, DataMissingError
 
 CONTENT = bytes(range(256)) * 4000  # about 1 MB
@@ -64,7 +69,7 @@ def remote(server, facts=None):
 
 
 def files_in(folder):
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
 def test_a_file_is_downloaded_and_its_checksum_recorded(tmp_path, server):
@@ -167,9 +172,76 @@ def test_a_file_put_there_by_hand_is_taken(tmp_path, server):
 def test_a_file_damaged_after_its_download_is_named(tmp_path, server):
     path = obtain(remote(server), tmp_path)
     path.write_bytes(CONTENT[:-1])
+    assert "truncated" in str(check_recorded(tmp_path)[0][1])
+    with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
+        obtain(remote(server), tmp_path, download=False)
+    server.statuses = [404]
     with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
         obtain(remote(server), tmp_path)
-    assert "truncated" in str(check_recorded(tmp_path)[0][1])
+    assert path.read_bytes() == CONTENT[:-1]
+
+
+def test_a_file_damaged_after_its_download_is_downloaded_again(tmp_path, server):
+    path = obtain(remote(server), tmp_path)
+    path.write_bytes(CONTENT[:-1])
+    assert obtain(remote(server), tmp_path).read_bytes() == CONTENT
+    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
+    assert check_recorded(tmp_path) == [(path, None)]
+
+
+def zipped(text):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("inside.txt", text)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["file.zip", "file.tar.gz"])
+def test_an_archive_recorded_while_it_was_damaged_is_downloaded_again(tmp_path, server, name):
+    """As two processes that wrote into one file left it, in versions before this one."""
+    whole = zipped("text " * 1000) if name.endswith(".zip") else gzip.compress(b"text " * 100_000)
+    damaged = whole[: len(whole) // 2] + bytes(16) + whole[len(whole) // 2 + 16 :]
+    (tmp_path / name).write_bytes(damaged)
+    write_json(tmp_path / (name + RECORD_SUFFIX), {"size": len(damaged), "sha256": hashlib.sha256(damaged).hexdigest()})
+    server.content = whole
+    file = RemoteFile(remote(server).url, name)
+    with pytest.raises(ChecksumError, match="whole archive"):
+        obtain(file, tmp_path, download=False)
+    assert obtain(file, tmp_path).read_bytes() == whole
+    assert check_recorded(tmp_path) == [(tmp_path / name, None)]
+
+
+def test_what_is_no_archive_is_not_taken_for_one(tmp_path, server):
+    """A page of an error, say, sent under the archive's address."""
+    server.content = b"<html>please log in</html>"
+    file = RemoteFile(remote(server).url, "file.zip")
+    with pytest.raises(ChecksumError, match="whole archive"):
+        obtain(file, tmp_path)
+    server.content = zipped("text")
+    assert obtain(file, tmp_path).read_bytes() == server.content
+
+
+def test_processes_that_download_at_once_all_succeed(tmp_path, server):
+    server.content = CONTENT * 8
+    script = (
+        "import sys, pathlib\n"
+        "from lrga.data.download import RemoteFile, obtain\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "obtain(RemoteFile(sys.argv[1], 'file.bin'), pathlib.Path(sys.argv[2]))\n"
+    )
+    command = [sys.executable, "-c", script, remote(server).url, str(tmp_path)]
+    processes = [subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True) for _ in range(4)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, errors
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT * 8
+    assert len(server.ranges) == 1
+    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
 
 
 def test_a_damaged_record_is_named(tmp_path, server):

@@ -160,7 +160,7 @@ def test_weights_with_underscores_and_files_of_comments_are_named(file):
     with pytest.raises(DataError, match="'1_000'"):
         read_edge_list(file("a,b,2\nb,c,1_000\n"))
     with pytest.raises(DataError, match="comments alone"):
-        read_edge_list(file("#cats,#dogs\n"))
+        read_edge_list(file("# cats,# dogs\n#"))
     with pytest.raises(OptionError, match="fractions"):
         load_edge_list(file("a,b\n"), split=0.8)
 
@@ -202,3 +202,29 @@ def test_dates_of_any_zone_and_months(file):
 def test_only_line_ends_end_a_line(tmp_path):
     (tmp_path / "edges.csv").write_text("a\u2028x,b\nb,c\x85\n", encoding="utf-8")
     assert read_edge_list(tmp_path / "edges.csv").node_ids == ("a\u2028x", "b", "c")
+
+
+@pytest.mark.parametrize("mark", "#%")
+@pytest.mark.parametrize("header", ["", "source,target\n", "# who follows whom\n", "## who, follows, whom\n", "#\n"])
+def test_nodes_whose_names_begin_as_comments_do_are_kept(file, mark, header):
+    text = f"{mark}tag,ann\nann,bob\n{mark}tag,{mark}x\nbob,{mark}x\n"
+    found = read_edge_list(file(header.replace("#", mark) + text))
+    assert set(found.node_ids) == {f"{mark}tag", f"{mark}x", "ann", "bob"}
+    assert len(found.edge) == 4
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# 4 edges\n", "#nodes: 5 edges: 4\n", "#FromNodeId ToNodeId\n", "%source target\n", "%%MatrixMarket matrix\n"],
+)
+def test_comments_above_the_edges_are_no_edges(file, comment):
+    assert read_edge_list(file(comment + "1 2\n2 3\n# the end\n")).node_ids == ("1", "2", "3")
+
+
+def test_a_file_of_such_nodes_alone_is_read(file):
+    assert read_edge_list(file("#cats,#dogs\n#dogs,#cows\n")).node_ids == ("#cats", "#cows", "#dogs")
+
+
+def test_pairs_to_score_may_have_such_nodes(file):
+    ((pairs, lines),) = read_pairs(file("#tag,ann\n# a comment\nann,%x\n"), nodes={"#tag", "ann", "%x"})
+    assert (pairs, lines) == ([("#tag", "ann"), ("ann", "%x")], [1, 3])

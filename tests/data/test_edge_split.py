@@ -96,3 +96,26 @@ def test_fractions_beside_given_splits_are_refused_not_passed_over():
         split_edges(edge, None, SplitRequest(fractions=half), given=given)
     parts = split_edges(edge, None, SplitRequest(fractions=half, by="random"), given=given).splits
     assert [len(parts[name].edge) for name in ("train", "val", "test")] == [3, 1, 1]
+
+
+def test_repeats_after_the_training_period_do_not_count_in_its_weights():
+    """Edge k comes at time k with weight 1, and again at the very end with weight 100."""
+    edge = np.array([[k, k + 1] for k in range(10)] * 2)
+    time = np.r_[np.arange(10.0), np.full(10, 50.0)]
+    weight = np.r_[np.ones(10), np.full(10, 100.0)]
+    data = split_edges(edge, None, SplitRequest(by="time"), weight=weight, time=time)
+    assert data.edge_weight.tolist() == [1.0] * 8
+    assert data.splits["val"].weight.tolist() == [1.0]
+    assert "10 repeated edges later than their split left out of its weights" in data.meta["notes"]
+
+
+def test_repeats_within_the_training_period_are_summed():
+    edge = np.array([[0, 1], [1, 2], [1, 0], [2, 3], [3, 4], [0, 1], [4, 5], [5, 6]])
+    time = np.array([0.0, 1, 2, 3, 4, 5, 6, 7])
+    weight = np.array([1.0, 1, 2, 1, 1, 4, 1, 1])
+    data = split_edges(edge, None, SplitRequest(fractions=(0.6, 0.2, 0.2), by="time"), weight=weight, time=time)
+    found = dict(zip(map(tuple, data.edge.tolist()), data.edge_weight.tolist(), strict=True))
+    assert found == {(0, 1): 3.0, (1, 2): 1.0, (2, 3): 1.0, (3, 4): 1.0}  # 4 comes at time 5, after the last of train
+    random = split_edges(edge, None, SplitRequest(fractions=(0.6, 0.2, 0.2)), weight=weight, time=time)
+    weights = torch.cat([part.weight for part in random.splits.values()])
+    assert sorted(weights.tolist()) == [1.0] * 5 + [7.0]

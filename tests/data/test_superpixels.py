@@ -126,3 +126,14 @@ def test_a_source_without_the_files_is_told_which_to_put_there(tmp_path):
         with pytest.raises(DataMissingError, match=name) as caught:
             module.build(place(tmp_path, None, download=False), **module.options(sizes=(1, 1, 1)))
         assert str(tmp_path / "raw" / name) in str(caught.value)
+
+
+@pytest.mark.parametrize("module", [mnist, cifar10])
+def test_an_incomplete_source_does_not_yield_to_the_data_root(tmp_path, module):
+    name = module.__name__.rpartition(".")[2]
+    for folder, parts in ((tmp_path / "raw", ("train", "test")), (tmp_path / "mine", ("train",))):
+        folder.mkdir()
+        for part in parts:
+            (folder / f"{name}_sp_{part}.npz").touch()
+    with pytest.raises(DataMissingError, match=rf"and no {name}_sp_test\.npz\."):
+        module.build(place(tmp_path, tmp_path / "mine"), **module.options(sizes=(1, 1, 1)))

@@ -186,3 +186,15 @@ def test_options_outside_their_range_are_refused(options):
 def test_a_source_without_tours_is_told_which_files_belong_there(tmp_path):
     with pytest.raises(DataMissingError, match=r"tsp_train\.npz"):
         tsp.build(place(tmp_path, tmp_path), **tsp.options(sizes=(1, 1, 1)))
+
+
+def test_an_incomplete_source_does_not_yield_to_the_data_root(tmp_path):
+    """The data root has all tours, the folder that was named lacks two: they are named, nothing else is taken."""
+    for folder, splits in ((tmp_path / "raw", ("train", "val", "test")), (tmp_path / "mine", ("train",))):
+        folder.mkdir()
+        for split in splits:
+            tours = random_tours([30, 30])
+            np.savez(folder / f"tsp_{split}.npz", n=tours.n, xy=tours.xy, tour=tours.tour)
+    with pytest.raises(DataMissingError, match=r"got no tsp_val\.npz, tsp_test\.npz\."):
+        tsp.build(place(tmp_path, tmp_path / "mine"), **tsp.options(sizes=(1, 1, 1)))
+    assert len(tsp.build(place(tmp_path), **tsp.options(sizes=(1, 1, 1)))["train"]) == 1  # none was named

@@ -3,6 +3,8 @@ import http.server
 import io
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import zipfile
 from dataclasses import replace
@@ -14,6 +16,7 @@ import torch
 
 from lrga.data import load, zinc
 from lrga.data.catalog import dataset_facts
+from lrga.data.download import check_recorded
 from lrga.data.place import BuildPlace
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 
@@ -185,30 +188,59 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Says nothing."""
 
 
-def test_the_official_archive_is_downloaded_and_read(tmp_path, monkeypatch):
-    raw = write_raw(tmp_path / "official")
-    site = tmp_path / "site"
-    site.mkdir()
-    with zipfile.ZipFile(site / "molecules.zip", "w") as archive:
+@pytest.fixture
+def site(tmp_path):
+    """A server of small official files: the folder that it serves, and its address."""
+    raw, folder = write_raw(tmp_path / "official"), tmp_path / "site"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "molecules.zip", "w") as archive:
+        archive.writestr("molecules/other.bin", bytes(4_000_000))  # so that downloads overlap
         for split in SPLITS:
             archive.write(raw / f"{split}.pickle", f"molecules/{split}.pickle")
-            (site / f"{split}.index").write_bytes((raw / f"{split}.index").read_bytes())
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Quiet(*args, directory=str(site)))
+            (folder / f"{split}.index").write_bytes((raw / f"{split}.index").read_bytes())
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Quiet(*args, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_official_archive_is_downloaded_and_read(tmp_path, monkeypatch, site):
     facts = dataset_facts("ZINC")
-    files = tuple(replace(file, url=f"http://127.0.0.1:{server.server_port}/{file.name}") for file in facts.files)
+    files = tuple(replace(file, url=f"{site}/{file.name}") for file in facts.files)
     monkeypatch.setattr(zinc, "dataset_facts", lambda _: replace(facts, files=files))
-    try:
-        graphs = build(tmp_path, None)
-    finally:
-        server.shutdown()
-        server.server_close()
+    graphs = build(tmp_path, None)
     assert [data.num_nodes for data in graphs["train"]] == [7, 6, 5]
     again = build(tmp_path, None, download=False)  # from then on without a network
     assert torch.equal(again["train"].x, graphs["train"].x)
     (tmp_path / "raw/train.index").write_text("0,1\n")
     with pytest.raises(ChecksumError, match=r"train\.index"):
         build(tmp_path, None, download=False)
+
+
+def test_two_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, site):
+    script = (
+        "import sys\n"
+        "from dataclasses import replace\n"
+        "from lrga.data import load\n"
+        "from lrga.data.catalog import CATALOG\n"
+        "facts = CATALOG['ZINC']\n"
+        "files = tuple(replace(file, url=f'{sys.argv[1]}/{file.name}') for file in facts.files)\n"
+        "CATALOG['ZINC'] = replace(facts, files=files)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "print(len(load('ZINC', sys.argv[2], sizes=(int(sys.argv[3]), 2, 2))['train']))\n"
+    )
+    command = [sys.executable, "-c", script, site, str(tmp_path / "root")]
+    processes = [subprocess.Popen([*command, str(n)], stdin=-1, stdout=-1, stderr=-1, text=True) for n in (3, 4, 5)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate() for process in processes]
+    assert [out.strip() for out, _ in said] == ["3", "4", "5"], said
+    assert all(problem is None for _, problem in check_recorded(tmp_path / "root/ZINC/raw"))
 
 
 def test_smiles_and_graphs_of_the_real_files_belong_together():

@@ -1,10 +1,12 @@
 """Graph files: graph6, edge lists, GraphML, whole and damaged."""
 
+import re
+
 import networkx as nx
 import numpy as np
 import pytest
 
-from lrga.errors import DataError, DataMissingError, DTypeError, OptionError, UnsupportedError
+from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, UnsupportedError
 from lrga.theory.files import parse_edge_list, parse_graph6, parse_graphml, read_graphs
 from lrga.theory.verdicts import distinguishes
 
@@ -163,12 +165,95 @@ def test_a_missing_file_and_an_unknown_format_are_refused(tmp_path):
     path = tmp_path / "graph.bin"
     path.write_bytes(np.arange(100, 256, dtype=np.uint8).tobytes())
     with pytest.raises(DataError, match="text file"):
-        read_graphs(path)
+        read_graphs(path, format="edgelist")
     with pytest.raises(OptionError, match="graph6, edgelist, graphml"):
-        read_graphs(path, format="gml")
+        read_graphs(path, format="mtx")
 
 
 def test_the_format_can_be_named_where_the_ending_misleads(tmp_path):
     path = tmp_path / "triangle.txt"
     path.write_text("Bw\n")
     assert read_graphs(path, format="graph6")[0].num_edges == 3
+
+
+WRITERS = {
+    ".txt": nx.write_edgelist,
+    ".g6": nx.write_graph6,
+    ".graphml": nx.write_graphml,
+    ".s6": nx.write_sparse6,
+    ".gml": nx.write_gml,
+    ".gexf": nx.write_gexf,
+    ".net": nx.write_pajek,
+    ".adjlist": nx.write_adjlist,
+    ".madjlist": nx.write_multiline_adjlist,
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("graph", [nx.path_graph(3), nx.petersen_graph()], ids=["path", "petersen"])
+def test_a_graph_is_itself_in_every_format(tmp_path, ending, graph):
+    WRITERS[ending](graph, tmp_path / f"graph{ending}")
+    (read,) = read_graphs(tmp_path / f"graph{ending}")
+    assert (read.num_nodes, read.num_edges) == (graph.number_of_nodes(), graph.number_of_edges())
+    assert not distinguishes(read, graph, "2-fwl")
+
+
+def test_a_leda_file_is_read(tmp_path):
+    (tmp_path / "a.lgr").write_text(
+        "LEDA.GRAPH\nstring\nint\n-2\n3\n|{a}|\n|{b}|\n|{c}|\n2\n1 2 0 |{0}|\n2 3 0 |{0}|\n"
+    )
+    assert not distinguishes(read_graphs(tmp_path / "a.lgr")[0], nx.path_graph(3), "2-fwl")
+
+
+def test_directions_and_labels_of_gml_are_kept(tmp_path):
+    graph = nx.DiGraph([(0, 1), (1, 2)])
+    nx.set_node_attributes(graph, {0: 6, 1: 8, 2: 6}, "element")
+    nx.write_gml(graph, tmp_path / "a.gml")
+    assert read_graphs(tmp_path / "a.gml")[0].node_labels is None
+    (read,) = read_graphs(tmp_path / "a.gml", node_attribute="element")
+    assert arcs_of(read) == {(0, 1), (1, 2)}
+    assert read.node_labels[:, 0].tolist() == [6, 8, 6]
+
+
+def test_sparse6_has_a_graph_per_line(tmp_path):
+    lines = [nx.to_sparse6_bytes(nx.path_graph(n), header=False) for n in (2, 3)]
+    (tmp_path / "two.s6").write_bytes(b"".join(lines))
+    assert [graph.num_nodes for graph in read_graphs(tmp_path / "two.s6")] == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["graph.dot", "graph.mtx", "graph.json", "graph.npz", "graph", "graph.gz"])
+def test_unknown_endings_are_refused_with_those_that_are_known(tmp_path, name):
+    (tmp_path / name).write_text("0 1\n1 2\n")
+    with pytest.raises(OptionError, match=r"gml \(\.gml\).*--format"):
+        read_graphs(tmp_path / name)
+    assert read_graphs(tmp_path / name, format="edgelist")[0].num_nodes == 3
+
+
+@pytest.mark.parametrize("ending", [ending for ending in WRITERS if ending != ".txt"])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00 1", b"<a/> [ 3"])
+def test_damaged_files_are_refused_in_words(tmp_path, ending, content):
+    path = tmp_path / f"graph{ending}"
+    path.write_bytes(content)
+    if (ending, content) == (".adjlist", b"<a/> [ 3"):
+        assert read_graphs(path)[0].num_nodes == 3  # any three words are a node and its neighbours
+        return
+    with pytest.raises(LRGAError, match=re.escape(str(path))):
+        read_graphs(path)
+
+
+@pytest.mark.parametrize(
+    "header", ["source target\n", "source,target\n", "From To\n", "#source target\n", "FromNodeId\tToNodeId\n", "x y\n"]
+)
+def test_a_header_is_no_edge(header):
+    graph = parse_edge_list(header + "0 1\n1 2\n")
+    assert (graph.num_nodes, graph.num_edges) == (3, 2)
+
+
+def test_nodes_may_be_called_as_columns_are():
+    assert parse_edge_list("source target\ntarget c\n").num_nodes == 3
+    assert parse_edge_list("a b\nb c\n").num_edges == 2
+
+
+def test_nodes_may_begin_as_comments_do():
+    graph = parse_edge_list("# a comment\n#x a\na #y  # another\n%z\n")
+    assert (graph.num_nodes, graph.num_edges) == (4, 2)

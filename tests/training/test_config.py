@@ -33,7 +33,7 @@ def test_the_options_are_these():
         "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "memory_limit", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "reading", "readout", "recalibrate_norm", "resample_features",
-        "residual", "root", "seed", "source", "tensorboard", "weight_decay",
+        "residual", "root", "seed", "source", "standardize_targets", "tensorboard", "weight_decay",
         # of link prediction, written where links are predicted
         "edge_weights", "negatives", "predictor", "predictor_layers", "skip", "validation_edges", "walk_batch_size",
         "walk_context", "walk_epochs", "walk_length", "walk_lr", "walk_p", "walk_pull", "walk_q", "walks_per_node",

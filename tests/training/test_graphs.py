@@ -74,7 +74,7 @@ def test_a_user_s_folder_is_read(tmp_path):
         ({"train": [], "val": []}, "test"),
         ({"train": [], "val": [data(torch.tensor([1]))], "test": [data(torch.tensor([1]))]}, "at least one graph"),
         (splits_of(None), "targets"),
-        (splits_of(torch.tensor([-1, 0, 1])), "numbered from 0"),
+        (splits_of(torch.tensor([-2, 0, 1])), "numbered from 0"),
         (splits_of(torch.tensor([0, 1, 1]), x=torch.ones(3, 2, dtype=torch.long)), "one column"),
     ],
 )

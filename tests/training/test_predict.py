@@ -130,7 +130,7 @@ def test_graphs_with_other_features_are_refused(tmp_path):
     train_on(write_folder(tmp_path / "data"), tmp_path / "run")
     predictor = Predictor.of(tmp_path / "run", device="cpu")
     wider = write_folder(tmp_path / "wider", columns="x0,x1,x2")
-    with pytest.raises(DataError, match=r"2 numbers for each node.*got 3 each"):
+    with pytest.raises(DataError, match=r"the node features x0, x1 in .*with x2"):
         predictor.read(wider)
 
 

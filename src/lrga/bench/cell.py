@@ -20,7 +20,10 @@ PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
     "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
 }
 # Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
-LATER_OPTIONS: dict[str, dict[str, Any]] = {"model": {"resample_features": True}}
+LATER_OPTIONS: dict[str, dict[str, Any]] = {
+    "model": {"resample_features": True},
+    "run": {"standardize_targets": None},
+}
 # The same, but some records are named with these; others, older ones, are found by the name without.
 NAMED_LATER: dict[str, dict[str, Any]] = {"link": {"walk_pull": 0.0}}
 

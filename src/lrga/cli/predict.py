@@ -74,6 +74,8 @@ def predict(
     assert source is not None
     predictor = Predictor.of(run, which="best" if best else "last", device=device)
     graphs = predictor.read(source, root=data_root)
+    for note in graphs.meta.get("notes", []):
+        print(f"data: {note}", file=sys.stderr)
     if output is None:
         write_csv(predictor, graphs, sys.stdout, batch_size=batch_size)
         return

@@ -101,6 +101,14 @@ def train(
         str | None,
         typer.Option(help="Own data: classification or regression; link for an edge list.", rich_help_panel=_DATA),
     ] = None,
+    standardize_targets: Annotated[
+        bool | None,
+        typer.Option(
+            "--standardize-targets/--no-standardize-targets",
+            help="Own data: train on numbers to predict less their mean, divided by their deviation (default: yes).",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=_DATA)] = None,
     split_by: Annotated[
         str | None, typer.Option(help="Edge list: random, time or given (column split).", rich_help_panel=_LINK)
@@ -239,6 +247,7 @@ def train(
         "batch_size": batch_size, "eval_batch_size": eval_batch_size, "lr": lr, "lr_factor": lr_factor,
         "patience": patience, "min_lr": min_lr, "weight_decay": weight_decay, "clip_gradient": clip_gradient,
         "precision": precision, "recalibrate_norm": recalibrate_norm, "loss": loss, "metric": metric,
+        "standardize_targets": standardize_targets,
         "root": None if data_root is None else str(data_root), "source": None if source is None else str(source),
         "memory_limit": None if memory_limit is None else parse_bytes(memory_limit),
         "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard, "engine": engine,
@@ -339,6 +348,8 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     if "link" in plan:
         stdout().print(facts_table(link_plan(plan)))
         return
+    for note in plan["data"].get("notes", []):
+        print(f"data: {note}", file=sys.stderr)
     network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     rows = {

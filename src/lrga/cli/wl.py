@@ -11,7 +11,10 @@ import typer
 def wl(
     files: Annotated[
         list[Path],
-        typer.Argument(help="graph6 (.g6, one graph per line), GraphML or edge lists.", metavar="FILES"),
+        typer.Argument(
+            help="graph6 or sparse6 (one graph per line), GraphML, GML, GEXF, Pajek, LEDA, edge or adjacency lists.",
+            metavar="FILES",
+        ),
     ],
     test: Annotated[
         str,
@@ -22,24 +25,30 @@ def wl(
     format: Annotated[
         str,
         typer.Option(
-            "--format", help="graph6, edgelist or graphml; told from the file's ending by default.", metavar="FORMAT"
+            "--format",
+            help="graph6, edgelist, graphml, sparse6, gml, gexf, pajek, leda, adjlist or multiline_adjlist; told from "
+            "the file's ending by default.",
+            metavar="FORMAT",
         ),
     ] = "auto",
-    directed: Annotated[bool, typer.Option("--directed", help="Edges of edge lists have a direction.")] = False,
+    directed: Annotated[
+        bool, typer.Option("--directed", help="Edges of edge and adjacency lists have a direction.")
+    ] = False,
     node_label: Annotated[
         str,
-        typer.Option(help="GraphML attribute with the nodes' integer labels, or none.", metavar="NAME"),
+        typer.Option(help="Attribute with the nodes' integer labels, or none.", metavar="NAME"),
     ] = "auto",
     edge_label: Annotated[
         str,
-        typer.Option(help="GraphML attribute with the edges' integer labels, or none.", metavar="NAME"),
+        typer.Option(help="Attribute with the edges' integer labels, or none.", metavar="NAME"),
     ] = "auto",
     device: Annotated[str, typer.Option("--device", help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Which Weisfeiler–Lehman tests tell graphs apart: a verdict for two, a matrix for more.
 
-    An edge list has a line "a b" or "a b label" per edge, and nodes without edges on lines of their own.
+    An edge list has a line "a b" or "a b label" per edge, and nodes without edges on lines of their own; a first line
+    of names of columns ("source target") is a header.
 
     Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
     [bold]lrga wl family.g6 --json[/]

@@ -1,5 +1,6 @@
 """Unpacking archives that come from elsewhere: only plain files, only inside the folder."""
 
+import gzip
 import shutil
 import tarfile
 import zipfile
@@ -8,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from lrga.data.files import atomic_path
+from lrga.data.files import BLOCK, atomic_path
 from lrga.errors import ChecksumError, DataError, UnsupportedError
 
 
@@ -32,6 +33,21 @@ def extract(archive: Path, folder: Path, *, members: Collection[str] | None = No
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
         raise ChecksumError(f"a sound archive {archive}", f"{error}", "delete it and obtain it again") from error
     raise UnsupportedError("a .zip or .tar archive", f"{archive}", "obtain the file again; it may be truncated")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether every byte of an archive (``.zip``, ``.gz``) can be unpacked; of other files ``True``."""
+    try:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as zipped:
+                return zipped.testzip() is None
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as file:
+                while file.read(BLOCK):
+                    continue
+    except Exception:  # damaged bytes can make the readers raise anything
+        return False
+    return True
 
 
 class _Opener:

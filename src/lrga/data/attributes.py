@@ -57,6 +57,9 @@ def count_nodes(g: int, data: Data, y_level: str | None) -> int:
         sizes["y"] = data.y.size(0)
     if "num_nodes" in data:
         sizes["num_nodes"] = int(data.num_nodes)
+    if not sizes and data.get("x") is not None:
+        got = f"{type(data.x).__name__} {data.x!r:.60}"
+        raise DataError(f"a tensor of numbers as x of graph {g}", got, "turn the values into numbers")
     if not sizes:
         raise DataError(f"the number of nodes of graph {g}", "neither x nor num_nodes", "set data.num_nodes")
     if len(set(sizes.values())) > 1:

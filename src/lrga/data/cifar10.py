@@ -66,9 +66,10 @@ def _batch_files(place: BuildPlace) -> list[Path]:
         unpacked = find_files(place.source, names, below=(FOLDER, "raw", f"raw/{FOLDER}", f"cifar10/{FOLDER}"))
         if unpacked is not None:
             return unpacked
-        found = find_files(place.source, [ARCHIVE], below=("raw", "cifar10", "cifar10/raw"))
+        below = ("raw", "cifar10", "cifar10/raw")
+        found = find_files(place.source, [ARCHIVE], below=below)
         if found is None:
-            raise missing_images("CIFAR10", place, [ARCHIVE])
+            raise missing_images("CIFAR10", place, [ARCHIVE], below=below)
         archive = found[0]
         check_sums(archive)
     _check_archive(archive)

@@ -12,7 +12,7 @@ In each file ``y`` is the target of a node, an edge or a graph (a number, or the
 ``train``, ``val`` or ``test``. A column ``type`` holds category numbers 0, 1, … to be embedded and is then the only
 feature of its file; all other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without
 features every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first
-node), nodes and edges that of their file.
+node), nodes and edges that of their file. Rows of ``edges.csv`` that are equal in every column are one edge.
 
 A blank ``split`` means in no split: a node or an edge then stays in its graph, but its target is looked at neither in
 training nor in evaluation; a graph is left out. What is in no split, by itself or by its graph, may have a blank ``y``.
@@ -27,6 +27,7 @@ import numpy as np
 from lrga.data.csv_table import Table, read_table
 from lrga.data.graph_table import GraphTable, Split, Target
 from lrga.data.place import SPLITS
+from lrga.data.precision import as_float32
 from lrga.errors import DataError, DataMissingError
 
 BLANKS = ("split", "y")
@@ -69,10 +70,15 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
     order = np.argsort(graph_of_node, kind="stable")
     num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
     _check_no_empty_graph(graphs, graph_ids, num_nodes)
-    x = _features(nodes, order)
+    notes: list[str] = []
+    x, x_names = _features(nodes, order, notes, strict=target)
     place = _places(nodes, order, num_nodes)
     graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
+    begin = np.cumsum(num_nodes) - num_nodes
+    pair = (begin[graph_of_edge] + source) * nodes.rows + begin[graph_of_edge] + sink
+    edge_order = edge_order[_first_rows(edges, pair, notes)[edge_order]]
+    edge_attr, edge_names = _features(edges, edge_order, notes, strict=target)
 
     tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
     present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
@@ -81,19 +87,24 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
         for level, (table, rows) in present.items():
             _check_labelled(level, table, rows, graph_of[level], split)
+    if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
+        notes.append(f"warning: graphs have no features: {', '.join(unused)} of graphs.csv not used")
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
     return GraphTable(
         num_nodes=num_nodes,
-        num_edges=np.bincount(graph_of_edge, minlength=len(graph_ids)),
+        num_edges=np.bincount(graph_of_edge[edge_order], minlength=len(graph_ids)),
         edge_index=np.stack([source, sink])[:, edge_order],
         x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
-        edge_attr=_features(edges, edge_order),
+        edge_attr=edge_attr,
         targets={level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None},
         split=split,
         objects={
             "graph_id": list(graph_ids),
             "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
         },
+        x_names=x_names,
+        edge_names=edge_names,
+        notes=tuple(notes),
     )
 
 
@@ -169,8 +180,36 @@ def _first_repeated(values: Sequence[object]) -> int:
     return 0
 
 
-def _features(table: Table, order: np.ndarray) -> np.ndarray | None:
-    """[R, F] float32, or [R] int64 for a column ``type``, in ``order``; ``None`` without such columns."""
+def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
+    """[R] whether a row of ``edges.csv`` is the first of those equal to it in every column.
+
+    ``pair`` [R] is one number for the two nodes of each row.
+    """
+    first = np.ones(edges.rows, dtype=bool)
+    _, codes, counts = np.unique(pair, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(counts[codes] > 1)
+    if not len(repeated):
+        return first
+    others = [values for name, values in edges.texts.items() if name not in ("graph", "source", "target")]
+    columns = [codes, *map(np.asarray, others), *edges.numbers.values()]
+    keys = list(zip(*(column[repeated].tolist() for column in columns), strict=True))
+    seen = dict(zip(reversed(keys), reversed(repeated.tolist()), strict=True))
+    first[repeated] = [seen[key] == row for key, row in zip(keys, repeated.tolist(), strict=True)]
+    joined, pairs = int((~first).sum()), len(np.unique(codes[repeated]))
+    if joined:
+        notes.append(f"{joined:,} repeated rows of {edges.path.name} joined with their first")
+    if len(seen) > pairs:
+        notes.append(f"{len(seen) - pairs:,} edges of {edges.path.name} join the nodes of another, with other values")
+    return first
+
+
+def _features(
+    table: Table, order: np.ndarray, notes: list[str], *, strict: bool
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """[R, F] float32, or [R] int64 for a column ``type``, in ``order``, and the names of the columns, if any.
+
+    A column for which float32 is too coarse is refused if ``strict``, else noted.
+    """
     names = [name for name in table.numbers if name != "y"]
     if "type" in names:
         values = table.numbers["type"]
@@ -178,20 +217,23 @@ def _features(table: Table, order: np.ndarray) -> np.ndarray | None:
             got = f"{', '.join(names)} in {table.path}, line 1"
             remedy = "rename 'type' if it is a number like the others, or take the others away"
             raise DataError("the column 'type' (categories) as the only feature", got, remedy)
-        if "type" not in table.integral or (values < 0).any():
+        if values.dtype.kind != "i" or (values < 0).any():
             wrong = (values < 0) | (values != np.round(values))
             row = int(np.argmax(wrong)) if wrong.any() else 0
             remedy = "number the categories from 0, or rename the column to use it as a number"
             raise table.error(row, "a category number 0, 1, … in column 'type'", f"{values[row]:g}", remedy)
-        return values.astype(np.int64)[order]
+        return values[order], ("type",)
     if not names:
-        return None
-    columns = np.stack([table.numbers[name] for name in names], axis=1)
-    if len(columns) and np.abs(columns).max() > np.finfo(np.float32).max:
-        row, column = (int(i) for i in np.argwhere(np.abs(columns) > np.finfo(np.float32).max)[0])
-        got = f"{columns[row, column]:g} in column {names[column]!r}"
-        raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
-    return columns.astype(np.float32)[order]
+        return None, ()
+    columns = [table.numbers[name] for name in names]
+    for name, values in zip(names, columns, strict=True):
+        if (large := np.abs(values.astype(np.float64)) > np.finfo(np.float32).max).any():
+            row = int(np.argmax(large))
+            got = f"{values[row]:g} in column {name!r}"
+            raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
+    features, note = as_float32(columns, names, table.path.name, strict=strict)
+    notes += [] if note is None else [f"{table.path.name}: {note}"]
+    return features[order], tuple(names)
 
 
 def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
@@ -199,21 +241,20 @@ def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
     if "y" in table.texts:
         return Target(level, np.asarray(table.texts["y"])[order], where)
     if "y" in table.numbers:
-        values = table.numbers["y"][order]
-        # A blank label of a row in no split is never looked at; as an integer it needs some value.
-        return Target(level, np.nan_to_num(values).astype(np.int64) if "y" in table.integral else values, where)
+        return Target(level, table.numbers["y"][order], where)
     return None
 
 
 def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarray, split: Split | None) -> None:
     """Every row that is in a split must have its ``y``; ``graph`` holds the graph of each row."""
-    used = np.ones(table.rows, dtype=bool)
+    used = np.zeros(table.rows, dtype=bool)
+    used[order] = True
     remedy = "fill in y, or add a column split and leave it blank where y is not known"
     if split is not None and split.level == level:
         used[order] = split.code >= 0
         remedy = "fill in y, or leave the split of this row blank as well: it is then in no split"
     elif split is not None and split.level == "graph":
-        used = (split.code >= 0)[graph]
+        used &= (split.code >= 0)[graph]
         remedy = "fill in y, or leave the split of its graph blank: the graph is then in no split"
     wrong = table.blank.get("y", np.zeros(table.rows, dtype=bool)) & used
     if wrong.any():

@@ -26,8 +26,8 @@ class Table:
     Attributes:
         path: The file.
         texts: The columns kept as text (ids, splits, names of classes), without the spaces around them.
-        numbers: The columns of numbers, float64, all finite but for NaN where a label is blank.
-        integral: The columns of numbers whose every value is written as an integer.
+        numbers: The columns of numbers, int64 where every value is written as an integer, else float64; all finite. A
+            blank label is 0 or NaN.
         rows: Number of rows below the header.
         blank: Label → [rows] where it is blank, for the labels that may be.
     """
@@ -35,7 +35,6 @@ class Table:
     path: Path
     texts: dict[str, list[str]]
     numbers: dict[str, np.ndarray]
-    integral: frozenset[str]
     rows: int
     blank: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -82,7 +81,6 @@ def read_table(
         wanted = {*texts, *labels}
         kept: dict[str, list[str]] = {name: [] for name in header if name in wanted}
         parts: dict[str, list[np.ndarray]] = {name: [] for name in header if name not in wanted}
-        integral = set(parts)
         count = 0
         while block := list(islice(body, BLOCK_ROWS)):
             _check_widths(path, header, block, count)
@@ -90,10 +88,7 @@ def read_table(
             for name, values in kept.items():
                 values.extend(map(str.strip, columns[name]))
             for name, blocks in parts.items():
-                numbers, whole = _numbers(path, name, columns[name], range(count, count + len(block)))
-                blocks.append(numbers)
-                if not whole:
-                    integral.discard(name)
+                blocks.append(_numbers(path, name, columns[name], range(count, count + len(block))))
             count += len(block)
     if count == 0 and not may_be_empty:
         remedy = "write one row for each item, or take the file away if there is none"
@@ -102,7 +97,7 @@ def read_table(
         if "" in kept[name]:
             row = kept[name].index("")
             raise _error(path, row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
-    joined = {name: np.concatenate([np.zeros(0), *blocks]) for name, blocks in parts.items()}
+    joined = {name: np.concatenate([np.zeros(0, np.int64), *blocks]) for name, blocks in parts.items()}
     blank: dict[str, np.ndarray] = {}
     # Only now that a label is read to its end is it known whether it is a number: its first rows may be blank.
     for name in [name for name in labels if name in kept]:
@@ -111,13 +106,13 @@ def read_table(
             _check_names(path, name, kept[name], filled)
         else:
             values = kept.pop(name)
-            joined[name] = np.full(count, np.nan)
-            joined[name][filled], whole = _numbers(path, name, [values[row] for row in filled], filled)
-            integral |= {name} if whole else set()
+            numbers = _numbers(path, name, [values[row] for row in filled], filled, label=True)
+            joined[name] = np.full(count, 0 if numbers.dtype.kind == "i" else np.nan, numbers.dtype)
+            joined[name][filled] = numbers
         if name in blanks:
             blank[name] = np.ones(count, dtype=bool)
             blank[name][filled] = False
-    return Table(path, kept, joined, frozenset(integral & set(joined)), count, blank)
+    return Table(path, kept, joined, count, blank)
 
 
 @contextmanager
@@ -186,21 +181,34 @@ def _check_widths(path: Path, header: list[str], block: list[list[str]], first: 
             raise _error(path, row, expected, f"{len(values)}", remedy)
 
 
-def _numbers(path: Path, name: str, texts: Sequence[str], rows: Sequence[int]) -> tuple[np.ndarray, bool]:
-    """The values of a column, which stand in ``rows``, and whether all are written as integers."""
+def _numbers(path: Path, name: str, texts: Sequence[str], rows: Sequence[int], *, label: bool = False) -> np.ndarray:
+    """The values of a column, which stand in ``rows``: int64 where all are written as integers, else float64."""
     if "_" in "".join(texts):  # Python reads 1_000 as a number; a CSV file that has it is more likely mistaken
         row, text = next((row, text) for row, text in zip(rows, texts, strict=True) if "_" in text)
         remedy = "write the number without underscores (1000), or take the column away if it is no feature"
         raise _error(path, row, f"a number in column {name!r}", repr(text), remedy)
     try:
-        return np.fromiter(map(int, texts), np.int64, len(texts)).astype(np.float64), True
+        return np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
         values = _floats(texts)
+        if label:
+            _check_labels(path, name, texts, rows)
     if values is not None and np.isfinite(values).all():
-        return values, False
+        return values
     row, text = next((row, text) for row, text in zip(rows, texts, strict=True) if not _is_finite(text))
     remedy = "write a finite number with a decimal point, or take the column away if it is no feature"
     raise _error(path, row, f"a number in column {name!r}", repr(text) if text.strip() else "nothing", remedy)
+
+
+def _check_labels(path: Path, name: str, texts: Sequence[str], rows: Sequence[int]) -> None:
+    """Integers are classes: one beyond int64 must not make numbers to predict of them."""
+    try:
+        whole = list(map(int, texts))
+    except ValueError:
+        return
+    row, value = next((row, value) for row, value in zip(rows, whole, strict=True) if not -(2**63) <= value < 2**63)
+    remedy = "write classes as names (c1, c2, …) or smaller numbers, and numbers to predict with a decimal point"
+    raise _error(path, row, f"labels from -2⁶³ to 2⁶³ - 1 in column {name!r}", str(value), remedy)
 
 
 def _floats(texts: Sequence[str]) -> np.ndarray | None:

@@ -1,6 +1,5 @@
 """The user's own graphs: a folder of CSV files, a ``.pt`` file, or a function that returns PyG graphs."""
 
-import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ import torch
 from lrga.data.columns import Column
 from lrga.data.csv_folder import read_folder
 from lrga.data.custom_pyg import graph_table, load_factory, load_file
-from lrga.data.custom_target import Labels, choose_target, make_labels, make_split
-from lrga.data.graph_table import GraphTable, Split
+from lrga.data.custom_target import Labels, choose_target, labelled, make_labels, make_split
+from lrga.data.graph_table import GraphTable, Split, Target
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS
 from lrga.errors import DataError, DataMissingError
@@ -36,8 +35,11 @@ class CustomData:
         node_types: Number of node types where ``x`` [N] holds them, else ``None``.
         edge_features: Width of ``edge_attr``; 0 where it holds types or there is none.
         edge_types: Number of edge types where ``edge_attr`` [E] holds them, else ``None``.
-        masked: Whether the splits are not of graphs but of nodes (or edges) of the same graphs. Each split then has
-            an attribute ``mask`` of that level: only where it is true may a target be looked at.
+        masked: Whether the splits are of nodes (or edges) of the same graphs, or some of these have no label. Each
+            split then has an attribute ``mask`` of that level: only where it is true may a target be looked at.
+        node_names: What the columns of ``x`` are called, where they have names.
+        edge_names: The same of ``edge_attr``.
+        notes: What one should know of how the data were read: repeated edges, missing labels, lost digits.
     """
 
     splits: dict[str, PackedGraphs]
@@ -51,6 +53,9 @@ class CustomData:
     edge_features: int
     edge_types: int | None
     masked: bool
+    node_names: tuple[str, ...] | None = None
+    edge_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def num_outputs(self) -> int:
@@ -93,11 +98,12 @@ def load_custom(
     source = str(spec)
     table = read_graphs(spec, level=level)
     target = choose_target(table, level, source)
-    divided = make_split(table, target.level, split, seed, source)
-    masked = divided.level != "graph"
-    labels = make_labels(target, task, _used(table, target.level, divided), table)
+    known = labelled(target, task) if table.ignores_negative else np.ones(len(target.values), dtype=bool)
+    divided = make_split(table, target.level, split, seed, source, known)
+    labels = make_labels(target, task, _used(table, target.level, divided) & known, table)
+    masked = divided.level != "graph" or (target.level != "graph" and not known.all())
     return CustomData(
-        splits=_splits(table, labels, divided),
+        splits=_splits(table, labels, divided, known),
         task=labels.task,
         level=labels.level,
         num_classes=None if labels.classes is None else len(labels.classes),
@@ -108,15 +114,25 @@ def load_custom(
         edge_features=0 if table.edge_attr is None else _width(table.edge_attr),
         edge_types=None if table.edge_attr is None else _types(table.edge_attr),
         masked=masked,
+        node_names=table.x_names,
+        edge_names=table.edge_names,
+        notes=(*table.notes, *_notes_on_labels(target, labels, known)),
     )
 
 
 def load_inputs(spec: str | Path) -> PackedGraphs:
     """Graphs to predict on, from the same sources as :func:`load_custom`; targets and splits are left out.
 
-    ``objects["graph_id"]`` holds the id of each graph and, from CSV files, ``objects["node_id"]`` those of its nodes.
+    ``objects["graph_id"]`` holds the id of each graph and, from CSV files, ``objects["node_id"]`` those of its nodes;
+    ``meta`` the ``node_names`` and ``edge_names`` of the columns, where they have names, and ``notes`` on the reading.
     """
-    return read_graphs(spec, target=False).pack()
+    table = read_graphs(spec, target=False)
+    return table.pack(meta=_names(table) | ({"notes": list(table.notes)} if table.notes else {}))
+
+
+def _names(table: GraphTable) -> dict[str, list[str]]:
+    names = {"node_names": table.x_names, "edge_names": table.edge_names}
+    return {key: list(value) for key, value in names.items() if value is not None}
 
 
 def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = True) -> GraphTable:
@@ -144,24 +160,34 @@ def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = Tr
 def _used(table: GraphTable, level: str, divided: Split) -> np.ndarray:
     """[R] whether each row of ``level`` is in a split, itself or by its graph."""
     used = divided.code >= 0
-    if divided.level == level:
-        return np.asarray(used)
-    return np.repeat(used, table.num_nodes if level == "node" else table.num_edges)
+    return np.asarray(used if divided.level == level else used[table.graphs_of(level)])
 
 
-def _splits(table: GraphTable, labels: Labels, divided: Split) -> dict[str, PackedGraphs]:
-    packed = table.pack(labels.y, level=labels.level)
+def unlabelled_note(count: int, total: int, level: str) -> str:
+    """What to say of labels -1 and -100."""
+    return f"{count:,} of {total:,} {level}s have no label (y is -1 or -100): they are neither trained on nor scored"
+
+
+def _notes_on_labels(target: Target, labels: Labels, known: np.ndarray) -> list[str]:
+    if not known.all():
+        return [unlabelled_note(int((~known).sum()), len(known), target.level)]
+    odd = [name for name in ("-1", "-100") if name in (labels.classes or ())]
+    if not odd:
+        return []
+    return [f"warning: y = {' and '.join(odd)} is a class; leave y and split blank where there is no label"]
+
+
+def _splits(table: GraphTable, labels: Labels, divided: Split, known: np.ndarray) -> dict[str, PackedGraphs]:
+    packed = table.pack(labels.y, level=labels.level, meta=_names(table))
     if divided.level == "graph":
+        if labels.level != "graph" and not known.all():
+            mask = _packed_codes(table, Split(labels.level, known, "")).bool()
+            packed = packed.with_column("mask", Column(labels.level, mask, torch.bool))
         return {name: packed[torch.from_numpy(np.flatnonzero(divided.rows(name)))] for name in SPLITS}
     # The mask must follow the edges, which packing sorts: pack it once as codes, then compare.
     codes = _packed_codes(table, divided)
-    result = {}
-    for name in SPLITS:
-        shared = copy.copy(packed)  # the same tensors: three masks do not cost three copies of the graph
-        mask = Column(divided.level, codes == SPLITS.index(name), torch.bool)
-        shared.columns = packed.columns | {"mask": mask}
-        result[name] = shared
-    return result
+    masks = {name: Column(divided.level, codes == SPLITS.index(name), torch.bool) for name in SPLITS}
+    return {name: packed.with_column("mask", mask) for name, mask in masks.items()}
 
 
 def _packed_codes(table: GraphTable, divided: Split) -> torch.Tensor:

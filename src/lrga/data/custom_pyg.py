@@ -15,6 +15,7 @@ from torch_geometric.data import Data, Dataset, HeteroData
 
 from lrga.data.graph_table import LEVELS, GraphTable, Split, Target
 from lrga.data.place import SPLITS
+from lrga.data.precision import as_float32
 from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, UnsupportedError
 
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
@@ -110,7 +111,8 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
     ends = [torch.empty(2, 0, dtype=torch.long) if graph.edge_index is None else graph.edge_index for graph in graphs]
     edges = torch.cat([_plain(end) for end in ends], dim=1).cpu().numpy()
     _check_ends(edges, num_nodes, num_edges, source)
-    x = _features(graphs, "x", num_nodes, source)
+    notes: list[str] = []
+    x = _features(graphs, "x", num_nodes, source, notes, strict=target)
     found = _target(graphs, num_nodes, num_edges, level, source) if target else None
     split = _split(parts, graphs, found, source)
     return GraphTable(
@@ -118,10 +120,12 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
         num_edges=num_edges,
         edge_index=edges,
         x=np.ones((int(num_nodes.sum()), 1), np.float32) if x is None else x,
-        edge_attr=_features(graphs, "edge_attr", num_edges, source),
+        edge_attr=_features(graphs, "edge_attr", num_edges, source, notes, strict=target),
         targets={} if found is None else {found.level: found},
         split=split,
         objects={"graph_id": [str(number) for number in range(len(graphs))]},
+        ignores_negative=True,
+        notes=tuple(notes),
     )
 
 
@@ -186,6 +190,11 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
         raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
     _check_whole(graph, where)
     ends = graph.edge_index
+    if ends is None and {"adj", "adj_t"} & set(graph.keys()):
+        raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
+    if isinstance(ends, Tensor) and ends.layout != torch.strided:
+        got = f"one of layout {ends.layout}"
+        raise DataError(f"a dense edge_index [2, E] in {where}", got, "convert it with .to_dense()")
     if ends is not None and (not isinstance(ends, Tensor) or ends.dim() != 2 or ends.size(0) != 2):
         got = f"shape {list(ends.shape)}" if isinstance(ends, Tensor) else f"a {type(ends).__name__}"
         raise DataError(f"edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")
@@ -228,16 +237,31 @@ def _joined(graphs: list[Any], name: str, rows: np.ndarray, source: str) -> Tens
     if missing:
         expected, got = f"{name} in every graph of {source} or in none", f"graph {missing[0]} without it"
         raise DataError(expected, got, f"give {name} to every graph")
-    first = torch.as_tensor(values[0])
-    for number, (value, count) in enumerate(zip(values, rows, strict=True)):
-        tensor = torch.as_tensor(value)
+    tensors = [_tensor(value, name, number, source) for number, value in enumerate(values)]
+    first = tensors[0]
+    for number, (tensor, count) in enumerate(zip(tensors, rows, strict=True)):
         if tensor.dim() == 0 or tensor.size(0) != count or tensor.shape[1:] != first.shape[1:]:
             expected = f"{name} of {count} rows of shape {list(first.shape[1:])} in graph {number} of {source}"
             raise DataError(expected, f"shape {list(tensor.shape)}", f"give {name} one row each, as wide as in graph 0")
-    return torch.cat([torch.as_tensor(value).detach().cpu() for value in values])
+    return torch.cat(tensors)
 
 
-def _features(graphs: list[Any], name: str, rows: np.ndarray, source: str) -> np.ndarray | None:
+def _tensor(value: Any, name: str, number: int, source: str) -> Tensor:
+    """An attribute as a dense tensor of numbers on the CPU."""
+    where = f"{name} of graph {number} of {source}"
+    if isinstance(value, Tensor) and value.layout != torch.strided:
+        remedy = f"convert it: data.{name} = data.{name}.to_dense()"
+        raise DataError(f"a dense tensor as {where}", f"one of layout {value.layout}", remedy)
+    try:
+        return torch.as_tensor(value).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        remedy = "number the classes from 0 (in CSV files they may have names)" if name == "y" else "make numbers of it"
+        raise DataError(f"numbers in {where}", f"{type(value).__name__} {value!r:.60}", remedy) from error
+
+
+def _features(
+    graphs: list[Any], name: str, rows: np.ndarray, source: str, notes: list[str], *, strict: bool
+) -> np.ndarray | None:
     """[R, F] float32 features, or [R] int64 types where there is one column of integers from 0."""
     values = _joined(graphs, name, rows, source)
     if values is None or (len(values) and values[0].numel() == 0):
@@ -256,7 +280,12 @@ def _features(graphs: list[Any], name: str, rows: np.ndarray, source: str) -> np
         graph = int(np.searchsorted(np.cumsum(rows), row, side="right"))
         got = f"NaN or infinity in graph {graph}, row {row - int(rows[:graph].sum())}"
         raise DataError(f"finite numbers in {name} of {source}", got, "replace or leave out what is not known")
-    return np.asarray(features.numpy())
+    if flat.dtype not in (torch.float64, torch.int64, torch.int32):  # float32 holds the others exactly, or is them
+        return np.asarray(features.numpy())
+    columns = [column.numpy() for column in flat.t()]
+    result, note = as_float32(columns, [f"{name}[:, {i}]" for i in range(len(columns))], source, strict=strict)
+    notes += [] if note is None else [note]
+    return result
 
 
 def _target(
@@ -268,7 +297,7 @@ def _target(
     missing = [number for number, value in enumerate(values) if value is None]
     if missing:
         raise DataError(f"y in every graph of {source}", f"graph {missing[0]} without it", "give y to every graph")
-    tensors = [torch.as_tensor(value).detach().cpu() for value in values]
+    tensors = [_tensor(value, "y", number, source) for number, value in enumerate(values)]
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
     rows = np.array([tensor.size(0) for tensor in tensors])
     counts = {"graph": np.ones_like(rows), "node": num_nodes, "edge": num_edges}

@@ -1,15 +1,17 @@
 """What is predicted on a user's own graphs, and which part of them is for training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lrga.data.graph_table import LEVELS, GraphTable, Split, Target
 from lrga.data.place import SPLITS, check_seed
+from lrga.data.precision import is_coarse
 from lrga.errors import DataError, OptionError
 
 TASKS = ("classification", "regression")
+NO_LABEL = (-1, -100)  # as labels of PyG data: that there is none
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Labels:
     Attributes:
         task: ``"classification"`` or ``"regression"``.
         level: ``"node"``, ``"edge"`` or ``"graph"``.
-        y: [R] int64 classes, or float32 [R] or [R, T] values.
+        y: [R] int64 classes, or float32 [R] or [R, T] values; float64 where float32 is too coarse to tell them apart.
         classes: What class 0, 1, … is called in the user's data; ``None`` for regression.
     """
 
@@ -77,12 +79,33 @@ def make_labels(target: Target, task: str | None, rows: np.ndarray, table: Graph
             )
         if kind == "f" and np.abs(values[rows]).max(initial=0) > np.finfo(np.float32).max:
             raise DataError(f"numbers of at most 3.4e38 in {target.where}", "a greater one", "scale the target")
-        y = np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), values, 0).astype(np.float32)
-        return Labels(chosen, target.level, y, None)
-    return _classes(target, rows)
+        y = np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), values, 0)
+        columns = values[rows].reshape(int(rows.sum()), -1).T
+        dtype = np.float64 if any(map(is_coarse, columns)) else np.float32
+        return Labels(chosen, target.level, y.astype(dtype), None)
+    return _classes(target, rows, table)
 
 
-def _classes(target: Target, rows: np.ndarray) -> Labels:
+def labelled(target: Target, task: str | None) -> np.ndarray:
+    """[R] whether each label is one, where -1 and -100 say that there is none; of numbers to predict all are.
+
+    Example:
+        >>> labelled(Target("node", np.array([0, -1, 2, -100]), "y"), None).tolist()
+        [True, False, True, False]
+    """
+    values = target.values
+    is_label = values.ndim == 1 and (values.dtype.kind == "i" if task is None else task == "classification")
+    if not is_label or values.dtype.kind not in "if":
+        return np.ones(len(values), dtype=bool)
+    found = np.isin(values, NO_LABEL)
+    if found.any() and (values[~found] < 0).any():
+        odd = values[~found].min()
+        expected = f"classes numbered from 0 in {target.where}, -1 or -100 where there is no label"
+        raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", "number the classes from 0")
+    return ~found
+
+
+def _classes(target: Target, rows: np.ndarray, table: GraphTable) -> Labels:
     values = target.values
     if values.ndim > 1:
         got = f"{values.shape[1]} values each in {target.where}"
@@ -90,9 +113,15 @@ def _classes(target: Target, rows: np.ndarray) -> Labels:
     if values.dtype.kind == "f" and (values[rows] != np.round(values[rows])).any():
         bad = values[rows][values[rows] != np.round(values[rows])][0]
         raise DataError(f"whole numbers in {target.where} for classification", f"{bad:g}", "ask for regression")
+    if values.dtype.kind == "f" and np.abs(values[rows]).max(initial=0) > 2**53:
+        expected = f"labels of at most 2⁵³ where they are real numbers, in {target.where}"
+        raise DataError(expected, f"{np.abs(values[rows]).max():.17g}", "write integers, or smaller numbers")
     used, codes = np.unique(values[rows], return_inverse=True)
     if len(used) < 2:
         got = f"{len(used)} class in {target.where}"
+        if table.ignores_negative and values.dtype.kind in "if" and np.isin(values, NO_LABEL).any():
+            got += ", besides -1 or -100, which mean no label"
+            raise DataError("at least two classes", got, "number the classes from 0")
         raise DataError("at least two classes", got, "bring graphs of every class, or ask for regression")
     y = np.zeros(len(values), np.int64)
     y[rows] = codes
@@ -100,8 +129,19 @@ def _classes(target: Target, rows: np.ndarray) -> Labels:
     return Labels("classification", target.level, y, names)
 
 
-def make_split(table: GraphTable, level: str, fractions: Sequence[float], seed: int, source: str) -> Split:
-    """The given split, or one drawn from ``seed``: of graphs where there are at least three, else of nodes or edges."""
+def make_split(
+    table: GraphTable,
+    level: str,
+    fractions: Sequence[float],
+    seed: int,
+    source: str,
+    known: np.ndarray | None = None,
+) -> Split:
+    """The given split, or one drawn from ``seed``: of graphs where there are at least three, else of nodes or edges.
+
+    ``known`` [R] says which of the targets, of ``level``, are there (by default all); the others are in no split.
+    """
+    known = np.ones(table.rows(level), dtype=bool) if known is None else known
     if table.split is not None:
         split = table.split
         if split.level not in ("graph", level):
@@ -109,13 +149,21 @@ def make_split(table: GraphTable, level: str, fractions: Sequence[float], seed: 
             raise DataError(expected, f"one of {split.level}s ({split.where})", "move the column to the right file")
     else:
         of = "graph" if level == "graph" or len(table.num_nodes) >= len(SPLITS) else level
-        split = Split(of, draw_split(table.rows(of), fractions, seed, of), "the split drawn")
+        code = np.full(table.rows(of), -1, np.int8)
+        drawn = np.flatnonzero(known) if of == level else np.arange(len(code))
+        code[drawn] = draw_split(len(drawn), fractions, seed, of)
+        split = Split(of, code, "the split drawn")
+    if split.level == level and not known.all():
+        split = replace(split, code=np.where(known, split.code, -1))
     for name in SPLITS:
-        if not split.rows(name).any():
-            what = f"{split.level}s of {name} in {split.where}"
+        rows = split.rows(name)
+        what = f"{split.level}s of {name} in {split.where}"
+        if not rows.any():
             raise DataError(
                 f"at least one of the {what}", "none", f"mark some of the {split.level}s of {source} {name}"
             )
+        if split.level != level and not (rows[table.graphs_of(level)] & known).any():
+            raise DataError(f"a target for some {level} of the {what}", "none", "divide the graphs otherwise")
     return split
 
 

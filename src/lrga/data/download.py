@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
+from lrga.data.archive import is_whole
 from lrga.data.files import BLOCK, FileFacts, facts_of, verify_file, writable, write_json
+from lrga.data.locking import folder_lock
 from lrga.data.progress import Progress, silent
 from lrga.errors import ChecksumError, DataMissingError, LRGAError
 from lrga.version import __version__
@@ -33,11 +35,11 @@ class RemoteFile:
 def obtain(
     remote: RemoteFile, folder: Path, *, progress: Progress = silent, download: bool = True, wait: float = 1.0
 ) -> Path:
-    """Path of ``remote`` in ``folder``, downloaded if it is not there and checked in any case.
+    """Path of ``remote`` in ``folder``, downloaded if it is not there or damaged, and checked in any case.
 
-    Where the publisher states no checksum, the one of the first sight is recorded beside the file and holds from then
-    on. A download that breaks off is retried and resumed; the bytes so far stay in a ``.part`` file that nobody reads
-    as data.
+    Where the publisher states no checksum, an archive must be whole, and the checksum of the first sight is recorded
+    beside the file and holds from then on. A download that breaks off is retried and resumed; the bytes so far stay in
+    a ``.part`` file that nobody reads as data. One process downloads at a time, the others wait for it.
 
     Args:
         remote: The file.
@@ -49,16 +51,42 @@ def obtain(
     path = folder / remote.name
     record = path.with_name(path.name + RECORD_SUFFIX)
     remedy = f"delete {path} (and {record.name} beside it) and start again, or put a sound copy of {remote.url} there"
-    if not path.exists():
-        if not download:
-            raise _missing([remote], folder, "no such file, and downloading is off")
-        _download(remote, path, progress=progress, wait=wait)
-    verify_file(path, remote.facts, remedy=remedy)
-    if record.is_file():
-        verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
-    else:
-        write_json(record, asdict(facts_of(path)) | {"url": remote.url})
+    if path.exists() and record.is_file() and _problem(remote, path, record, remedy) is None:
+        return path
+    with folder_lock(folder):  # which other variants of the set share
+        problem = _problem(remote, path, record, remedy) if path.exists() else None
+        if not path.exists():
+            if not download:
+                raise _missing([remote], folder, "no such file, and downloading is off")
+            _download(remote, path, progress=progress, wait=wait)
+        elif problem is not None:
+            if not download:
+                raise problem
+            recorded_damaged = remote.facts.sha256 is None and not is_whole(path)
+            try:
+                _download(remote, path, progress=progress, wait=wait)
+            except DataMissingError as error:
+                raise problem from error
+            if recorded_damaged:
+                record.unlink(missing_ok=True)
+        if (problem := _problem(remote, path, record, remedy)) is not None:
+            raise problem
+        if not record.is_file():
+            write_json(record, asdict(facts_of(path)) | {"url": remote.url})
     return path
+
+
+def _problem(remote: RemoteFile, path: Path, record: Path, remedy: str) -> ChecksumError | None:
+    """What is wrong with a file that is there, by what the publisher states, else by itself and its record."""
+    try:
+        verify_file(path, remote.facts, remedy=remedy)
+        if remote.facts.sha256 is None and not is_whole(path):
+            raise ChecksumError(f"a whole archive {path}", "a damaged or truncated one", remedy)
+        if record.is_file():
+            verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
+    except ChecksumError as error:
+        return error
+    return None
 
 
 def obtain_all(

@@ -1,9 +1,12 @@
 """The user's own edge list: a text file with a pair of nodes on each line.
 
-Columns are separated by commas, tabs, semicolons or spaces; lines that begin with ``#`` are comments. With a header the
-columns are found by name (``source``, ``target``, ``weight``, ``time``, ``split`` and the usual other words); without
-one the first two are the pair, a third is the weight and a fourth the time. Nodes are numbers or names. The file may be
-compressed with gzip (``.gz``).
+Columns are separated by commas, tabs, semicolons or spaces. With a header the columns are found by name (``source``,
+``target``, ``weight``, ``time``, ``split`` and the usual other words); without one the first two are the pair, a third
+is the weight and a fourth the time. Nodes are numbers or names. The file may be compressed with gzip (``.gz``).
+
+A line that begins with ``#`` or ``%`` and a space (or with ``##``, ``%%``) is a comment. Without the space it is an
+edge of a node such as ``#tag``, unless it stands before the first edge and has another number of columns or their
+names (``#source target``).
 """
 
 import csv
@@ -32,6 +35,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 _ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: source_id, FromNodeId
 _DATE = re.compile(r"\d{4}|[+-]?\d{4,6}-\d{2}(?:-\d{2}(?:[T ][\d:.]+)?)?")  # beyond those that Python reads
+_COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 BLOCK_LINES = 65_536
 _SPLIT_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 
@@ -163,13 +167,13 @@ def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tup
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, but for blank ones and comments."""
+    """Lines with their numbers, but for blank ones and what can only be a comment."""
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if "\0" in line:  # UTF-16 without a mark at its beginning; and numpy drops zero bytes at a name's end
                     raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
-                if line.strip() and line[0] not in "#%":
+                if line.strip() and _COMMENT.match(line) is None:
                     yield number, line.removesuffix("\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"a whole gzip file {path}", str(error), "copy or compress it again") from error
@@ -185,6 +189,8 @@ def _blocks(path: Path) -> Iterator[tuple[list[list[str]], list[int]]]:
     separator: str | None = None
     first = True
     while block := list(islice(lines, BLOCK_LINES)):
+        if first:
+            block = _without_comments(path, block)
         texts = [line for _, line in block]
         separator = _separator(path, texts) if first else separator
         if separator is None:
@@ -203,6 +209,21 @@ def _blocks(path: Path) -> Iterator[tuple[list[list[str]], list[int]]]:
             raise DataError("two nodes on each line", got, "separate them by a comma, a tab, a semicolon or a space")
         first = False
         yield rows, [number for number, _ in block]
+
+
+def _without_comments(path: Path, block: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Without the lines before the first edge that begin with ``#`` or ``%`` and cannot be edges."""
+    begin = next((k for k, (_, line) in enumerate(block) if line[0] not in "#%"), 0)
+    if begin == 0:  # there is none before it, or all lines begin so
+        return block
+    separator = _separator(path, [line for _, line in block[begin:]])
+
+    def columns(line: str) -> list[str]:
+        return line.split() if separator is None else line.split(separator)
+
+    width = len(columns(block[begin][1]))
+    above = [entry for entry in block[:begin] if len(columns(entry[1])) == width]
+    return [entry for entry in above if _header([columns(entry[1][1:])]) is None] + block[begin:]
 
 
 def _split(lines: Sequence[str], separator: str) -> list[list[str]]:

@@ -52,14 +52,22 @@ def split_edges(
     """A graph of the edges ``[E', 2]`` to train on, and the others to predict.
 
     Edges from a node to itself are left out; those that come several times are one, with the sum of their weights and
-    the earliest of their times; the data say so in ``meta["notes"]``. An edge that comes in two given splits is an
-    error: it would be known before it is predicted.
+    the earliest of their times; the data say so in ``meta["notes"]``. Divided by time, what comes after the last edge
+    of a split does not count in the weights of that split. An edge that comes in two given splits is an error: it would
+    be known before it is predicted.
     """
     num_nodes = len(node_ids) if node_ids is not None else int(edge.max(initial=-1)) + 1
     columns: dict[str, Any] = {"weight": weight, "time": time, "given": given}
-    edge, columns, notes = _clean(edge, columns, num_nodes, node_ids, request, where)
+    edge, columns, notes, repeats = _clean(edge, columns, num_nodes, node_ids, request, where)
     by = request.by or ("random" if given is None else "given")
     code = _codes(by, request, len(edge), columns, where)
+    if by == "time" and repeats is not None and repeats.weight is not None:
+        end = np.array([columns["time"][code == number].max(initial=-np.inf) for number in range(len(SPLITS))])
+        late = repeats.time > end[code[repeats.edge]]
+        columns["weight"] = np.bincount(repeats.edge, np.where(late, 0.0, repeats.weight))
+        notes += [f"{int(late.sum()):,} repeated edges later than their split left out of its weights"] * bool(
+            late.any()
+        )
     counts = np.bincount(code, minlength=3)
     for name, count in zip(SPLITS, counts.tolist(), strict=True):
         if count == 0:
@@ -99,6 +107,15 @@ def split_edges(
     )
 
 
+@dataclass(frozen=True)
+class _Repeats:
+    """Every row of a list in which edges come several times: the number of its edge, its weight and its time."""
+
+    edge: np.ndarray
+    weight: Any
+    time: Any
+
+
 def _clean(
     edge: np.ndarray,
     columns: dict[str, Any],
@@ -106,7 +123,7 @@ def _clean(
     node_ids: tuple[str, ...] | None,
     request: SplitRequest,
     where: str,
-) -> tuple[np.ndarray, dict[str, Any], list[str]]:
+) -> tuple[np.ndarray, dict[str, Any], list[str], _Repeats | None]:
     notes = []
     loops = edge[:, 0] == edge[:, 1]
     if loops.any():
@@ -119,7 +136,7 @@ def _clean(
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     inverse = inverse.reshape(-1)
     if len(first) == len(edge):
-        return edge, columns, notes
+        return edge, columns, notes, None
     if columns["given"] is not None and (columns["given"] != columns["given"][first][inverse]).any():
         row = int(np.flatnonzero(columns["given"] != columns["given"][first][inverse])[0])
         expected = f"every edge in one split in {where}"
@@ -133,7 +150,8 @@ def _clean(
         joined["time"] = np.full(len(first), np.inf)
         np.minimum.at(joined["time"], inverse, columns["time"])
     order = np.argsort(first, kind="stable")  # as they came
-    return edge[first][order], {key: None if v is None else v[order] for key, v in joined.items()}, notes
+    repeats = _Repeats(np.argsort(order)[inverse], columns["weight"], columns["time"])
+    return edge[first][order], {key: None if v is None else v[order] for key, v in joined.items()}, notes, repeats
 
 
 def _codes(by: str, request: SplitRequest, count: int, columns: dict[str, Any], where: str) -> np.ndarray:

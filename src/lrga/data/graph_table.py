@@ -59,6 +59,10 @@ class GraphTable:
         targets: Level → what may be predicted there.
         split: Who belongs to which split, or ``None``.
         objects: Further values, one list entry for each graph (ids).
+        x_names: What the columns of ``x`` are called, where they have names.
+        edge_names: The same of ``edge_attr``.
+        ignores_negative: Whether labels -1 and -100 mean that there is none.
+        notes: What one should know of how the data were read.
     """
 
     num_nodes: np.ndarray
@@ -69,6 +73,10 @@ class GraphTable:
     targets: dict[str, Target]
     split: Split | None
     objects: dict[str, list[Any]] = field(default_factory=dict)
+    x_names: tuple[str, ...] | None = None
+    edge_names: tuple[str, ...] | None = None
+    ignores_negative: bool = False
+    notes: tuple[str, ...] = ()
 
     def rows(self, level: str) -> int:
         """Number of nodes, edges or graphs."""
@@ -80,6 +88,11 @@ class GraphTable:
             return row
         counts = self.num_nodes if level == "node" else self.num_edges
         return int(np.searchsorted(np.cumsum(counts), row, side="right"))
+
+    def graphs_of(self, level: str) -> np.ndarray:
+        """[R] the graph of each node, edge or graph."""
+        each = np.arange(len(self.num_nodes))
+        return each if level == "graph" else np.repeat(each, self.num_nodes if level == "node" else self.num_edges)
 
     def pack(self, y: np.ndarray | None = None, *, level: str | None = None, meta: Any = None) -> PackedGraphs:
         """The graphs as flat tensors, with ``y`` of ``level`` as their target."""

@@ -52,7 +52,7 @@ def read_images(place: BuildPlace) -> dict[str, Images]:
         below = ("raw", "mnist/raw", "MNIST/raw")
         found = find_files(place.source, zipped, below=below) or find_files(place.source, plain, below=below)
         if found is None:
-            raise missing_images("MNIST", place, zipped)
+            raise missing_images("MNIST", place, zipped, below=below)
         paths = found
     for path in paths:
         check_sums(path)

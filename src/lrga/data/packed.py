@@ -3,6 +3,7 @@
 Letters: G graphs, N nodes and E edges of the whole set.
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -171,6 +172,13 @@ class PackedGraphs:
         """All rows of an attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none."""
         column = self.columns.get(name)
         return None if column is None else column.take(slice(None))
+
+    def with_column(self, name: str, column: Column) -> "PackedGraphs":
+        """These graphs, in the same memory, with another attribute ``name``."""
+        result = copy.copy(self)
+        result.columns = self.columns | {name: column}
+        result._fixed = None  # it holds the attributes too
+        return result
 
     @property
     def x(self) -> Tensor | None:

@@ -29,6 +29,14 @@ def find_files(folder: Path, names: Sequence[str], *, below: Iterable[str] = ())
     return None
 
 
+def missing_files(folder: Path, names: Sequence[str], *, below: Iterable[str] = ()) -> str:
+    """Those of ``names`` that are not there, where :func:`find_files` found most of them; to be told."""
+    places = [folder, *(folder / name for name in below)]
+    absent: list[list[str]] = [[name for name in names if not (place / name).is_file()] for place in places]
+    fewest: list[str] = min(absent, key=len)
+    return f"no {', '.join(fewest)}"
+
+
 def limited_sizes(sizes: Sequence[int] | None, available: Mapping[str, int]) -> list[int]:
     """``sizes`` as three numbers of graphs of at most what is ``available``; all where it is ``None``."""
     checked = check_sizes(sizes, available)

@@ -5,7 +5,7 @@ edges and features are made from them in the same way (:mod:`lrga.data.superpixe
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from lrga.data.files import atomic_path
 from lrga.data.packed import PackedGraphs
 from lrga.data.parts import Part, make_parts
 from lrga.data.place import SPLITS, BuildPlace
-from lrga.data.prepared import find_files
+from lrga.data.prepared import find_files, missing_files
 from lrga.data.regions import ARRAYS, Regions, join, read_prepared
 from lrga.data.slic import SlicSettings
 from lrga.data.superpixel_edges import superpixel_edges
@@ -78,11 +78,12 @@ def build_superpixels(images: ImageSet, place: BuildPlace, sizes: list[int]) -> 
 
 
 def _prepared_files(images: ImageSet, place: BuildPlace) -> list[tuple[str, Path]] | None:
-    names = [f"{images.name.lower()}_sp_{part}.npz" for part in ("train", "test")]
-    for folder in (place.source, place.raw):
-        if folder is not None and (paths := find_files(folder, names, below=("superpixels",))) is not None:
-            return list(zip(("train", "test"), paths, strict=True))
-    return None
+    paths = find_files(place.source or place.raw, _prepared_names(images.name), below=("superpixels",))
+    return None if paths is None else list(zip(("train", "test"), paths, strict=True))
+
+
+def _prepared_names(name: str) -> list[str]:
+    return [f"{name.lower()}_sp_{part}.npz" for part in ("train", "test")]
 
 
 def _ranges(train: np.ndarray, test: np.ndarray, wanted: Mapping[str, int]) -> dict[str, tuple[str, int, int]]:
@@ -171,11 +172,13 @@ def _check_counts(images: ImageSet, packed: Mapping[str, PackedGraphs]) -> None:
         )
 
 
-def missing_images(images: str, place: BuildPlace, names: list[str]) -> DataMissingError:
-    """The error for a folder that the user named and that holds neither images nor superpixels."""
-    prepared = " and ".join(f"{images.lower()}_sp_{part}.npz" for part in ("train", "test"))
+def missing_images(images: str, place: BuildPlace, names: list[str], *, below: Iterable[str] = ()) -> DataMissingError:
+    """The error for a folder that the user named and that holds neither all images nor all superpixels."""
+    assert place.source is not None
+    prepared = _prepared_names(images)
+    got = missing_files(place.source, names, below=below)
     return DataMissingError(
-        f"the {images} images ({', '.join(names)}) or their superpixels ({prepared}) in {place.source}",
-        "not all of the ones or the others there",
+        f"the {images} images ({', '.join(names)}) or their superpixels ({' and '.join(prepared)}) in {place.source}",
+        f"{got}, and {missing_files(place.source, prepared, below=('superpixels',))}",
         f"put them into {place.source}, or leave the source out to download the images",
     )

@@ -17,7 +17,7 @@ from lrga.data.catalog import dataset_facts
 from lrga.data.packed import PackedGraphs
 from lrga.data.parts import Part, make_parts
 from lrga.data.place import SPLITS, BuildPlace, check_seed, check_sizes
-from lrga.data.prepared import find_files
+from lrga.data.prepared import find_files, missing_files
 from lrga.data.tours import ARRAYS, GRID, Tours, join, read_tours
 from lrga.errors import DataMissingError, OptionError
 
@@ -92,13 +92,13 @@ def build(
 
 def _prepared_files(place: BuildPlace) -> dict[str, Path]:
     names = [f"tsp_{split}.npz" for split in SPLITS]
-    for folder in (place.source, place.raw):
-        found = None if folder is None else find_files(folder, names, below=("tsp",))
-        if found is not None:
-            return dict(zip(SPLITS, found, strict=True))
+    found = find_files(place.source or place.raw, names, below=("tsp",))
+    if found is not None:
+        return dict(zip(SPLITS, found, strict=True))
     if place.source is not None:
         remedy = f"put them into {place.source}, or leave the source out to generate instances here (takes an hour)"
-        raise DataMissingError(f"{', '.join(names)} in {place.source}", "not all of them there", remedy)
+        got = missing_files(place.source, names, below=("tsp",))
+        raise DataMissingError(f"{', '.join(names)} in {place.source}", got, remedy)
     return {}
 
 

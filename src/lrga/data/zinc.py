@@ -13,7 +13,7 @@ from lrga.data.catalog import dataset_facts
 from lrga.data.download import obtain
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS, BuildPlace
-from lrga.data.prepared import check_sums, find_files, limited_sizes, read_arrays
+from lrga.data.prepared import check_sums, find_files, limited_sizes, missing_files, read_arrays
 from lrga.data.unpickle import load_pickle
 from lrga.errors import DataError, DataMissingError
 
@@ -61,7 +61,8 @@ def _find(place: BuildPlace) -> tuple[Path | None, dict[str, tuple[Path, Path]]]
     if place.source is not None:
         raise DataMissingError(
             f"{PREPARED}, or {', '.join(names)}, in {place.source}",
-            "neither there",
+            f"{missing_files(place.source, [PREPARED], below=('zinc',))}, and "
+            + missing_files(place.source, names, below=("raw", "molecules", "zinc/raw")),
             f"put the files into {place.source}, or leave the source out to download them",
         )
     archive, *indices = dataset_facts("ZINC").files

@@ -1,5 +1,6 @@
 """A graph network as the paper stacks it: encoder, layers, head."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -80,6 +81,8 @@ class GNN(nn.Module):
     """
 
     held_features: Tensor
+    output_mean: Tensor | None
+    output_std: Tensor | None
 
     def __init__(
         self,
@@ -167,11 +170,37 @@ class GNN(nn.Module):
             )
         else:
             self.head = Head(hidden_channels, out_channels, task=task, readout=readout or "mean")
+        self.register_buffer("output_mean", None, persistent=False)
+        self.register_buffer("output_std", None, persistent=False)
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew."""
         for module in self.children():
             reset(module)
+
+    def set_output_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        """Makes the network predict ``output * std + mean``, in double precision: targets that were standardised for
+        training in the units of the data. It is not part of the state dict.
+
+        Args:
+            mean: Of each of the ``out_channels`` numbers.
+            std: Likewise.
+
+        Example:
+            >>> import torch, lrga
+            >>> model = lrga.GNN(3, 8, 1, 1, task="graph").eval()
+            >>> x, edge_index = torch.randn(2, 3), torch.tensor([[0, 1], [1, 0]])
+            >>> before = model(x, edge_index)
+            >>> model.set_output_scale([65_000.0], [8_000.0])
+            >>> bool(model(x, edge_index).allclose(before.double() * 8_000 + 65_000))
+            True
+        """
+        device = next(self.parameters()).device
+        for name, values in (("output_mean", mean), ("output_std", std)):
+            if len(values) != self.out_channels:
+                raise ShapeError(f"{self.out_channels} numbers, one for each output", str(len(values)), "give as many")
+            tensor = torch.tensor(values, dtype=torch.float64, device=device)
+            self.register_buffer(name, tensor, persistent=False)
 
     @property
     def num_parameters(self) -> int:
@@ -222,6 +251,8 @@ class GNN(nn.Module):
                 h, e = layer(h, edges, e, segments, need_edges=i < self.num_layers)
             hidden.append(h)
         out = self.head(hidden, edges, segments)
+        if self.output_std is not None and self.output_mean is not None:
+            out = out * self.output_std + self.output_mean
         if order is None or self.task != "edge":
             return out
         return torch.empty_like(out).index_copy(0, order, out)

@@ -187,7 +187,7 @@ def _graphs(
     if split not in SPLITS:
         raise OptionError(f"a split: {', '.join(SPLITS)}", repr(split), "choose one of these")
     data = config.data if root is None else replace(config.data, root=str(root))
-    graphs = load_training_data(data, config.run).splits[split]
+    graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
     check_fit(graphs, predictor.architecture, f"{data.name} ({split})")
     return graphs, data.name
 
@@ -285,7 +285,10 @@ def _answers(
         top = shares.max(dim=1)
         labels = None if labels is None else labels.view(rows)
         return _numpy(labels), top.indices.numpy().astype(np.int32), top.values.numpy()
-    labels = None if labels is None else labels.view(rows, -1)[:, 0].float()
+    labels = None if labels is None else labels.view(rows, -1)[:, 0].double()
+    if labels is not None and task.target_mean is not None and task.target_std is not None:
+        labels = labels * task.target_std[0] + task.target_mean[0]
+    labels = None if labels is None else labels.float()
     return _numpy(labels), output[:, 0].numpy(), None
 
 

@@ -1,5 +1,6 @@
 """What is predicted, what is minimised, and how it is scored."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -90,6 +91,9 @@ class Task:
         metric: Name of a metric of :data:`METRICS`.
         average: Whether the metric is averaged over ``"batches"`` (each counts alike) or ``"samples"``.
         classes: Names of the classes, where they have any.
+        target_mean: Of each number to predict, where the targets are standardised: subtracted before the division.
+        target_std: What the targets are divided by. Losses are minimised in standardised units, and reported, as
+            metrics and predictions are, in those of the data.
     """
 
     level: str
@@ -99,6 +103,8 @@ class Task:
     metric: str
     average: str = "samples"
     classes: tuple[str, ...] | None = None
+    target_mean: tuple[float, ...] | None = None
+    target_std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, LEVELS)
@@ -112,6 +118,16 @@ class Task:
         if self.classes is not None and len(self.classes) != self.out_channels:
             got = f"{len(self.classes)} names"
             raise OptionError(f"a name for each of {self.out_channels} classes", got, "name every class once")
+        self._check_scale()
+
+    def _check_scale(self) -> None:
+        if self.target_mean is None and self.target_std is None:
+            return
+        mean, std = self.target_mean or (), self.target_std or ()
+        good = self.kind == "regression" and len(mean) == len(std) == self.out_channels
+        if not good or not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
+            expected = f"target_mean and target_std, {self.out_channels} finite numbers each, of a regression"
+            raise OptionError(expected, f"{mean} and {std}", "give both, with deviations above 0, or none")
 
     @property
     def _losses(self) -> Mapping[str, Callable[[Tensor, Tensor], Tensor]]:
@@ -177,7 +193,8 @@ class Task:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; :meth:`from_json` reads them."""
-        return asdict(self) | {"classes": None if self.classes is None else list(self.classes)}
+        values = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+        return {key: v for key, v in values.items() if v is not None or not key.startswith("target_")}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Task":
@@ -185,5 +202,5 @@ class Task:
         known = {field.name for field in fields(cls)}
         if set(values) - known or not {"level", "kind", "out_channels", "loss", "metric"} <= set(values):
             raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
-        classes = values.get("classes")
-        return cls(**{**values, "classes": None if classes is None else tuple(classes)})
+        made: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**made)

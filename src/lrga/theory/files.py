@@ -1,13 +1,22 @@
-"""Graphs from files: graph6, edge lists and GraphML, read without further packages."""
+"""Graphs from files: graph6, edge lists and GraphML, read without further packages; other formats by networkx."""
 
+import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from lrga.errors import DataError, DataMissingError, DTypeError, OptionError, UnsupportedError
-from lrga.theory.inputs import AUTO
+from lrga.errors import (
+    DataError,
+    DataMissingError,
+    DTypeError,
+    LRGAError,
+    MissingDependencyError,
+    OptionError,
+    UnsupportedError,
+)
+from lrga.theory.inputs import AUTO, as_graph
 from lrga.theory.labelled import LabelledGraph, graph_from_arcs
 
 
@@ -19,34 +28,70 @@ def read_graphs(
     node_attribute: str | None = AUTO,
     edge_attribute: str | None = AUTO,
 ) -> list[LabelledGraph]:
-    """All graphs of a file: one per line of a graph6 file, else one.
+    """All graphs of a file: one per line of a graph6 or sparse6 file, else one.
 
     Args:
         path: The file.
-        format: ``"graph6"``, ``"edgelist"`` or ``"graphml"``; by default told from the ending (.g6, .graph6; .graphml,
-            .xml; all others are edge lists).
-        directed: Whether the edges of an edge list have a direction; GraphML files say so themselves.
-        node_attribute, edge_attribute: Which GraphML attribute holds the integer labels; ``"label"``, if there, by
-            default. ``None`` leaves labels out. A third column of an edge list is the edge's label.
+        format: One of :data:`FORMATS`; by default told from the ending.
+        directed: Whether the edges of edge lists and adjacency lists have a direction; other files say so themselves.
+        node_attribute, edge_attribute: Which attribute holds the integer labels; of GraphML ``"label"``, if there, by
+            default, of other formats (where it is a name) none. ``None`` leaves labels out. A third column of an edge
+            list is the edge's label.
 
     An edge list has one edge ``a b`` or ``a b label`` per line, nodes by any names, and nodes without edges on a line
-    of their own; ``#`` and ``%`` start comments, and commas may separate.
+    of their own; ``#`` and ``%`` with a space around them start comments, commas and semicolons may separate, and a
+    first line of names of columns (``source target``) is a header.
     """
     path = Path(path)
     if not path.is_file():
         raise DataMissingError(f"a graph file at {path}", "no such file", "check the path")
-    kind = _ENDINGS.get(path.suffix.lower(), "edgelist") if format == AUTO else format
-    if kind not in _PARSERS:
-        raise OptionError(f"a format of {', '.join(_PARSERS)}", repr(format), "choose one of them")
+    kind = _ENDINGS.get(path.suffix.lower()) if format == AUTO else format
+    if kind is None:
+        known = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
+        raise OptionError(
+            f"a file of a known format: {known}", str(path), "rename it, or name its format with --format"
+        )
+    if kind not in FORMATS:
+        raise OptionError(f"a format of {', '.join(FORMATS)}", repr(format), "choose one of them")
+    if kind not in ("graph6", "edgelist", "graphml"):
+        return _by_networkx(path, kind, directed, node_attribute, edge_attribute)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} as a text file", str(error), "give a graph6, edge list or GraphML file") from error
+        raise DataError(f"{path} as a text file", str(error), f"give a file in the format {kind}") from error
     if kind == "graph6":
         return parse_graph6(text, name=str(path))
     if kind == "graphml":
         return [parse_graphml(text, name=str(path), node_attribute=node_attribute, edge_attribute=edge_attribute)]
     return [parse_edge_list(text, name=str(path), directed=directed, edge_attribute=edge_attribute)]
+
+
+def _by_networkx(
+    path: Path, kind: str, directed: bool, node_attribute: str | None, edge_attribute: str | None
+) -> list[LabelledGraph]:
+    try:
+        import networkx
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"networkx, to read {kind}", "no such package", "pip install 'lrga[graphs]'"
+        ) from error
+    options: dict[str, Any] = {"gml": {"label": "id"}}.get(kind, {})
+    if kind in ("adjlist", "multiline_adjlist") and directed:
+        options["create_using"] = networkx.DiGraph
+    names = [None if attribute == AUTO else attribute for attribute in (node_attribute, edge_attribute)]
+    try:
+        found = getattr(networkx, f"read_{kind}")(path, **options)
+        graphs = found if isinstance(found, list) else [found]
+        read = [as_graph(graph, node_attribute=names[0], edge_attribute=names[1]) for graph in graphs]
+    except LRGAError:
+        raise
+    except Exception as error:  # its readers raise whatever a damaged file leads to
+        got = f"{type(error).__name__}: {error}"[:200]
+        raise DataError(f"graphs in the format {kind} in {path}", got, "check the file and its format") from error
+    if not read or any(graph.num_nodes == 0 for graph in read):
+        got = "no graph" if not read else "a graph without nodes"
+        raise DataError(f"graphs in the format {kind} in {path}", got, "check the file and its format")
+    return read
 
 
 def parse_graph6(text: str, *, name: str = "graph6") -> list[LabelledGraph]:
@@ -107,16 +152,10 @@ def parse_edge_list(
     index: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
     labels: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#")[0].split("%")[0].replace(",", " ").split()
-        if words and words[-1] == "{}" and len(words) == 3:  # as networkx writes edges without attributes
-            words.pop()
-        if not words:
-            continue
+    for number, words in _rows(text):
         if len(words) > 3:
-            raise DataError(
-                f"'a b' or 'a b label' on line {number} of {name}", repr(line.strip()[:60]), "give one edge per line"
-            )
+            got = repr(" ".join(words)[:60])
+            raise DataError(f"'a b' or 'a b label' on line {number} of {name}", got, "give one edge per line")
         nodes = [index.setdefault(word, len(index)) for word in words[:2]]
         if len(words) >= 2:
             edges.append((nodes[0], nodes[1]))
@@ -136,6 +175,30 @@ def parse_edge_list(
         edge_labels=[_integer(label, f"the edges of {name}") for label in labels] if wanted else None,
         both_ways=not directed,
     )
+
+
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    """The words of each line with its number, without comments and the header."""
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = _COMMENT.sub("", line).replace(",", " ").replace(";", " ").split()
+        if words and words[-1] == "{}" and len(words) == 3:  # as networkx writes edges without attributes
+            words.pop()
+        above = not rows and words and words[0][0] in "#%"  # a comment or the first node, as #tag
+        if words and not (above and (len(words) == 1 or _names_columns([words[0][1:], *words[1:]]))):
+            rows.append((number, words))
+    if not rows:
+        return rows
+    (_, first), others = rows[0], [words for _, words in rows[1:]]
+    again = {word for words in others for word in words[:2]} & set(first[:2])
+    numbers = others and all(word.lstrip("-").isdigit() for words in others for word in words[:2])
+    alone = numbers and len(first) > 1 and not any(word.lstrip("-").isdigit() for word in first[:2])
+    return rows[1:] if not again and (_names_columns(first) or alone) else rows
+
+
+def _names_columns(words: list[str]) -> bool:
+    pair = [_ENDING.sub("", word.lower()) for word in words[:2]]
+    return len(pair) == 2 and pair[0] in _SOURCES and pair[1] in _TARGETS
 
 
 def parse_graphml(
@@ -206,9 +269,22 @@ def _integer(word: str, where: str) -> int:
         ) from error
 
 
-_ENDINGS = {".g6": "graph6", ".graph6": "graph6", ".graphml": "graphml", ".xml": "graphml"}
-_PARSERS: dict[str, Callable[..., object]] = {
-    "graph6": parse_graph6,
-    "edgelist": parse_edge_list,
-    "graphml": parse_graphml,
+FORMATS: dict[str, tuple[str, ...]] = {
+    "graph6": (".g6", ".graph6"),
+    "edgelist": (".txt", ".edges", ".edgelist", ".el", ".csv", ".tsv"),
+    "graphml": (".graphml", ".xml"),
+    "sparse6": (".s6", ".sparse6"),
+    "gml": (".gml",),
+    "gexf": (".gexf",),
+    "pajek": (".net", ".paj", ".pajek"),
+    "leda": (".leda", ".lgr", ".gw"),
+    "adjlist": (".adjlist",),
+    "multiline_adjlist": (".madjlist",),
 }
+"""Formats of files and the endings that tell them; all but the first three are read by networkx."""
+
+_ENDINGS = {ending: kind for kind, endings in FORMATS.items() for ending in endings}
+_COMMENT = re.compile(r"(?:^|(?<=\s))[#%](?:[\s#%].*)?$")
+_ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: source_id, FromNodeId
+_SOURCES = ("source", "src", "from", "head", "node1", "node_1", "id1", "id_1")
+_TARGETS = ("target", "dst", "dest", "destination", "to", "tail", "node2", "node_2", "id2", "id_2")

@@ -168,6 +168,8 @@ class RunConfig:
         device: ``"auto"`` (a GPU where there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         loss: Another loss than the task's own, by name.
         metric: Another metric than the task's own, by name.
+        standardize_targets: Of own data, whether the numbers to predict are standardised by the training split while
+            training (losses, metrics and predictions are in their own units all the same); ``None`` does so.
         checkpoint_minutes: A checkpoint is written after an epoch where the last is ten seconds old, within an epoch
             whenever so many minutes have passed since the last, and at the end.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
@@ -183,6 +185,7 @@ class RunConfig:
     device: str = "auto"
     loss: str | None = None
     metric: str | None = None
+    standardize_targets: bool | None = None
     checkpoint_minutes: float = 10.0
     tensorboard: bool = False
     engine: str = "auto"
@@ -195,6 +198,8 @@ class RunConfig:
             check_count("memory_limit", self.memory_limit, minimum=1)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
         _check_bools(self, "tensorboard", "deterministic")
+        if self.standardize_targets is not None:
+            _check_bools(self, "standardize_targets")
         check_choice("engine", self.engine, ENGINES)
 
 

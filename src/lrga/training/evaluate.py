@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from lrga.data.batch import PackedBatch
 from lrga.data.fixed import FixedBatch
 from lrga.data.packed import PackedGraphs
+from lrga.models.gnn import GNN
 from lrga.tasks.running import Running
 from lrga.tasks.task import Task
 from lrga.training.norms import tracking_norms
@@ -18,6 +20,14 @@ from lrga.training.norms import tracking_norms
 def run_model(model: nn.Module, batch: PackedBatch | FixedBatch) -> Tensor:
     """The model's output on a batch."""
     return model(batch.x, batch.edges, batch.edge_attr, batch.batch, batch.num_graphs)
+
+
+def in_target_units(model: nn.Module, task: Any) -> nn.Module:
+    """The trained model, made to predict in the units of the data where training had standardised the targets."""
+    if isinstance(task, Task) and task.target_mean is not None and task.target_std is not None:
+        assert isinstance(model, GNN)
+        model.set_output_scale(task.target_mean, task.target_std)
+    return model
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
@@ -29,22 +39,32 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
 
 
 class Scores:
-    """Mean loss over batches and the task's metric, added up on the device."""
+    """Mean loss over batches and the task's metric, added up on the device; of standardised targets in their units."""
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task = task
         self.loss, self.metric = Running(device), Running(device)
+        # A tensor from the beginning: captured steps cannot make one. In double precision, as squares may be large.
+        self._scale = None
+        if task.target_std is not None:
+            self._scale = torch.tensor(task.target_std, dtype=torch.float64, device=device)
 
     def add(self, loss: Tensor, scores: Tensor, targets: Tensor) -> None:
         """Adds a batch; one without targets counts for nothing."""
         if scores.size(0) == 0:
             return
+        if self._scale is not None:
+            scores, targets = scores.detach() * self._scale, targets * self._scale
+            loss = self.task.loss_of(scores, targets)
         self.loss.add(loss)
         weight = 1.0 if self.task.average == "batches" else float(scores.size(0))
         self.metric.add(self.task.score(scores, targets), weight)
 
     def add_counted(self, loss: Tensor, scores: Tensor, targets: Tensor, counted: Tensor) -> None:
         """Adds a batch of which only the rows ``counted`` count, on the device alone; :meth:`count` does the rest."""
+        if self._scale is not None:
+            scores, targets = scores.detach() * self._scale, targets * self._scale
+            loss = self.task.loss_of(scores, targets, counted)
         self.loss.total += loss.detach()
         metric = self.task.score(scores, targets, counted)
         self.metric.total += metric if self.task.average == "batches" else metric * counted.sum()

@@ -10,10 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from lrga.distributed.launch import attempt, is_leader, launched
-from lrga.tasks.task import Task
-from lrga.training.architecture import Architecture
 from lrga.training.checkpoint import Checkpoint, Tensors
-from lrga.training.config import TrainingConfig
 from lrga.training.events import EpochRecord
 from lrga.training.files import replace_file, writing
 from lrga.training.run_folder import RunFolder
@@ -36,7 +33,7 @@ class FollowerFolder(RunFolder):
     def lock(self) -> AbstractContextManager[Any]:  # type: ignore[override]
         return nullcontext()
 
-    def create(self, config: TrainingConfig, architecture: Architecture, task: Task, fingerprint: str) -> None:
+    def create(self, *args: Any, **kwargs: Any) -> None:
         """Rank 0 does."""
 
     def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:

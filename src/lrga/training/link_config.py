@@ -16,6 +16,7 @@ BATCH_SIZE = 65_536
 UNUSED = (
     "budget", "heads", "preset", "reading", "residual", "batch_norm", "readout", "random_features", "resample_features",
     "edge_features", "lr_factor", "patience", "min_lr", "recalibrate_norm", "loss",
+    "standardize_targets",
 )  # fmt: skip
 """Options of other runs that mean nothing here: refused where somebody gives them."""
 

@@ -37,6 +37,9 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
         return _link_config(name, chosen, given)
     config = TrainingConfig(data=DataConfig(name=_absolute(name), options=chosen)).changed(**given)
     dataset = catalogue_name(name)
+    if dataset is not None and given.get("standardize_targets") is not None:
+        got, remedy = f"--standardize-targets or its opposite for {dataset}", "leave it out: its protocol is fixed"
+        raise OptionError("targets standardised, or not, of your own data alone", got, remedy)
     if dataset is None:
         schedule = OptimizerConfig(batch_size=OWN_BATCH_SIZE)
     else:

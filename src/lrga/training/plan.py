@@ -33,9 +33,9 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         found = load_training_data(config.data, config.run)
         inputs, task = found.inputs, found.task
         graphs = {split: len(found.splits[split]) for split in SPLITS}
-        ready = True
+        ready, notes = True, list(found.notes)
     else:
-        inputs = INPUTS[dataset]
+        inputs, notes = INPUTS[dataset], []
         task = with_choices(task_of(dataset), loss=config.run.loss, metric=config.run.metric)
         planned = plan_dataset(dataset, config.data.root, **config.data.options)
         ready = planned.finished() is not None
@@ -44,7 +44,8 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
     architecture = resolve(config.model, inputs, dataset=dataset)
     size = config.optimizer.batch_size
     return {
-        "data": {"name": dataset or config.data.name, "graphs": graphs, "built": ready},
+        "data": {"name": dataset or config.data.name, "graphs": graphs, "built": ready}
+        | ({"notes": notes} if notes else {}),
         "task": task.to_json(),
         "model": architecture.to_json(),
         "parameters": count_of(architecture.build),

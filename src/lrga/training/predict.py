@@ -1,9 +1,10 @@
 """A trained model on new graphs."""
 
 import csv
+import math
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,7 @@ class Predictor:
     architecture: Architecture
     folder: Path
     device: torch.device
+    features: Mapping[str, list[str]] | None = None  # names of the columns; None in runs of older versions
 
     @classmethod
     def of(cls, folder: str | Path, *, which: str = "last", device: str = "auto") -> "Predictor":
@@ -42,15 +44,18 @@ class Predictor:
         home, place = RunFolder(folder), choose_device(device)
         model, _ = load_run(folder, which=which, device=str(place))
         architecture, task, _ = home.model_facts()
-        return cls(model, task, architecture, Path(folder), place)
+        return cls(model, task, architecture, Path(folder), place, home.features())
 
     def read(self, source: str | Path, *, root: str | Path | None = None) -> PackedGraphs:
         """Graphs from ``source``: anything :func:`~lrga.data.custom.load_inputs` reads, or a split of a named data set
-        as ``ZINC/test``; checked against the model."""
+        as ``ZINC/test``; checked against the model. Columns of features are put into the model's order by their names.
+
+        ``meta["notes"]`` of the graphs holds what one should know of them.
+        """
         name, _, split = str(source).partition("/")
         dataset = catalogue_name(name)
         if dataset is None:
-            graphs = load_inputs(source)
+            graphs = self.by_name(load_inputs(source), str(source))
         else:
             split = split or "test"
             if split not in SPLITS:
@@ -60,6 +65,30 @@ class Predictor:
             options = config.options if same else {}
             graphs = load(dataset, root or config.root, source=config.source if same else None, **options)[split]
         check_fit(graphs, self.architecture, str(source))
+        return graphs
+
+    def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
+        """The graphs with the columns of their features in the order in which the model was trained on them."""
+        model = self.architecture
+        reads = {"node": not model.random_features, "edge": model.conv == "gatedgcn" and model.edge_encoder != "ones"}
+        for level, name in (("node", "x"), ("edge", "edge_attr")):
+            found = graphs.meta.get(f"{level}_names")
+            wanted = None if self.features is None else self.features.get(level)
+            if not reads[level] or found == wanted:
+                continue
+            if found is None or wanted is None:
+                side = "of the run" if wanted is None else f"in {source}"
+                note = f"the names of the {level} features {side} are not known: columns are taken in their order"
+                graphs.meta["notes"] = [*graphs.meta.get("notes", []), note]
+                continue
+            missing, unknown = ([n for n in a if n not in b] for a, b in ((wanted, found), (found, wanted)))
+            if missing or unknown:
+                got = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(unknown)}"] * bool(unknown)
+                expected = f"the {level} features {', '.join(wanted) or '(none)'} in {source}"
+                raise DataError(expected, f"columns {' and '.join(got)}", "name the columns as in training")
+            column = graphs.columns[name]
+            values = column.values[:, [found.index(n) for n in wanted]].contiguous()
+            graphs = graphs.with_column(name, replace(column, values=values))
         return graphs
 
     def header(self) -> list[str]:
@@ -86,7 +115,8 @@ class Predictor:
                     raise NonFiniteError("finite predictions", got, "look at the features of these graphs")
                 if self.task.level == "edge":
                     output = batch.in_original_order(output)
-                yield from self._rows_of(graphs, batch, number * batch_size, output.float().cpu())
+                exact = output if output.dtype == torch.float64 else output.float()
+                yield from self._rows_of(graphs, batch, number * batch_size, exact.cpu())
 
     def _rows_of(self, graphs: PackedGraphs, batch: PackedBatch, first: int, output: Tensor) -> Iterator[list[Any]]:
         values: list[list[Any]]
@@ -95,12 +125,21 @@ class Predictor:
             best = shares.argmax(dim=1).tolist()
             values = [[names[i], *(f"{s:.6g}" for s in row)] for i, row in zip(best, shares.tolist(), strict=True)]
         else:
-            values = [[f"{value:.7g}" for value in row] for row in output.tolist()]
+            digits = [
+                _digits(*pair) for pair in zip(self.task.target_mean or (), self.task.target_std or (), strict=True)
+            ]
+            digits = digits or [7] * self.task.out_channels
+            values = [[f"{v:.{n}g}" for v, n in zip(row, digits, strict=True)] for row in output.tolist()]
         for ids, row in zip(_ids(graphs, batch, first, self.task.level), values, strict=True):
             yield [*ids, *row]
 
     def _classes(self) -> list[str]:
         return list(self.task.classes or (str(i) for i in range(self.task.out_channels)))
+
+
+def _digits(mean: float, std: float) -> int:
+    """Digits of a prediction: 7 of its difference from the mean, which may be large beside it."""
+    return min(17, 7 + max(0, math.ceil(math.log10(max(abs(mean), std) / std))))
 
 
 def write_csv(predictor: Predictor, graphs: PackedGraphs, file: IO[str], *, batch_size: int = 128) -> int:
@@ -142,7 +181,7 @@ def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
 def _check_features(
     name: str, level: str, values: Tensor | None, encoder: str, channels: int, source: str
 ) -> None:  # fmt: skip
-    remedy = "bring graphs with the features that the model was trained on, in the same columns"
+    remedy = "bring graphs with the features that the model was trained on"
     wanted = f"{level} types 0 to {channels - 1}" if encoder == "embedding" else f"{channels} numbers for each {level}"
     wanted += f" ({name}) in {source}"
     if values is None:

@@ -68,6 +68,8 @@ class BoardLine(Listener):
     def started(self, facts: RunFacts) -> None:
         self._facts = facts
         self._number = self._board.add(self._title(facts.epoch + 1), facts.batches, facts.batch)
+        for note in facts.notes:
+            self._board.say(f"{self._label}: data: {note}")
 
     def noted(self, text: str) -> None:
         self._board.say(f"{self._label}: {text}")

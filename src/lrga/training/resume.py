@@ -22,7 +22,7 @@ def open_folder(home: RunFolder, config: TrainingConfig, architecture: Architect
     """Begins the folder, or sees that it holds this very run."""
     fingerprint = graphs.fingerprint()
     if not home.holds_a_run:
-        home.create(config, architecture, graphs.task, fingerprint)
+        home.create(config, architecture, graphs.task, fingerprint, graphs.features)
         return
     written, task, seen = home.model_facts()
     if seen != fingerprint:
@@ -31,6 +31,9 @@ def open_folder(home: RunFolder, config: TrainingConfig, architecture: Architect
     if (written, task) != (architecture, graphs.task):
         remedy = "continue with the version of lrga that began it, or train in another folder"
         raise CheckpointError(f"the network of {home.path}", "another one from the same configuration", remedy)
+    if (names := home.features()) is not None and names != graphs.features:
+        got, remedy = f"{graphs.features}", "give the columns their names again, or train in another folder"
+        raise CheckpointError(f"the features that {home.path} was trained on ({names})", got, remedy)
     home.rewrite_config(config)
 
 

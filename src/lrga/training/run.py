@@ -14,6 +14,7 @@ from lrga.models.budget import count_of
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
+from lrga.training.evaluate import in_target_units
 from lrga.training.events import Listener, Listeners
 from lrga.training.follower import folder_before_restart, remember_folder, run_folder
 from lrga.training.graphs import Given, TrainingData, load_training_data
@@ -135,7 +136,7 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
         raise OptionError("which to be 'last' or 'best'", repr(which), "pick one of them")
     home = RunFolder(folder)
     config = home.config()
-    architecture, _, _ = home.model_facts()
+    architecture, task, _ = home.model_facts()
     with torch.random.fork_rng([]):
         model = architecture.build()
     try:
@@ -143,7 +144,7 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     except RuntimeError as error:
         got = str(error).splitlines()[-1].strip()
         raise CheckpointError(f"weights that fit model.json in {folder}", got, "restore the folder") from error
-    return model.to(choose_device(device)).eval(), config
+    return in_target_units(model, task).to(choose_device(device)).eval(), config
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:

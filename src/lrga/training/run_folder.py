@@ -15,6 +15,7 @@
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from lrga.data.catalog import CATALOG
 from lrga.errors import CheckpointError
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
@@ -55,10 +57,20 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         return FolderLock(self.path)
 
-    def create(self, config: TrainingConfig, architecture: Architecture, task: Task, fingerprint: str) -> None:
-        """Writes down what the run is; ``config.json`` last, so that a folder with one is complete."""
+    def create(
+        self,
+        config: TrainingConfig,
+        architecture: Architecture,
+        task: Task,
+        fingerprint: str,
+        features: Mapping[str, list[str]] | None = None,
+    ) -> None:
+        """Writes down what the run is; ``config.json`` last, so that a folder with one is complete.
+
+        ``features`` holds the names of the columns of node and edge features, where they have names.
+        """
         facts = {"architecture": architecture.to_json(), "task": task.to_json(), "data": fingerprint}
-        replace_json(self.path / "model.json", facts)
+        replace_json(self.path / "model.json", facts | {"features": dict(features or {})})
         replace_json(self.path / "config.json", config.to_json())
 
     def config(self) -> TrainingConfig:
@@ -66,7 +78,12 @@ class RunFolder:
         if not self.holds_a_run:
             got = "no config.json there" if self.path.is_dir() else "no such folder"
             raise CheckpointError(f"a run folder at {self.path}", got, "name the folder that lrga train wrote")
-        return TrainingConfig.from_json(read_json(self.path / "config.json"))
+        values = read_json(self.path / "config.json")
+        config = TrainingConfig.from_json(values)
+        own = config.link is None and config.data.name not in CATALOG
+        if own and "standardize_targets" not in values.get("run", {}) and self.model_facts()[1].kind == "regression":
+            return config.changed(standardize_targets=False)  # an older version took targets as they are
+        return config
 
     def rewrite_config(self, config: TrainingConfig) -> None:
         """Replaces the configuration, for options that may change when a run is continued."""
@@ -84,6 +101,10 @@ class RunFolder:
             raise CheckpointError(
                 f"architecture, task and data in {self.path / 'model.json'}", str(error), remedy
             ) from error
+
+    def features(self) -> dict[str, list[str]] | None:
+        """``"node"`` and ``"edge"`` → names of the columns of their features; ``None`` in runs of older versions."""
+        return read_json(self.path / "model.json").get("features")
 
     def add_environment(self, facts: dict[str, Any]) -> None:
         """Adds where this start of the run happens."""

@@ -6,6 +6,7 @@ from lrga.training.architecture import Architecture
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import seed_torch
 from lrga.training.environment import environment
+from lrga.training.evaluate import in_target_units
 from lrga.training.events import Listener, RunFacts
 from lrga.training.graphs import TrainingData
 from lrga.training.memory import apply_limit
@@ -69,6 +70,7 @@ class Session:
             epoch=self.trainer.epoch,
             batch=self.trainer.batch,
             batches=self.trainer.batches,
+            notes=graphs.notes,
         )
         self.result: TrainingResult | None = None
 
@@ -79,6 +81,8 @@ class Session:
             self.listener.started(self.facts)
             verb = "continues" if trainer.epoch or trainer.batch else "starts"
             home.log(f"{verb} at epoch {trainer.epoch + 1} on {self.facts.device}")
+            for note in self.facts.notes:
+                home.log(f"data: {note}")
             yield from trainer.steps()
             home.log(f"stops after {trainer.epoch} epochs: {trainer.ended}")
             self.result = self._result(trainer.ended)
@@ -108,7 +112,7 @@ class Session:
             seed=self.config.run.seed,
             folder=home.path,
             history=home.history(),
-            model=trainer.model.eval(),
+            model=in_target_units(trainer.model, trainer.task).eval(),
         )
         if reason in FINISHED and trainer.best is not None:
             home.save_result(result.to_json(), {"model": trainer.model.state_dict(), "best": trainer.best.weights})

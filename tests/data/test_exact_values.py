@@ -1,0 +1,198 @@
+"""Values of own data reach training as they are, or it is said: digits, large labels, labels that are none, repeats."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from lrga.data.csv_folder import read_folder
+from lrga.data.custom import load_custom, load_inputs
+from lrga.errors import DataError
+from lrga.training import DataConfig
+from lrga.training.graphs import load_training_data
+
+RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+
+
+def write_nodes(folder, header, rows, edges="source,target\n0,1\n1,0\n"):
+    """One graph whose nodes are 0, 1, …"""
+    lines = [f"{n},{row}\n" for n, row in enumerate(rows)]
+    (folder / "nodes.csv").write_text(f"node,{header}\n" + "".join(lines))
+    (folder / "edges.csv").write_text(edges)
+    return folder
+
+
+def test_features_that_float32_would_merge_are_refused_by_name(tmp_path):
+    """16 seconds of 2023: in float32 they are one value."""
+    folder = write_nodes(tmp_path, "size,time,y", [f"0.5,{1_700_000_000 + n},{n % 2}" for n in range(16)])
+    with pytest.raises(DataError, match=r"'time' of nodes.csv.*16 different values of which float32 tells [12] apart"):
+        load_custom(folder)
+    notes = load_inputs(folder).meta["notes"]  # a model that was trained on a wider column may still predict
+    assert "of the 16 values of 'time'" in notes[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_the_same_holds_of_pyg_features(tmp_path, dtype):
+    x = torch.stack([torch.arange(16), torch.arange(16) + 1_700_000_000], dim=1).to(dtype)
+    torch.save(Data(x=x, edge_index=RING, y=torch.arange(16) % 2), tmp_path / "g.pt")
+    with pytest.raises(DataError, match=r"'x\[:, 1\]'.*offset"):
+        load_custom(tmp_path / "g.pt", level="node")
+
+
+def test_features_of_which_few_values_merge_are_told_of(tmp_path):
+    values = np.random.default_rng(0).random(20_000)
+    values[:3] = 0.5, 0.5 + 1e-12, 0.5 + 2e-12
+    data = load_custom(write_nodes(tmp_path, "x,y", [f"{v!r},{n % 2}" for n, v in enumerate(values.tolist())]))
+    assert len(data.notes) == 1
+    assert "values of 'x' float32 tells" in data.notes[0]
+
+
+def test_features_that_float32_holds_are_not_told_of(tmp_path):
+    folder = write_nodes(tmp_path, "x,z,y", [f"{n / 8},{n * 3},{n % 2}" for n in range(50)])
+    assert load_custom(folder).notes == ()
+
+
+def test_labels_beyond_2_to_the_53_stay_apart(tmp_path):
+    large = 2**53
+    folder = write_nodes(tmp_path, "x,y", [f"{n},{large + n % 3}" for n in range(30)])
+    data = load_custom(folder)
+    assert data.classes == (str(large), str(large + 1), str(large + 2))
+
+
+def test_labels_beyond_2_to_the_53_stay_apart_where_others_are_blank(tmp_path):
+    rows = [f"{n},{2**60 + n % 2},{('train', 'val', 'test')[n // 2]}" for n in range(6)] + ["9,,"]
+    data = load_custom(write_nodes(tmp_path, "x,y,split", rows))
+    assert data.classes == (str(2**60), str(2**60 + 1))
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**30])
+def test_a_label_beyond_int64_does_not_make_numbers_of_classes(tmp_path, value):
+    folder = write_nodes(tmp_path, "x,y", [f"{n},{value if n == 7 else n % 3}" for n in range(30)])
+    with pytest.raises(DataError, match=rf"labels from .*{value} in .*line 9.*names"):
+        load_custom(folder)
+
+
+def test_large_numbers_to_predict_are_written_with_a_decimal_point(tmp_path):
+    rows = [f"{n},{10**20 + n * 10**18}.0" for n in range(30)]
+    assert load_custom(write_nodes(tmp_path, "x,y", rows)).task == "regression"
+
+
+def ring(y, **more):
+    return Data(x=torch.rand(3, 2), edge_index=RING, y=torch.as_tensor(y), **more)
+
+
+@pytest.mark.parametrize("none", [-1, -100])
+@pytest.mark.parametrize("way", ["file", "list"])
+def test_nodes_without_a_label_are_masked_and_told_of(tmp_path, none, way):
+    graphs = {name: [ring([0, none, 1]), ring([1, 0, none])] for name in ("train", "val", "test")}
+    if way == "file":
+        torch.save(graphs, tmp_path / "g.pt")
+        found = load_training_data(DataConfig(name=str(tmp_path / "g.pt")))
+    else:
+        found = load_training_data(DataConfig(name="own"), given=graphs)
+    assert found.task.out_channels == 2
+    for part in found.splits.values():
+        assert part.attribute("mask").tolist() == [True, False, True, True, True, False]
+        assert set(part.y.tolist()) == {0, 1}
+    assert any("6 of 18 nodes have no label" in note for note in found.notes)
+    assert found.notes[0].startswith("node classification, 2 classes: 0 (6), 1 (6); train 4, val 4, test 4")
+
+
+@pytest.mark.parametrize("way", ["file", "list"])
+def test_graphs_without_a_label_are_left_out(tmp_path, way):
+    graphs = {name: [ring([y]) for y in (0, 1, -1, 1)] for name in ("train", "val", "test")}
+    if way == "file":
+        torch.save(graphs, tmp_path / "g.pt")
+        found = load_training_data(DataConfig(name=str(tmp_path / "g.pt")))
+    else:
+        found = load_training_data(DataConfig(name="own"), given=graphs)
+    assert [part.y.tolist() for part in found.splits.values()] == [[0, 1, 1]] * 3
+    assert any("3 of 12 graphs have no label" in note for note in found.notes)
+
+
+def test_a_split_is_drawn_among_the_labelled(tmp_path):
+    y = torch.full((100,), -1)
+    y[:20] = torch.arange(20) % 2
+    torch.save(Data(x=torch.rand(100, 2), edge_index=RING, y=y), tmp_path / "g.pt")
+    data = load_custom(tmp_path / "g.pt", level="node")
+    assert [int(part.attribute("mask").sum()) for part in data.splits.values()] == [16, 2, 2]
+    assert data.classes == ("0", "1")
+
+
+@pytest.mark.parametrize(("labels", "message"), [((-1, 1), "at least two classes"), ((-2, -1, 0), "numbered from 0")])
+@pytest.mark.parametrize("way", ["file", "list"])
+def test_minus_one_beside_other_meanings_is_refused(tmp_path, labels, message, way):
+    graphs = {name: [ring([y]) for y in labels * 2] for name in ("train", "val", "test")}
+    torch.save(graphs, tmp_path / "g.pt")
+    name, given = (str(tmp_path / "g.pt"), None) if way == "file" else ("own", graphs)
+    with pytest.raises(DataError, match=message):
+        load_training_data(DataConfig(name=name), given=given)
+
+
+def test_numbers_to_predict_may_be_minus_one(tmp_path):
+    torch.save([ring([float(y)]) for y in range(-1, 29)], tmp_path / "g.pt")
+    data = load_custom(tmp_path / "g.pt")
+    assert sum(len(part) for part in data.splits.values()) == 30
+    assert data.notes == ()
+
+
+def test_minus_one_as_a_class_of_csv_files_is_warned_of(tmp_path):
+    folder = write_nodes(tmp_path, "x,y", [f"{n},{(-1, 1)[n % 2]}" for n in range(30)])
+    data = load_custom(folder)
+    assert data.classes == ("-1", "1")
+    assert data.notes == ("warning: y = -1 is a class; leave y and split blank where there is no label",)
+
+
+def test_repeated_rows_of_edges_are_one_edge_and_told_of(tmp_path):
+    edges = "source,target\n0,1\n1,0\n0,1\n1,2\n0,1\n"
+    table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
+    assert table.edge_index.tolist() == [[0, 1, 1], [1, 0, 2]]
+    assert table.num_edges.tolist() == [3]
+    assert table.notes == ("2 repeated rows of edges.csv joined with their first",)
+
+
+def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
+    edges = "source,target,w\n0,1,1.5\n0,1,2.5\n1,0,1\n0,1,1.5\n"
+    table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
+    assert table.edge_attr.tolist() == [[1.5], [2.5], [1.0]]
+    assert table.notes == (
+        "1 repeated rows of edges.csv joined with their first",
+        "1 edges of edges.csv join the nodes of another, with other values",
+    )
+
+
+def test_repeats_are_found_graph_by_graph_and_targets_follow(tmp_path):
+    (tmp_path / "nodes.csv").write_text("graph,node\n" + "".join(f"{g},{n}\n" for g in "ba" for n in "xy"))
+    (tmp_path / "edges.csv").write_text(
+        "graph,source,target,y,split\na,x,y,3,train\nb,x,y,1,val\na,x,y,3,train\nb,y,x,2,test\nb,x,y,,\nb,x,y,,\n"
+    )
+    table = read_folder(tmp_path)
+    assert table.num_edges.tolist() == [3, 1]  # b is the first graph
+    assert table.targets["edge"].values.tolist()[:2] == [1, 2]
+    assert table.targets["edge"].values.tolist()[3] == 3
+    assert table.split.code.tolist() == [1, 2, -1, 0]
+
+
+def test_a_mask_of_integers_is_refused():
+    given = {name: [ring([0, 1, 1], mask=torch.tensor([0, 2, 1]))] * 2 for name in ("train", "val", "test")}
+    with pytest.raises(DataError, match=r"truth values as mask.*torch.int64.*rename"):
+        load_training_data(DataConfig(name="own"), given=given)
+
+
+def test_a_mask_of_something_else_is_refused():
+    given = {name: [ring([1.5], mask=torch.tensor([True, False, True]))] * 2 for name in ("train", "val", "test")}
+    with pytest.raises(DataError, match=r"one for each graph.*one for each node"):
+        load_training_data(DataConfig(name="own"), given=given)
+
+
+def test_a_mask_of_truth_values_chooses_the_targets():
+    given = {name: [ring([0, 1, 1], mask=torch.tensor([True, True, False]))] * 2 for name in ("train", "val", "test")}
+    assert load_training_data(DataConfig(name="own"), given=given).notes[0].endswith("train 4, val 4, test 4 nodes")
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1], [0.5, 1.5, 1.0]])
+def test_a_mask_that_chooses_nothing_is_refused(y):
+    some, none = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.bool)
+    given = {name: [ring(y, mask=none if name == "val" else some)] * 2 for name in ("train", "val", "test")}
+    with pytest.raises(DataError, match="at least one target .* in 'val'"):
+        load_training_data(DataConfig(name="own"), given=given)
