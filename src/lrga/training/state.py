@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from lrga.errors import CheckpointError
-from lrga.training.checkpoint import Tensors, load_optimizer, optimizer_parts
+from lrga.training.checkpoint import Tensors, load_optimizer, optimizer_parts, restoring
 from lrga.training.determinism import random_states, restore_random_states
 from lrga.training.events import EpochRecord
 
@@ -42,6 +42,11 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
 
 def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     """Puts a trainer where :func:`capture` found one."""
+    with restoring():
+        _restore(trainer, parts, state)
+
+
+def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     from lrga.training.trainer import Best
 
     try:
@@ -57,11 +62,11 @@ def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
     trainer.sums.loss.restore(state["sums"]["loss"])
     trainer.sums.metric.restore(state["sums"]["metric"])
-    trainer.last = None if state["last"] is None else EpochRecord(**state["last"])
+    trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
     trainer.best = None
     if state["best"] is not None:
         weights = {name: value.to(trainer.device) for name, value in parts["best"].items()}
-        trainer.best = Best(EpochRecord(**state["best"]), weights)
+        trainer.best = Best(EpochRecord.from_json(state["best"]), weights)
     restore_random_states({name: value.cpu() for name, value in _below("random.", training).items()}, trainer.device)
 
 
