@@ -22,8 +22,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from lrga.errors import CheckpointError, LRGAError
-from lrga.training.files import parse_json, place_folder, sealed, to_json_bytes, unsealed, writing
+from lrga.errors import CheckpointError, LRGAError, OptionError
+from lrga.training.files import is_number, parse_json, place_folder, sealed, to_json_bytes, unsealed, writing
 
 FORMAT = 1
 STATE = "state.json"
@@ -133,14 +133,13 @@ def optimizer_parts(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor]
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, groups: list[dict[str, Any]]) -> None:
-    """Takes up what :func:`optimizer_parts` gave; what belongs to the device (``fused``) stays the optimiser's own."""
+    """Takes up the moments and learning rates that :func:`optimizer_parts` gave; the rest stays the optimiser's own."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = tensor
     own = optimizer.state_dict()["param_groups"]
-    fixed = ("fused", "foreach", "capturable")
-    merged = [  # options that only a newer PyTorch has are the optimiser's own too
-        {**mine, **saved, **{key: mine[key] for key in fixed}} for saved, mine in zip(groups, own, strict=True)
-    ]
+    if not all(is_number(saved["lr"]) for saved in groups):
+        raise OptionError("learning rates that are numbers", repr([saved["lr"] for saved in groups])[:80], "")
+    merged = [{**mine, "lr": saved["lr"]} for saved, mine in zip(groups, own, strict=True)]
     optimizer.load_state_dict({"state": state, "param_groups": merged})

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import count_of
 from lrga.training.architecture import Architecture, resolve
@@ -16,7 +17,7 @@ from lrga.training.determinism import choose_device, deterministic
 from lrga.training.events import Listener, Listeners
 from lrga.training.follower import folder_before_restart, remember_folder, run_folder
 from lrga.training.graphs import Given, TrainingData, load_training_data
-from lrga.training.parallel import check_links, finished_on_leader, leader_first, on_all_ranks
+from lrga.training.parallel import check_links, finished_on_leader, on_all_ranks
 from lrga.training.result import TrainingResult
 from lrga.training.resume import check_folder, check_same, written_result
 from lrga.training.run_folder import RunFolder

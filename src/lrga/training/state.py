@@ -56,7 +56,10 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
         raise CheckpointError("weights of this model", got, "continue with the model of the run") from error
     training, trainer.engine = parts["training"], None  # moments get new memory, which recorded steps do not know
     load_optimizer(trainer.optimizer, _below("optimizer.", training), state["optimizer"])
-    trainer.schedule.load_state_dict({key: value for key, value in state["schedule"].items() if value is not None})
+    schedule = {key: state["schedule"][key] for key in _SCHEDULE if state["schedule"][key] is not None}
+    if not all(abs(value) < 2**63 or isinstance(value, float) for value in schedule.values()):
+        raise ValueError(f"a schedule of {schedule}"[:80])
+    trainer.schedule.load_state_dict(schedule)
     trainer.scaler.load_state_dict(state["scaler"])
     trainer.epoch, trainer.batch = state["epoch"], state["batch"]
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
