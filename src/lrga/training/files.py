@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from lrga.data.files import temporary_beside
 from lrga.errors import CheckpointError, OptionError
 
 _FULL = {errno.ENOSPC, errno.EFBIG} | ({errno.EDQUOT} if hasattr(errno, "EDQUOT") else set())
@@ -46,12 +47,9 @@ def replace_file(path: Path, content: bytes) -> None:
     """Writes ``path`` atomically: whenever the writer is killed, a reader sees the old file or the new one."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
+        with temporary_beside(path) as temporary:
             write_file(temporary, content)
             os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
 
 

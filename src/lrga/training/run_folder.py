@@ -60,6 +60,7 @@ class RunFolder:
 
     def create(self, config: TrainingConfig, architecture: Architecture, task: Task, fingerprint: str) -> None:
         """Writes down what the run is; ``config.json`` last, so that a folder with one is complete."""
+        self._clear()
         facts = {"architecture": architecture.to_json(), "task": task.to_json(), "data": fingerprint}
         replace_json(self.path / "model.json", sealed({**facts, "config": config.to_json()}))
         replace_json(self.path / "config.json", config.to_json())
@@ -77,9 +78,16 @@ class RunFolder:
 
     def continue_with(self, config: TrainingConfig) -> None:
         """Makes a run that goes on unfinished and replaces its configuration, some options of which may change."""
+        self._clear()
         with writing(self.path):
-            (self.path / "result.json").unlink(missing_ok=True)  # first: it holds the configuration of before
+            (self.path / "result.json").unlink(missing_ok=True)  # first: it belongs to the configuration of before
         replace_json(self.path / "config.json", config.to_json())
+
+    def _clear(self) -> None:
+        """Deletes temporary files of processes that were killed; this one holds the run's lock."""
+        with writing(self.path):
+            for left in self.path.glob(".*.tmp"):
+                left.unlink(missing_ok=True)
 
     def model_facts(self) -> tuple[Architecture, Task, str]:
         """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""

@@ -54,5 +54,5 @@ class StopRequest:
             raise KeyboardInterrupt
         self.received = signal.Signals(number).name
         for terminal in self._terminals:
-            if not os.isatty(terminal):  # it was closed: what is printed from now on must not fail before the checkpoint
+            if not os.isatty(terminal):  # it was closed, and printing must not fail before the checkpoint is written
                 os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)
