@@ -145,7 +145,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(tiny, tmp_path):
     cell = table1("CLUSTER", seeds=[41], **tiny)
     config = cell.runs()[0]
     home = RunFolder(tmp_path / run_name(config))
-    home.rewrite_config(config)
+    home.continue_with(config)
     with home.lock():
         assert statuses(Campaign([cell], tmp_path).run()) == ["busy"]
     assert find_record(tmp_path, run_name(config)) is None
@@ -158,7 +158,7 @@ def test_a_run_that_another_process_takes_at_the_same_moment_is_left_to_it(tiny,
     home = RunFolder(tmp_path / run_name(config))
     home.path.mkdir()
     if written:
-        home.rewrite_config(config)
+        home.continue_with(config)
     monkeypatch.setattr(Campaign, "_in_use", lambda self, name: False)  # when one looked it was free
     with home.lock():
         assert statuses(Campaign([cell], tmp_path).run()) == ["busy"]

@@ -88,7 +88,7 @@ def test_a_dry_run_says_what_would_be_trained_and_makes_nothing(tmp_path):
 
 
 def test_a_paused_run_is_resumed(tmp_path):
-    result = lrga("train", *SMALL, "--epochs", "2", "--time-limit", "0.0000001", "--run-name", "a")
+    result = lrga("train", *SMALL, "--epochs", "2", "--time-limit", "0.0000001", "--run-name", "a", code=3)
     assert "lrga train --resume runs/a" in result.stdout
     result = json.loads(lrga("train", "--resume", "runs/a", "--json").stdout)
     assert (result["epochs"], result["stopped_by"]) == (2, "max_epochs")
@@ -99,7 +99,9 @@ def test_a_paused_run_is_resumed(tmp_path):
 
 def test_the_whole_command_may_stand_beside_resume(tmp_path):
     command = ["train", *SMALL, "--epochs", "2", "--json", "--resume", "here"]
-    paused = json.loads(lrga(*command, "--time-limit", "0.0000001").stdout)  # nothing there yet: it begins there
+    paused = json.loads(
+        lrga(*command, "--time-limit", "0.0000001", code=3).stdout
+    )  # nothing there yet: it begins there
     assert (paused["folder"], paused["stopped_by"]) == ("here", "time_limit")
     assert json.loads(lrga(*command).stdout)["epochs"] == 2
     with pytest.raises(CheckpointError, match="lr=0.5"):
@@ -238,7 +240,7 @@ def test_a_seed_that_fails_makes_the_command_fail(tmp_path):
 
 def test_seeds_with_a_name_are_continued(tmp_path):
     options = [*SMALL, "--epochs", "2", "--seeds", "41", "95", "--run-name", "both", "--quiet"]
-    paused = lrga("train", *options, "--time-limit", "1e-9")
+    paused = lrga("train", *options, "--time-limit", "1e-9", code=3)
     assert "lrga train --resume runs/both/seed41" in paused.stdout
     assert "max_epochs" in lrga("train", *options).stdout
 

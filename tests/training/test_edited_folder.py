@@ -1,6 +1,7 @@
 """A run folder that was edited by hand, or damaged, is refused in a sentence."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,20 +27,30 @@ def edit(path, *keys, value):
 
 @pytest.fixture(params=["graphs", "links"])
 def kind(request, make_config, make_splits):
+    """Name, configuration and data of a run."""
     if request.param == "graphs":
-        return make_config(max_epochs=2), make_splits()
-    return config_of(max_epochs=2), communities()
+        return "graphs", make_config(max_epochs=2), make_splits()
+    return "links", config_of(max_epochs=2), communities()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Runs that are made once."""
+    return tmp_path_factory.mktemp("runs")
 
 
 @pytest.fixture
-def run(kind, tmp_path):
-    """Makes a run that is paused in its second epoch, or finished."""
+def run(kind, made, tmp_path):
+    """Copies a run that is paused in its second epoch, or finished."""
 
     def make(finished):
-        config, data = kind
-        train(config.changed(max_epochs=1), tmp_path / "run", data=data)
-        continue_run(tmp_path / "run", data=data, max_epochs=2, time_limit=None if finished else 1e-9)
-        return tmp_path / "run"
+        name, config, data = kind
+        source, target = made / f"{name}-{finished}", tmp_path / "run"
+        if not source.exists():
+            train(config.changed(max_epochs=1), source, data=data)
+            continue_run(source, data=data, max_epochs=2, time_limit=None if finished else 1e-9)
+        shutil.rmtree(target, ignore_errors=True)
+        return shutil.copytree(source, target)
 
     return make
 
@@ -57,18 +68,18 @@ def test_an_edited_option_is_refused_with_both_values(kind, run, finished, secti
     then = json.loads((folder / "config.json").read_text())[section][key]
     edit(folder / "config.json", section, key, value=value)
     with pytest.raises(CheckpointError) as refused:
-        continue_run(folder, data=kind[1])
+        continue_run(folder, data=kind[2])
     for word in (key, repr(value), repr(then), "new folder", "again"):
         assert word in str(refused.value)
     edit(folder / "config.json", section, key, value=then)
-    assert continue_run(folder, data=kind[1]).finished
+    assert continue_run(folder, data=kind[2]).finished
 
 
 def test_epochs_of_a_finished_run_are_not_edited(kind, run):
     folder = run(finished=True)
     edit(folder / "config.json", "optimizer", "max_epochs", value=9)
     with pytest.raises(CheckpointError, match=r"the 2 epochs .*max_epochs=9"):
-        continue_run(folder, data=kind[1])
+        continue_run(folder, data=kind[2])
 
 
 @pytest.mark.parametrize("value", [float("nan"), None, [], "text", 10**400, 0.125, {}], ids=lambda v: str(v)[:9])
@@ -78,7 +89,7 @@ def test_epochs_of_a_finished_run_are_not_edited(kind, run):
 def test_an_edited_result_is_refused(kind, run, keys, value):
     folder = run(finished=True)
     edit(folder / "result.json", *keys, value=value)
-    for read in (lambda: continue_run(folder, data=kind[1]), lambda: load_run(folder), RunFolder(folder).result):
+    for read in (lambda: continue_run(folder, data=kind[2]), lambda: load_run(folder), RunFolder(folder).result):
         with pytest.raises(CheckpointError, match=r"result\.json"):
             read()
 
@@ -91,7 +102,7 @@ def test_a_file_with_another_content_is_refused(kind, run, name, content):
     if (name, content) == ("environment.json", "[]"):  # a list of no starts
         return
     with pytest.raises(CheckpointError, match=name.replace(".", r"\.") + "|a result|the network"):
-        continue_run(folder, data=kind[1], max_epochs=3)
+        continue_run(folder, data=kind[2], max_epochs=3)
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 10**400, -1, float("nan"), 7], ids=lambda v: str(v)[:9])
@@ -108,7 +119,7 @@ def test_an_edited_state_is_refused(kind, run, key, value, checksum):
     harmless = not checksum and (key, value) in (("batch", 7), ("seconds", 7), ("best", None), ("last", None))
     if not harmless:
         with pytest.raises(CheckpointError):
-            continue_run(folder, data=kind[1])
+            continue_run(folder, data=kind[2])
 
 
 def test_folders_without_checksums_are_read(kind, run):
@@ -120,11 +131,11 @@ def test_folders_without_checksums_are_read(kind, run):
     written = json.loads((folder / "model.json").read_text())
     del written["sha256"], written["config"]
     (folder / "model.json").write_text(json.dumps(written))
-    result = continue_run(folder, data=kind[1])
+    result = continue_run(folder, data=kind[2])
     written = json.loads((folder / "result.json").read_text())
     del written["sha256"]
     (folder / "result.json").write_text(json.dumps(written))
-    assert continue_run(folder, data=kind[1]).test == result.test
+    assert continue_run(folder, data=kind[2]).test == result.test
 
 
 HUGE = [10**400, -(10**400), float("inf"), -1]

@@ -15,6 +15,7 @@ from lrga.errors import OptionError
 from lrga.models.zoo import MODELS, RANK, budget_of, dataset_name, model_name
 from lrga.training.config import TrainingConfig
 from lrga.training.options import make_config, parse_budget
+from lrga.training.unused import runs_of_a_table
 
 SEEDS: dict[str, tuple[int, ...]] = dict.fromkeys(("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10"), (41, 95, 12, 35))
 SEEDS["TSP"] = (41, 42, 9, 23)
@@ -183,6 +184,7 @@ def experiment_name(name: str, *, more: Sequence[str] = ()) -> str:
     return plain
 
 
+@runs_of_a_table()
 def cells_of(
     experiment: str,
     *,

@@ -59,7 +59,7 @@ def predict(
     """
     import sys
 
-    from lrga.errors import OptionError
+    from lrga.errors import OptionError, visible
     from lrga.training.link_predict import HEADER, LinkScorer
     from lrga.training.predict import Predictor, write_csv, write_csv_file, write_table, write_table_file
     from lrga.training.run_folder import RunFolder
@@ -80,7 +80,7 @@ def predict(
             write_table(HEADER, rows, sys.stdout, escape_formulas=escape_formulas)
             return
         count = write_table_file(HEADER, rows, output, escape_formulas=escape_formulas)
-        print(f"{count:,} pairs scored in {output}", file=sys.stderr)
+        print(visible(f"{count:,} pairs scored in {output}"), file=sys.stderr)
         return
     assert source is not None
     predictor = Predictor.of(run, which="best" if best else "last", device=device)
@@ -90,4 +90,4 @@ def predict(
         return
     count = write_csv_file(predictor, graphs, output, batch_size=batch_size, escape_formulas=escape_formulas)
     what = {"graph": "graphs", "node": "nodes", "edge": "edges"}[predictor.task.level]
-    print(f"{count:,} {what} of {len(graphs):,} graphs predicted in {output}", file=sys.stderr)
+    print(visible(f"{count:,} {what} of {len(graphs):,} graphs predicted in {output}"), file=sys.stderr)

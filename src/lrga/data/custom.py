@@ -16,7 +16,7 @@ from lrga.data.custom_target import Labels, choose_target, make_labels, make_spl
 from lrga.data.graph_table import GraphTable, Split
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError, OptionError
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -63,8 +63,8 @@ def load_custom(
     *,
     task: str | None = None,
     level: str | None = None,
-    split: Sequence[float] = (0.8, 0.1, 0.1),
-    seed: int = 41,
+    split: Sequence[float] | None = None,
+    seed: int | None = None,
 ) -> CustomData:
     """The user's own graphs.
 
@@ -75,9 +75,9 @@ def load_custom(
         task: ``"classification"`` or ``"regression"``; found from the targets where it is ``None``: integers and names
             are classes, other numbers are values.
         level: To what the target belongs, ``"node"``, ``"edge"`` or ``"graph"``; found where it is ``None``.
-        split: Fractions of train, val and test where the data name no split: of graphs where there are at least
-            three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.
-        seed: Of that drawing.
+        split: Fractions of train, val and test where the data name no split, by default (0.8, 0.1, 0.1): of graphs
+            where there are at least three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.
+        seed: Of that drawing, by default 41. Both are refused where the data name a split.
 
     Example:
         >>> import tempfile
@@ -93,7 +93,11 @@ def load_custom(
     source = str(spec)
     table = read_graphs(spec, level=level)
     target = choose_target(table, level, source)
-    divided = make_split(table, target.level, split, seed, source)
+    if table.split is not None and (split is not None or seed is not None):
+        got = f"{'a seed' if split is None else 'fractions'} beside the {table.split.where}"
+        raise OptionError("one split of the data", got, "leave it out, or take the split away from the data")
+    fractions = (0.8, 0.1, 0.1) if split is None else split
+    divided = make_split(table, target.level, fractions, 41 if seed is None else seed, source)
     masked = divided.level != "graph"
     labels = make_labels(target, task, _used(table, target.level, divided), table)
     return CustomData(
