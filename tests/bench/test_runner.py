@@ -110,6 +110,14 @@ def test_the_time_limit_holds_for_all_runs_together_and_the_same_call_continues(
     assert rest.epochs == 3 + 4
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.json", "environment.json", "metrics.jsonl", "result.json"])
+def test_a_damaged_folder_is_a_failed_run_and_the_others_go_on(tiny, tmp_path, name):
+    cell = table1("CLUSTER", seeds=[41, 95], **tiny)
+    train(cell.runs()[0], tmp_path / run_name(cell.runs()[0]))
+    (tmp_path / run_name(cell.runs()[0]) / name).write_text("[NaN]\n")
+    assert statuses(Campaign([cell], tmp_path).run()) == ["failed", "finished"]
+
+
 def test_a_run_that_fails_is_recorded_and_the_others_go_on(tiny, tmp_path):
     broken = table1(
         "CLUSTER", "gat", seeds=[41], **tiny | {"heads": 3, "layers": 2}

@@ -17,7 +17,7 @@ from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.data.building import plan_dataset
 from lrga.data.link_catalog import link_name
-from lrga.errors import FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
+from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
@@ -227,10 +227,12 @@ class Campaign:
             status, reason = FAILED, f"{type(result).__name__}: {result}"
             if not isinstance(result, ValueError | RuntimeError | OSError | ImportError):
                 reason += "\n" + "".join(traceback.format_exception(result))
-        record = make_record(
-            config, folder, status=status, reason=reason, published=cell.published, facts=witness.facts,
-            given=self.data is not None, seconds=seconds,
-        )  # fmt: skip
+        facts: dict[str, Any] = {"published": cell.published, "facts": witness.facts, "given": self.data is not None}
+        try:
+            record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
+        except CheckpointError as error:  # of a finished run, the folder of which was damaged since
+            status, reason = FAILED, f"CheckpointError: {error}"
+            record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
         if seconds is None and not record.epochs:  # it ended in its first epoch
             record = replace(record, seconds=round(time.monotonic() - begin, 3))
         write_record(record, self.folder)

@@ -3,7 +3,7 @@
 ::
 
     config.json         the configuration
-    model.json          the network to the last number, and the task
+    model.json          the network to the last number, the task, and the configuration with which the run began
     environment.json    hardware, versions and commit of every start
     metrics.jsonl       one line for each epoch
     log.txt             what happened when
