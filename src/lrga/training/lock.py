@@ -44,11 +44,12 @@ class FolderLock:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._file is None:
             return
-        if error is not None and os.name == "posix" and os.listdir(self.folder) == [".lock"]:
-            # A run that was refused leaves no folder. Who waits for the lock sees that its file is gone.
-            (self.folder / ".lock").unlink()
+        if error is not None and os.name == "posix":
             with suppress(OSError):  # another process was faster
-                self.folder.rmdir()
+                if os.listdir(self.folder) == [".lock"]:
+                    # A run that was refused leaves no folder. Who waits for the lock sees that its file is gone.
+                    (self.folder / ".lock").unlink()
+                    self.folder.rmdir()
         self._file.close()  # which unlocks
         self._file = None
 
