@@ -55,11 +55,14 @@ class Monitor:
         self._asked: float | None = None  # when, while an answer of the store is waited for
 
     def __enter__(self) -> "Monitor":
-        self._store.set(f"who/{self.rank}", f"process {os.getpid()} on {socket.gethostname()}")
-        self._store.set(f"alive/{self.rank}", "0")
-        for other in self._others:  # waits for every rank to be there
-            self._who[other] = self._store.get(f"who/{other}").decode()
-            self._seen[other] = ("", time.monotonic())
+        try:
+            self._store.set(f"who/{self.rank}", f"process {os.getpid()} on {socket.gethostname()}")
+            self._store.set(f"alive/{self.rank}", "0")
+            for other in self._others:  # waits for every rank to be there
+                self._who[other] = self._store.get(f"who/{other}").decode()
+                self._seen[other] = ("", time.monotonic())
+        except dist.DistNetworkError as error:
+            raise lost_error(self.world, self._store_gone()) from error
         self._thread.start()
         threading.Thread(target=self._watch_store, daemon=True, name="lrga-store").start()
         return self
