@@ -51,6 +51,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     A reader therefore sees the old file, the new file or none, never a part of one, whenever the writer is killed.
 
     Example:
+        >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
         >>> with atomic_path(folder / "a.txt") as temporary:
         ...     _ = temporary.write_text("whole")
