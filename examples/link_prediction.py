@@ -43,8 +43,9 @@ def main() -> None:
     )
 
     for lrga in (False, True):
+        rank = {"rank": 8} if lrga else {}
         config = make_config(
-            str(edges), data_options={"task": "link"}, lrga=lrga, hidden=32, rank=8, max_epochs=60, lr=0.01, seed=0
+            str(edges), data_options={"task": "link"}, lrga=lrga, hidden=32, max_epochs=60, lr=0.01, seed=0, **rank
         )
         result = train(config, folder / f"run-{'lrga' if lrga else 'plain'}", data=data)
         print(f"{'LRGA + GCN' if lrga else 'GCN':10} test AUC {result.test:.3f} (best epoch in validation)")

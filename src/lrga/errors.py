@@ -4,6 +4,21 @@ Each one says what was expected, what came and what to do. All derive from :clas
 the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
 """
 
+import re
+
+# Of C0, C1 and the marks that turn the direction of text; tabs and line ends may stay.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with control characters written out, so that a name from a file cannot steer a terminal.
+
+    Example:
+        >>> visible("run\\x1b[2J")
+        'run\\\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
 
 class LRGAError(Exception):
     """Base of all errors of this library.
@@ -25,7 +40,7 @@ class LRGAError(Exception):
         super().__init__(expected, got, remedy)  # all three in args, so that the error can be pickled
 
     def __str__(self) -> str:
-        return f"expected {self.expected}, got {self.got.rstrip('.')}. To fix: {self.remedy.rstrip('.')}."
+        return visible(f"expected {self.expected}, got {self.got.rstrip('.')}. To fix: {self.remedy.rstrip('.')}.")
 
 
 class ShapeError(LRGAError, ValueError):

@@ -23,7 +23,7 @@ def test_every_option_that_changes_the_result_changes_the_name_of_the_run():
 def test_where_a_run_is_made_changes_neither_its_name_nor_whether_it_can_be_continued(change, tmp_path):
     config = paper_config("ZINC")
     assert run_name(config.changed(**change)) == run_name(config)
-    RunFolder(tmp_path).rewrite_config(config)
+    RunFolder(tmp_path).continue_with(config)
     check_same(RunFolder(tmp_path), config.changed(**change))  # training agrees on what may differ
 
 

@@ -110,6 +110,14 @@ def test_the_time_limit_holds_for_all_runs_together_and_the_same_call_continues(
     assert rest.epochs == 3 + 4
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.json", "environment.json", "metrics.jsonl", "result.json"])
+def test_a_damaged_folder_is_a_failed_run_and_the_others_go_on(tiny, tmp_path, name):
+    cell = table1("CLUSTER", seeds=[41, 95], **tiny)
+    train(cell.runs()[0], tmp_path / run_name(cell.runs()[0]))
+    (tmp_path / run_name(cell.runs()[0]) / name).write_text("[NaN]\n")
+    assert statuses(Campaign([cell], tmp_path).run()) == ["failed", "finished"]
+
+
 def test_a_run_that_fails_is_recorded_and_the_others_go_on(tiny, tmp_path):
     broken = table1(
         "CLUSTER", "gat", seeds=[41], **tiny | {"heads": 3, "layers": 2}
@@ -145,7 +153,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(tiny, tmp_path):
     cell = table1("CLUSTER", seeds=[41], **tiny)
     config = cell.runs()[0]
     home = RunFolder(tmp_path / run_name(config))
-    home.rewrite_config(config)
+    home.continue_with(config)
     with home.lock():
         assert statuses(Campaign([cell], tmp_path).run()) == ["busy"]
     assert find_record(tmp_path, run_name(config)) is None
@@ -158,7 +166,7 @@ def test_a_run_that_another_process_takes_at_the_same_moment_is_left_to_it(tiny,
     home = RunFolder(tmp_path / run_name(config))
     home.path.mkdir()
     if written:
-        home.rewrite_config(config)
+        home.continue_with(config)
     monkeypatch.setattr(Campaign, "_in_use", lambda self, name: False)  # when one looked it was free
     with home.lock():
         assert statuses(Campaign([cell], tmp_path).run()) == ["busy"]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def test_a_dry_run_says_what_would_be_trained_and_makes_nothing(tmp_path):
 
 
 def test_a_paused_run_is_resumed(tmp_path):
-    result = lrga("train", *SMALL, "--epochs", "2", "--time-limit", "0.0000001", "--run-name", "a")
+    result = lrga("train", *SMALL, "--epochs", "2", "--time-limit", "0.0000001", "--run-name", "a", code=3)
     assert "lrga train --resume runs/a" in result.stdout
     result = json.loads(lrga("train", "--resume", "runs/a", "--json").stdout)
     assert (result["epochs"], result["stopped_by"]) == (2, "max_epochs")
@@ -98,7 +99,9 @@ def test_a_paused_run_is_resumed(tmp_path):
 
 def test_the_whole_command_may_stand_beside_resume(tmp_path):
     command = ["train", *SMALL, "--epochs", "2", "--json", "--resume", "here"]
-    paused = json.loads(lrga(*command, "--time-limit", "0.0000001").stdout)  # nothing there yet: it begins there
+    paused = json.loads(
+        lrga(*command, "--time-limit", "0.0000001", code=3).stdout
+    )  # nothing there yet: it begins there
     assert (paused["folder"], paused["stopped_by"]) == ("here", "time_limit")
     assert json.loads(lrga(*command).stdout)["epochs"] == 2
     with pytest.raises(CheckpointError, match="lr=0.5"):
@@ -190,24 +193,56 @@ def test_what_cannot_be_trained_is_refused_in_words(arguments, error, message):
         lrga("train", *arguments)
 
 
+ENDLESS = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
+ENDLESS += ["--checkpoint-minutes", "0.001"]
+
+
+def wait_for_checkpoint(process, folder, terminal=None):
+    limit = time.monotonic() + 120
+    while not (folder / "runs" / "a" / "checkpoints").is_dir():
+        assert process.poll() is None
+        assert time.monotonic() < limit
+        if terminal is not None and select.select([terminal], [], [], 0)[0]:
+            os.read(terminal, 1 << 16)
+        time.sleep(0.01)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
-    command += ["--checkpoint-minutes", "0.001"]
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_stops_cleanly_and_says_how_to_go_on(tmp_path, number):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
-        limit = time.monotonic() + 120
-        while not (tmp_path / "runs" / "a" / "checkpoints").is_dir():
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < limit
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        wait_for_checkpoint(process, tmp_path)
+        process.send_signal(getattr(signal, number))
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + getattr(signal, number)
+    assert "interrupted" in (tmp_path / "runs" / "a" / "log.txt").read_text()
     assert "Continue with: lrga train --resume runs/a" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_a_terminal_that_closes_leaves_a_checkpoint(tmp_path):
+    import fcntl
+    import pty
+    import termios
+
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        ENDLESS, stdin=end, stdout=end, stderr=end, env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    try:
+        os.close(end)
+        wait_for_checkpoint(process, tmp_path, terminal)
+        os.close(terminal)
+        assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
+        process.wait()
+    assert "interrupted" in (tmp_path / "runs" / "a" / "log.txt").read_text()
 
 
 def test_several_seeds_have_a_table_and_a_folder_each(tmp_path):
@@ -239,7 +274,7 @@ def test_a_seed_that_fails_makes_the_command_fail(tmp_path):
 
 def test_seeds_with_a_name_are_continued(tmp_path):
     options = [*SMALL, "--epochs", "2", "--seeds", "41", "95", "--run-name", "both", "--quiet"]
-    paused = lrga("train", *options, "--time-limit", "1e-9")
+    paused = lrga("train", *options, "--time-limit", "1e-9", code=3)
     assert "lrga train --resume runs/both/seed41" in paused.stdout
     assert "max_epochs" in lrga("train", *options).stdout
 

@@ -25,8 +25,9 @@ def runs(tmp_path_factory):
     lines = [f"n{a},n{b}" for a, b in sorted(pairs) if a != b]
     (root / "edges.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
     for name, with_lrga in (("lrga", True), ("plain", False)):
-        config = make_config(str(root / "edges.csv"), data_options={"task": "link"}, lrga=with_lrga, hidden=8, rank=3,
-                             max_epochs=1, device="cpu")  # fmt: skip
+        rank = {"rank": 3} if with_lrga else {}
+        config = make_config(str(root / "edges.csv"), data_options={"task": "link"}, lrga=with_lrga, hidden=8,
+                             max_epochs=1, device="cpu", **rank)  # fmt: skip
         train(config, root / name)
     return root
 

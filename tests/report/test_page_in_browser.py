@@ -260,3 +260,37 @@ def test_it_prints_in_light_with_its_tables_whole(page_file, open_page):
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
     assert page.pdf(format="A4")[:4] == b"%PDF"
+
+
+def test_no_button_sends_a_chart_to_a_server(page):
+    titles = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title)")
+    assert any("PNG" in title for title in titles)
+    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
+
+
+OVERLAP = """() => [...document.querySelectorAll(".js-plotly-plot")].filter((chart) => {
+    const [bar, legend] = [".modebar", ".legend"].map((name) => chart.querySelector(name)?.getBoundingClientRect());
+    return bar && legend && bar.left < legend.right && legend.left < bar.right && bar.top < legend.bottom
+        && legend.top < bar.bottom;
+}).map((chart) => chart.id)"""
+
+
+def test_on_a_phone_no_toolbar_covers_a_legend(page_file, open_page, keep_screenshot):
+    page = open_page(page_file[0], width=390, height=844, has_touch=True, is_mobile=True)
+    assert page.evaluate("document.querySelectorAll('.js-plotly-plot .legend').length") > 0
+    assert page.evaluate(OVERLAP) == []
+    keep_screenshot(page, "page-phone")
+
+
+def test_at_1400_pixels_the_last_column_of_the_results_is_whole(page_file, open_page):
+    page = open_page(page_file[0], width=1400)
+    heading, end = page.evaluate(
+        """() => {
+            const table = document.getElementById("cells");
+            const last = [...table.tHead.rows[0].cells].at(-1);
+            const frame = table.parentElement.getBoundingClientRect();
+            return [last.textContent, last.getBoundingClientRect().right - frame.right];
+        }"""
+    )
+    assert heading == "not as in the paper"
+    assert end <= 0

@@ -59,3 +59,22 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path):
     with FolderLock(tmp_path):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
     timer.join()
+
+
+def fail_in(folder, name=None):
+    with FolderLock(folder):
+        if name is not None:
+            (folder / name).touch()
+        raise RuntimeError
+
+
+def test_a_block_that_fails_before_anything_is_written_leaves_no_folder(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(RuntimeError):
+        fail_in(folder)
+    assert not folder.exists()
+    folder.mkdir()
+    with pytest.raises(RuntimeError):
+        fail_in(folder, "config.json")
+    assert sorted(os.listdir(folder)) == [".lock", "config.json"]

@@ -6,6 +6,7 @@ import pytest
 
 from lrga.errors import OptionError
 from lrga.training.options import configure, make_config, parse_budget, parse_fractions
+from lrga.training.unused import runs_of_a_table
 
 
 def test_a_named_set_comes_with_the_benchmark_s_schedule_and_what_is_given_wins():
@@ -67,3 +68,19 @@ def test_fractions_are_read():
     assert parse_fractions("0.5, 0.25,0.25") == (0.5, 0.25, 0.25)
     with pytest.raises(OptionError):
         parse_fractions("half")
+
+
+def test_of_a_table_an_option_must_concern_some_of_the_runs():
+    with runs_of_a_table():
+        plain, augmented = (make_config("ZINC", lrga=lrga, rank=5) for lrga in (False, True))
+    assert augmented.model.rank == 5
+    assert not plain.model.lrga
+
+    @runs_of_a_table()
+    def heads_of_gcn():
+        return [make_config("ZINC", model="gcn", lrga=lrga, heads=4) for lrga in (False, True)]
+
+    with pytest.raises(OptionError, match="--heads: only gat"):
+        heads_of_gcn()
+    with pytest.raises(OptionError, match="--rank: the network has no low-rank attention"):
+        make_config("ZINC", lrga=False, rank=5)

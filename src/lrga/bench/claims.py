@@ -19,7 +19,8 @@ from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import BUDGETS, INPUTS, RANK, dataset_name, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
-from lrga.training.link_config import LinkConfig, refuse_idle, refuse_unused
+from lrga.training.link_config import LinkConfig, refuse_foreign, refuse_idle
+from lrga.training.unused import runs_of_a_table
 
 SBM = ("PATTERN", "CLUSTER")
 _PRESETS = (LATER, "2020")
@@ -251,13 +252,14 @@ def _parts_that_read(options: Options) -> list[str]:
     if any(value is not None for value in given.pop("data_options", {}).values()):
         return others
     try:
-        refuse_unused(given)
+        refuse_foreign(given)
         refuse_idle(given, "node2vec")
     except OptionError:
         return others
     return list(PARTS)
 
 
+@runs_of_a_table()
 def claim_cells(
     only: str | None = None,
     *,

@@ -15,10 +15,12 @@ from lrga.data.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.training.graphs import Given, catalogue_name
 from lrga.training.options import make_config
+from lrga.training.unused import runs_of_a_table
 
 SEEDS = (41,)
 
 
+@runs_of_a_table()
 def comparison(
     name: str,
     model: str = "gcn",

@@ -19,6 +19,7 @@ from lrga.models.zoo import MODELS, model_name
 from lrga.training.config import TrainingConfig
 from lrga.training.link_config import idle_options
 from lrga.training.options import make_config
+from lrga.training.unused import runs_of_a_table
 
 LINK_SEEDS = tuple(range(10))
 GRID: dict[str, list[int]] = {"rank": [25, 50, 100], "hidden": [150, 256]}
@@ -85,6 +86,7 @@ def _papers_metric(config: TrainingConfig) -> bool:
     return config.run.metric in (None, LINK_CATALOG[config.data.name].metric.lower())
 
 
+@runs_of_a_table()
 def cells_of_table2(
     *,
     dataset: str | None = None,

@@ -19,6 +19,7 @@ from lrga.models.zoo import MODELS, RANK, budget_of, dataset_name, model_name
 from lrga.nn.layer import PRESETS
 from lrga.training.config import TrainingConfig
 from lrga.training.options import make_config, parse_budget
+from lrga.training.unused import runs_of_a_table
 
 SEEDS: dict[str, tuple[int, ...]] = dict.fromkeys(("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10"), (41, 95, 12, 35))
 SEEDS["TSP"] = (41, 42, 9, 23)
@@ -196,6 +197,7 @@ def experiment_name(name: str, *, more: Sequence[str] = ()) -> str:
     return plain
 
 
+@runs_of_a_table()
 def cells_of(
     experiment: str,
     *,

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.cell import PLACE_OPTIONS, essence
 from lrga.bench.learning_curve import compact
 from lrga.bench.paper import Published
-from lrga.bench.records import CLOCK, RunRecord
+from lrga.bench.records import CLOCK, FAILED, RunRecord
 from lrga.data.building import plan_dataset
 from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
+from lrga.errors import CheckpointError
 from lrga.models.budget import count_of
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
-from lrga.training.config import TrainingConfig
+from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
 from lrga.training.events import EpochRecord, Listener, RunFacts
 from lrga.training.graphs import catalogue_name
 from lrga.training.run_folder import RunFolder
@@ -55,8 +55,13 @@ def make_record(
         seconds: Spent on it; by default what its epochs took.
     """
     home = RunFolder(folder)
-    history = home.history()
-    network, task, checksum = home.model_facts() if home.holds_a_run else (None, None, None)
+    try:
+        history, environment = home.history(), home.environments()
+        network, task, checksum = home.model_facts() if home.holds_a_run else (None, None, None)
+    except CheckpointError:
+        if status != FAILED:  # a folder that cannot be read is a failed run, not the end of the campaign
+            raise
+        history, environment, network, task, checksum = (), [], None, None, None
     words = ("model", "budget", "lrga", "preset", "reading") if config.link is None else ("model", "lrga")
     model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
     if network is not None:
@@ -77,7 +82,7 @@ def make_record(
         last=history[-1].to_json() if history else None,
         best=None if best is None else best.to_json(),
         curve=compact(history),
-        environment=home.environments() if (folder / "environment.json").is_file() else [],
+        environment=environment,
         published=None
         if published is None
         else {"mean": published.mean, "std": published.std, "table": published.table},

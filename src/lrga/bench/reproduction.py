@@ -9,8 +9,10 @@ from lrga.bench.protocols import CLAIMS, TITLES, cells_of, experiment_name
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable
 from lrga.errors import OptionError
+from lrga.training.unused import runs_of_a_table
 
 
+@runs_of_a_table()
 def reproduction(
     experiment: str,
     *,

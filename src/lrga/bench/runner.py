@@ -16,13 +16,12 @@ from lrga.bench.cell import Cell, earlier_name, model_label, run_name
 from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.data.building import plan_dataset
-from lrga.data.custom import load_custom
 from lrga.data.link_catalog import link_name
-from lrga.errors import FolderInUseError, NonFiniteError, OptionError, RankLostError
+from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.events import Listener
-from lrga.training.graphs import Given, catalogue_name, load_training_data
+from lrga.training.graphs import Given, catalogue_name, load_own, load_training_data
 from lrga.training.link_run import load_link_source
 from lrga.training.result import TrainingResult
 from lrga.training.run_folder import RunFolder
@@ -228,10 +227,12 @@ class Campaign:
             status, reason = FAILED, f"{type(result).__name__}: {result}"
             if not isinstance(result, ValueError | RuntimeError | OSError | ImportError):
                 reason += "\n" + "".join(traceback.format_exception(result))
-        record = make_record(
-            config, folder, status=status, reason=reason, published=cell.published, facts=witness.facts,
-            given=self.data is not None, seconds=seconds,
-        )  # fmt: skip
+        facts: dict[str, Any] = {"published": cell.published, "facts": witness.facts, "given": self.data is not None}
+        try:
+            record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
+        except CheckpointError as error:  # of a finished run, the folder of which was damaged since
+            status, reason = FAILED, f"CheckpointError: {error}"
+            record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
         if seconds is None and not record.epochs:  # it ended in its first epoch
             record = replace(record, seconds=round(time.monotonic() - begin, 3))
         write_record(record, self.folder)
@@ -248,7 +249,7 @@ class Campaign:
                 loaded: Any = load_link_source(config.data)
                 self._loaded = config.data, loaded
             elif catalogue_name(config.data.name) is None:
-                self._loaded = config.data, load_custom(config.data.name, **config.data.options)
+                self._loaded = config.data, load_own(config.data)
             else:
                 self._loaded = config.data, load_training_data(config.data).splits
         return self._loaded[1]
@@ -276,7 +277,7 @@ def run_title(config: TrainingConfig) -> str:
 
 def say_on_stderr(line: str) -> None:
     """Prints a line where it does not disturb what is printed as a result."""
-    print(line, file=sys.stderr, flush=True)
+    print(visible(line), file=sys.stderr, flush=True)
 
 
 def _ending(record: RunRecord, seconds: float) -> str:

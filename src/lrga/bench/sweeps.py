@@ -12,10 +12,12 @@ from lrga.bench.tables import CampaignTable, Row
 from lrga.errors import OptionError
 from lrga.training.graphs import Given
 from lrga.training.options import make_config
+from lrga.training.unused import runs_of_a_table
 
 SEEDS = (41,)
 
 
+@runs_of_a_table()
 def sweep_of(
     name: str,
     grid: Mapping[str, Sequence[Any]],

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrga.errors import visible
+
 if TYPE_CHECKING:
     from lrga.bench.estimate import Estimate
     from lrga.bench.planning import CampaignPlan
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from lrga.bench.tables import CampaignTable
 
 MODEL, PROTOCOL, DATA, RUN = "Model", "Protocol", "Data", "Runs"
+INCOMPLETE = 3  # exit code where runs are left to be made: the time limit was reached, or another process makes them
 
 Name = Annotated[
     str,
@@ -149,7 +152,7 @@ def carry_out(
     pack: Path | None = None,
     unpack: Sequence[Path] = (),
 ) -> None:
-    """Lists or runs a campaign and prints it; exit code 1 where a run failed."""
+    """Lists or runs a campaign and prints it; exit code 1 where a run failed, else 3 where runs are left."""
     from lrga.bench.carrying import pack as pack_campaign
     from lrga.bench.carrying import previewed
     from lrga.bench.carrying import unpack as unpack_campaign
@@ -165,7 +168,7 @@ def carry_out(
     with previewed(output) if dry_run and unpack else nullcontext(output) as place:
         for source in unpack:
             for line in unpack_campaign(source, place):
-                print(f"{source}: {line}", file=sys.stderr)
+                print(visible(f"{source}: {line}"), file=sys.stderr)
         if dry_run:
             show(study.plan(place), as_json=as_json)
             return
@@ -183,6 +186,8 @@ def carry_out(
     show(table, as_json=as_json)
     if table.failed:
         raise typer.Exit(1)
+    if not table.complete:
+        raise typer.Exit(INCOMPLETE)
 
 
 def show(result: "CampaignTable | CampaignPlan | Estimate", *, as_json: bool) -> None:

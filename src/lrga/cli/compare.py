@@ -45,6 +45,9 @@ def compare(
     On a data set of the paper this is its protocol, and its numbers stand beside ours. Interrupted, the same command
     continues.
 
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs are left (--time-limit reached, or another
+    process makes them), 128 + N stopped by signal N.
+
     Examples:
 
     [bold]lrga compare CLUSTER --sizes 1500,250,250 --epochs 12 --batch-size 32 --recalibrate-norm 20[/]

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from lrga.errors import visible
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -117,4 +119,4 @@ def scale(
 
 
 def _say(path: Path) -> None:
-    print(path)
+    print(visible(str(path)))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lrga.errors import visible
+
 if TYPE_CHECKING:
     from lrga.bench.record_table import RecordTable
     from lrga.bench.study import Study
@@ -140,7 +142,7 @@ def show_what_verifying_means(path: Path, *, epochs: int | None, as_json: bool) 
     if as_json:
         _print_json(facts)
         return
-    print(f"Would make {record.run} again, {facts['epochs']} of its {record.epochs} epochs, and compare.")
+    print(visible(f"Would make {record.run} again, {facts['epochs']} of its {record.epochs} epochs, and compare."))
     print(f"All of them took {record.seconds:,.0f} s on {facts['recorded_on'] or 'an unknown device'}.")
 
 
@@ -155,7 +157,7 @@ def show_verdict(path: Path, *, as_json: bool, **options: Any) -> int:
         word = {True: "The run agrees with its record.", False: "The run does NOT agree with its record."}
         for line in (*verdict.lines, word.get(bool(verdict.agrees)) if verdict.agrees is not None else None):
             if line is not None:
-                print(line)
+                print(visible(line))
     return 0 if verdict.agrees else 1
 
 
@@ -167,6 +169,6 @@ def _say(line: str, markdown: bool) -> None:
     from lrga.cli.tables import stdout
 
     if markdown:
-        print(line)
+        print(visible(line))
     else:
         stdout().print(line, markup=False, highlight=False)

@@ -116,6 +116,9 @@ def reproduce(
     Without further options this is the paper's protocol with its seeds (four; ten in table2); whatever is changed is
     said below the table. Runs that have a record are skipped, interrupted ones continued.
 
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs are left (--time-limit reached, or another
+    process makes them), 128 + N stopped by signal N.
+
     Examples:
 
     [bold]lrga reproduce table1 --dataset ZINC --model gatedgcn --budget 100k[/]

@@ -60,6 +60,9 @@ def sweep(
 
     Any option of training may be swept. Interrupted, the same command continues.
 
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs are left (--time-limit reached, or another
+    process makes them), 128 + N stopped by signal N.
+
     Examples:
 
     [bold]lrga sweep ZINC --model gatedgcn --grid rank=0,10,30 --grid lr=1e-3,1e-4[/]

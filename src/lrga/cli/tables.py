@@ -1,22 +1,35 @@
 """How the commands print."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from lrga.errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 
+def safe_console(**options: Any) -> "Console":
+    """A console that writes control characters of names out; the options are those of rich."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **kwargs):
+                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    return SafeConsole(highlight=False, **options)
+
+
 def stdout() -> "Console":
     """The console of results: as wide as the terminal, elsewhere ``COLUMNS`` or 100; numbers in no colours."""
-    from rich.console import Console
-
     given = os.environ.get("COLUMNS", "")
     asked = given.isdigit() and int(given) > 0  # rich itself reads it then
-    console = Console(highlight=False)
-    return console if console.is_terminal or asked else Console(highlight=False, width=100)
+    console = safe_console()
+    return console if console.is_terminal or asked else safe_console(width=100)
 
 
 def facts_table(rows: Mapping[str, str]) -> "Table":

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrga.errors import visible
+
 if TYPE_CHECKING:
     from lrga.training import TrainingConfig, TrainingResult
+
+from lrga.cli.campaigns import INCOMPLETE
 
 _MODEL, _SCHEDULE, _DATA, _RUN = "Model", "Schedule", "Data", "Run"
 _LINK = "Link prediction"
@@ -212,6 +216,8 @@ def train(
 
     A run can be killed at any moment and continued with [bold]--resume[/]; Ctrl-C writes a checkpoint first.
 
+    Exit codes: 0 finished, 1 failed, 2 wrong usage, 3 paused by --time-limit, 128 + N stopped by signal N.
+
     Examples:
 
     [bold]lrga train ZINC --model gatedgcn --budget 100k[/]
@@ -265,6 +271,11 @@ def train(
         "split_by": split_by,
         "directed": directed,
     }
+    for flag, used in (("live_port", live), ("output", resume is None), ("run_name", resume is None)):
+        source_of_flag = context.get_parameter_source(flag)
+        if not used and source_of_flag is not None and source_of_flag.name == "COMMANDLINE":
+            got = f"--{flag.replace('_', '-')} {'without --live' if flag == 'live_port' else 'beside --resume'}"
+            raise OptionError("options that this run uses", got, "leave it out")
     several = parse_seeds(seeds, context.args)
     if several is not None and (seed is not None or resume is not None or live):
         raise OptionError("--seeds without --seed, --resume and --live", "both", "name the seeds once")
@@ -293,10 +304,12 @@ def train(
             folder = resume or (new_folder(settled, output) if run_name is None else output / run_name)
             result = train_run(settled, folder, listeners=listeners, time_limit=time_limit)
     except Interrupted as stop:
-        print(f"\n{stop}", file=sys.stderr)
+        print(visible(f"\n{stop}"), file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
     if is_leader():
         _print_result(result, settled, as_json=as_json)
+    if not result.finished:
+        raise typer.Exit(INCOMPLETE)
 
 
 def _train_several(
@@ -320,7 +333,7 @@ def _train_several(
     try:
         done = train_seeds(config, seeds, output, name, listeners=[[one] for one in displays], time_limit=time_limit)
     except Interrupted as stop:
-        print(f"\n{stop}", file=sys.stderr)
+        print(visible(f"\n{stop}"), file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
     if as_json:
         print(json.dumps(done.to_json(), indent=2, ensure_ascii=False))
@@ -336,6 +349,8 @@ def _train_several(
             console.print(note, markup=False, soft_wrap=True)
     if done.failed:
         raise typer.Exit(1)
+    if not all(result.finished for result in done.results):
+        raise typer.Exit(INCOMPLETE)
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from lrga.data.custom_target import Labels, choose_target, labelled, make_labels
 from lrga.data.graph_table import GraphTable, Split, Target
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError, OptionError
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -68,8 +68,8 @@ def load_custom(
     *,
     task: str | None = None,
     level: str | None = None,
-    split: Sequence[float] = (0.8, 0.1, 0.1),
-    seed: int = 41,
+    split: Sequence[float] | None = None,
+    seed: int | None = None,
 ) -> CustomData:
     """The user's own graphs.
 
@@ -80,9 +80,9 @@ def load_custom(
         task: ``"classification"`` or ``"regression"``; found from the targets where it is ``None``: integers and names
             are classes, other numbers are values.
         level: To what the target belongs, ``"node"``, ``"edge"`` or ``"graph"``; found where it is ``None``.
-        split: Fractions of train, val and test where the data name no split: of graphs where there are at least
-            three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.
-        seed: Of that drawing.
+        split: Fractions of train, val and test where the data name no split, by default (0.8, 0.1, 0.1): of graphs
+            where there are at least three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.
+        seed: Of that drawing, by default 41. Both are refused where the data name a split.
 
     Example:
         >>> import tempfile
@@ -98,8 +98,12 @@ def load_custom(
     source = str(spec)
     table = read_graphs(spec, level=level)
     target = choose_target(table, level, source)
+    if table.split is not None and (split is not None or seed is not None):
+        got = f"{'a seed' if split is None else 'fractions'} beside the {table.split.where}"
+        raise OptionError("one split of the data", got, "leave it out, or take the split away from the data")
+    fractions = (0.8, 0.1, 0.1) if split is None else split
     known = labelled(target, task) if table.ignores_negative else np.ones(len(target.values), dtype=bool)
-    divided = make_split(table, target.level, split, seed, source, known)
+    divided = make_split(table, target.level, fractions, 41 if seed is None else seed, source, known)
     labels = make_labels(target, task, _used(table, target.level, divided) & known, table)
     masked = divided.level != "graph" or (target.level != "graph" and not known.all())
     return CustomData(

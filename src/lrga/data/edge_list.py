@@ -62,7 +62,7 @@ class EdgeList:
 def load_edge_list(
     path: str | Path,
     *,
-    split: Sequence[float] = (0.8, 0.1, 0.1),
+    split: Sequence[float] | None = None,
     split_by: str | None = None,
     directed: bool = False,
     seed: int = 41,
@@ -72,7 +72,7 @@ def load_edge_list(
 
     Args:
         path: The file.
-        split: Fractions of train, val and test.
+        split: Fractions of train, val and test, by default (0.8, 0.1, 0.1); refused where the split is given.
         split_by: ``"random"``; ``"time"``: the latest edges are to be predicted; ``"given"``: by the column ``split``.
             By default given where there is such a column, else random.
         directed: Whether a, b is another edge than b, a.
@@ -89,6 +89,10 @@ def load_edge_list(
         (30, 20, ['6 edges from a node to itself left out'])
     """
     listed = read_edge_list(path)
+    if split is not None and (split_by == "given" or (split_by is None and listed.split is not None)):
+        remedy = "leave it out, or divide otherwise: split_by='random' (--split-by random)"
+        raise OptionError("one split of the edges", f"fractions beside the column split of {path}", remedy)
+    split = (0.8, 0.1, 0.1) if split is None else split
     if isinstance(split, str) or not isinstance(split, Sequence):
         expected = "three fractions above 0 that add up to 1"
         raise OptionError(expected, repr(split), "write for example (0.8, 0.1, 0.1)")

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from lrga.errors import CheckpointError
+from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import solve_width
 from lrga.models.gnn import GNN
 from lrga.models.zoo import INPUTS, Inputs, budget_of, published_shape
 from lrga.training.config import ModelConfig
+from lrga.training.files import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ class Architecture:
             odd = ", ".join(sorted(set(values) ^ wanted))
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
             raise CheckpointError("the arguments of the network", f"unknown or missing ones: {odd}", remedy)
+        check_fields(cls, values)
         return cls(**values)
 
 
@@ -67,6 +69,9 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
         >>> resolve(ModelConfig(model="gatedgcn"), INPUTS["ZINC"], dataset="ZINC").hidden_channels
         45
     """
+    if model.readout is not None and inputs.task != "graph":
+        got = f"readout {model.readout!r} for predictions of {inputs.task}s"
+        raise OptionError("a readout only where graphs are predicted", got, "leave it out")
     edge_kind, edge_width = (inputs.edge_encoder, inputs.edge_channels) if model.edge_features else ("ones", 1)
     target, label = budget_of(model.budget)
     shape = None

@@ -1,6 +1,7 @@
 """The graphs of a run, with what they ask of a network and what is predicted on them."""
 
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,9 +121,18 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
                 f"{data.name!r}, which is none of them in {Path.cwd()}",
                 "correct the name or the path (lrga data ls lists all sets; an edge list takes --task link)",
             )
-        return _custom(load_custom(data.name, **data.options))
+        return _custom(load_own(data))
     splits = load(dataset, data.root, source=data.source, **data.options)
     return TrainingData(splits, task_of(dataset), INPUTS[dataset], dataset)
+
+
+def load_own(data: DataConfig) -> CustomData:
+    """The user's own graphs that a configuration names."""
+    known = [name for name in inspect.signature(load_custom).parameters if name != "spec"]
+    if odd := [key for key in data.options if key not in known]:
+        expected = f"options of your own graphs, any of {', '.join(known)}"
+        raise OptionError(expected, ", ".join(odd), "leave it out, or for the links of an edge list add --task link")
+    return load_custom(data.name, **data.options)
 
 
 def _custom(data: CustomData) -> TrainingData:

@@ -9,6 +9,7 @@ from lrga.errors import CheckpointError, OptionError
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
 from lrga.training.config import TrainingConfig
+from lrga.training.files import check_fields
 
 LinkNetwork = LinkModel | MatrixFactorization
 
@@ -81,6 +82,7 @@ class LinkArchitecture:
         if odd := sorted(set(values) ^ {f.name for f in fields(cls)}):
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
             raise CheckpointError("the numbers of the network", f"unknown or missing ones: {', '.join(odd)}", remedy)
+        check_fields(cls, values)
         return cls(**values)
 
 

@@ -147,7 +147,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
     return options | walks | {"hidden": width, "lr": 0.01, "clip_gradient": None, "predictor_layers": 3}
 
 
-def refuse_unused(given: Mapping[str, Any]) -> None:
+def refuse_foreign(given: Mapping[str, Any]) -> None:
     """Refuses options that a link-prediction run would not read."""
     if idle := [key for key in given if key in UNUSED]:
         raise OptionError("options of link prediction", ", ".join(idle), "leave out what it does not use")

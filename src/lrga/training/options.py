@@ -10,8 +10,9 @@ from lrga.errors import OptionError
 from lrga.models.zoo import BUDGETS
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig
 from lrga.training.graphs import catalogue_name
-from lrga.training.link_config import LinkConfig, link_protocol, refuse_idle, refuse_unused
+from lrga.training.link_config import LinkConfig, link_protocol, refuse_foreign, refuse_idle
 from lrga.training.schedules import benchmark_schedule
+from lrga.training.unused import refuse_unused
 
 OWN_BATCH_SIZE = 32  # of data whose size nobody knows beforehand
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
@@ -36,6 +37,7 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     if link_name(name) is not None or chosen.get("task") == "link":
         return _link_config(name, chosen, given)
     config = TrainingConfig(data=DataConfig(name=_absolute(name), options=chosen)).changed(**given)
+    refuse_unused(config, {*given, *chosen})
     dataset = catalogue_name(name)
     if dataset is not None and given.get("standardize_targets") is not None:
         got, remedy = f"--standardize-targets or its opposite for {dataset}", "leave it out: its protocol is fixed"
@@ -49,7 +51,7 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
 
 
 def _link_config(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingConfig:
-    refuse_unused(given)
+    refuse_foreign(given)
     dataset = link_name(name)
     if dataset is not None and chosen.get("task") == "link":  # what it is anyway
         chosen = {key: value for key, value in chosen.items() if key != "task"}
@@ -57,7 +59,9 @@ def _link_config(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
     model = base.changed(model=given.get("model", base.model.model)).model.model
     refuse_idle(given, model)
     protocol = link_protocol(dataset, model, lrga=given.get("lrga"))
-    return base.changed(**(protocol | dict(given)))
+    config = base.changed(**(protocol | dict(given)))
+    refuse_unused(config, {*given, *chosen})
+    return config
 
 
 def configure(
@@ -76,7 +80,12 @@ def configure(
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
     if name is not None:
         given["name"] = _absolute(name)
-    return base.changed(**given, options={**base.data.options, **chosen})
+    config = base.changed(**given, options={**base.data.options, **chosen})
+    if config.link is not None:
+        refuse_foreign(given)
+        refuse_idle(given, config.model.model)
+    refuse_unused(config, {*given, *chosen})
+    return config
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

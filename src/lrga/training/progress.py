@@ -5,6 +5,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from lrga.errors import visible
 from lrga.training.events import EpochRecord, Listener, RunFacts
 
 LINE_SECONDS = 2.0  # between two plain lines of epochs
@@ -89,7 +90,7 @@ class PlainProgress(Listener):
             self._unprinted = None
 
     def _print(self, text: str) -> None:
-        print(self._label + text, file=sys.stderr, flush=True)
+        print(visible(self._label + text), file=sys.stderr, flush=True)
 
 
 class LiveProgress(Listener):
@@ -114,15 +115,15 @@ class LiveProgress(Listener):
         self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, completed=facts.batch)
         console = Console(stderr=True)
         for note in facts.notes:
-            console.print(f"{self._label}data: {note}", markup=False, highlight=False)
+            console.print(visible(f"{self._label}data: {note}"), markup=False, highlight=False)
         self._live = Live(self._bars, console=console, transient=True)
         self._live.start()
 
     def noted(self, text: str) -> None:
         if self._live is None:  # before the bars are there
-            print(self._label + text, file=sys.stderr, flush=True)
+            print(visible(self._label + text), file=sys.stderr, flush=True)
         else:
-            self._live.console.print(self._label + text, markup=False, highlight=False)
+            self._live.console.print(visible(self._label + text), markup=False, highlight=False)
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         if self._live is not None:

@@ -30,7 +30,12 @@ window.LRGA = (() => {
     return result;
   }
 
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+  // Nothing of a page goes to a server. Where fingers point or little room is, the toolbar would lie over the legend.
+  const cramped = window.matchMedia("(hover: none), (max-width: 40rem)").matches;
+  const config = {
+    responsive: true, displaylogo: false, displayModeBar: cramped ? false : "hover", showSendToCloud: false,
+    plotlyServerURL: "", modeBarButtonsToRemove: ["lasso2d", "select2d", "sendChartToCloud"],
+  };
 
   function draw(element, traces, layout, more = {}) {
     const node = typeof element === "string" ? document.getElementById(element) : element;

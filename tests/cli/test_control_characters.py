@@ -1,0 +1,61 @@
+"""Names from files and folders cannot steer the terminal: control characters are written out."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lrga.errors import OptionError, visible
+
+CLEAR = "\x1b[2J\x9b31m\x07"
+NAME = f"evil{CLEAR}run"
+SMALL = ["CLUSTER", "--sizes", "8,2,2", "--hidden", "8", "--layers", "1", "--batch-size", "4", "--device", "cpu"]
+
+
+@pytest.fixture
+def lrga(tmp_path):
+    """Runs the command in its own process, whose output is what a terminal would get."""
+
+    def run(*arguments):
+        variables = os.environ | {"LRGA_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+        command = [sys.executable, "-m", "lrga", *map(str, arguments)]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, encoding="utf-8")
+        assert not set(CLEAR) & set(done.stdout + done.stderr) - set("[2J31m"), done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def test_a_run_folder_with_such_a_name(tmp_path, lrga):
+    done = lrga("train", *SMALL, "--epochs", "1", "--run-name", NAME)
+    assert done.returncode == 0
+    assert "evil\\x1b[2J" in done.stdout
+    assert "evil\\x1b[2J" in done.stderr  # of the progress
+    folder = tmp_path / "runs" / NAME
+    for command in (
+        ["train", "--resume", folder],
+        ["report", folder, "-o", f"{NAME}.html"],
+        ["plot", "curves", folder, "-o", f"{NAME}.png"],
+        ["predict", folder, "CLUSTER/test", "-o", f"{NAME}.csv"],
+    ):
+        assert lrga(*command).returncode == 0
+    (folder / "result.json").write_text("null")
+    assert "Error:" in lrga("train", "--resume", folder).stderr
+
+
+def test_a_record_with_such_a_name(tmp_path, lrga):
+    records = Path(__file__).resolve().parents[2] / "results" / "table1"
+    record = json.loads(min(records.glob("*.json")).read_text(encoding="utf-8"))
+    record |= {"run": NAME, "status": "failed", "reason": NAME}
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "a.json").write_text(json.dumps(record))
+    for command in (["report", "records"], ["reproduce", "table1", "--from-records", "records"]):
+        lrga(*command)
+
+
+def test_errors_write_them_out():
+    assert str(OptionError(NAME, "b", "c")) == "expected evil\\x1b[2J\\x9b31m\\x07run, got b. To fix: c."
+    assert visible("a\tb\nc ä ± 漢") == "a\tb\nc ä ± 漢"
