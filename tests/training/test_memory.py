@@ -10,6 +10,7 @@ import lrga
 from lrga.data import load
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.limits import parse_bytes, show_bytes
 from lrga.nn.recompute import recompute_layers
 from lrga.tasks import task_of
 from lrga.training import Listener, OptimizerConfig, Trainer
@@ -17,10 +18,8 @@ from lrga.training.memory import (
     LiveBytes,
     apply_limit,
     fit_memory,
-    parse_bytes,
     plan_memory,
     return_freed_memory,
-    show_bytes,
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lrga import limits
 from lrga.bench.cell import Cell, essence, run_name
 from lrga.bench.records import FINISHED, RUN_NAME, RunRecord, read_record
 from lrga.bench.runner import PENDING, Outcome
@@ -56,7 +57,9 @@ def gather_records(folders: Iterable[str | Path]) -> list[Landed]:
 
 def _is_record(path: Path) -> bool:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = limits.read_json(path)
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
         raise DataError(f"JSON in {path}", str(error), "restore the file or take it away") from error
     if isinstance(values, dict) and set(values) >= _FIELDS:

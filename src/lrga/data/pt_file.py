@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from lrga.data.unpickle import load_pickle
+from lrga.data.unpickle import check_torch_file, load_pickle
 from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.limits import open_regular
 
 _MAGIC = 0x1950A86A20F9469CFC6C  # of the format before PyTorch 1.6: four pickles one after the other
 
@@ -34,6 +35,8 @@ def read_pt(path: Path) -> Any:
     try:
         if path.stat().st_size == 0:
             raise ChecksumError(f"a file of torch.save at {path}", "an empty file", remedy)
+        with open_regular(path) as file:
+            check_torch_file(file, str(path))
         if (found := _tensors(path)) is not None:
             return found
         return _zipped(path) if zipfile.is_zipfile(path) else _legacy(path)

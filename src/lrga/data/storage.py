@@ -13,7 +13,8 @@ from lrga.data.columns import Column
 from lrga.data.files import atomic_path
 from lrga.data.packed import PackedGraphs
 from lrga.data.segments import DTYPES, narrow, pointer
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.limits import parse_json
 
 FORMAT = 1
 HEADER = "lrga"  # one key only: the order of several in the file would not be fixed, and equal sets must be equal bytes
@@ -73,13 +74,15 @@ def load_packed(path: Path) -> PackedGraphs:
     except SafetensorError as error:
         raise ChecksumError(f"a whole safetensors file {path}", str(error), "build the data set again") from error
     try:
-        header = json.loads(metadata[HEADER])
+        header = parse_json(metadata[HEADER])
         if header["format"] != FORMAT:
             raise DataError(
                 f"{path} in format {FORMAT}", f"format {header['format']}", "build the data set again with this version"
             )
         packed = _assemble(header, tensors)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    except LRGAError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataError(f"a packed set of graphs in {path}", f"a file without {error}", "build it again") from error
     _check(packed, path)
     return packed

@@ -16,6 +16,7 @@ from lrga.data.place import SPLITS, BuildPlace
 from lrga.data.prepared import check_sums, find_files, limited_sizes, read_arrays
 from lrga.data.unpickle import load_pickle
 from lrga.errors import DataError, DataMissingError
+from lrga.limits import check_memory
 
 RECIPE_VERSION = 1
 
@@ -143,7 +144,8 @@ def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.nd
     bonds = _numbers(molecule["bond_type"])
     target = _numbers(molecule["logP_SA_cycle_normalized"])
     n = molecule["num_atom"]
-    if atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
+    check_memory(8 * (atoms.size + bonds.size), where)  # of views that repeat one number, too
+    if type(n) is not int or atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
         got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
         raise DataError(f"N atom types, N x N bond types and one target in {where}", got, remedy)
     edges = np.stack(bonds.nonzero())
@@ -151,7 +153,10 @@ def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.nd
 
 
 def _numbers(value: Any) -> np.ndarray:
-    return value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    """An array; empty where it is none: lists within lists could be endless."""
+    if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bfloat16:
+        return value.numpy()
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else np.empty(0)
 
 
 def _packed(

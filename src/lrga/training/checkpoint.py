@@ -9,7 +9,6 @@ A checkpoint is a folder ``checkpoints/EPOCH-BATCH`` that appears whole or not a
 """
 
 import hashlib
-import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from lrga import limits
 from lrga.errors import CheckpointError
 from lrga.training.files import place_folder, to_json_bytes, writing
 
@@ -68,13 +68,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies one checkpoint."""
     remedy = "delete this folder: the run then continues from the checkpoint before it, if there is one"
     try:
-        written = json.loads((path / STATE).read_text(encoding="utf-8"))
+        written = limits.read_json(path / STATE, error=CheckpointError)
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
             raise CheckpointError(f"{path} in format {FORMAT}", got, "continue with the version that wrote it")
         parts = {}
         for name, facts in written["files"].items():
-            content = (path / name).read_bytes()
+            content = limits.read_bytes(path / name, error=CheckpointError)
             if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
                 what = "another content" if len(content) == facts["bytes"] else f"{len(content):,} bytes"
                 raise CheckpointError(f"{path / name} as it was written ({facts['bytes']:,} bytes)", what, remedy)

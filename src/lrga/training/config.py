@@ -1,14 +1,14 @@
 """Everything that decides a training run, as plain data that can be written down and read back."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from lrga import limits
 from lrga.data.catalog import CATALOG
 from lrga.data.link_catalog import link_name
-from lrga.errors import OptionError
+from lrga.errors import LRGAError, OptionError
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import RANK, budget_of, model_name
@@ -234,14 +234,25 @@ class TrainingConfig:
         return cls(**made)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Reads a JSON file."""
+    def load(cls, path: str | Path, *, trust: bool = False) -> Self:
+        """Reads a JSON file.
+
+        Args:
+            path: The file.
+            trust: Whether a ``module:factory`` that it names may be imported and its data root written to
+                (:mod:`lrga.training.trust`).
+        """
+        from lrga.training.trust import data_from_file  # which needs what this module has
+
         try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+            config = cls.from_json(limits.read_json(Path(path), error=OptionError))
+        except LRGAError:
+            raise
         except FileNotFoundError as error:
             raise OptionError(f"the configuration file {path}", "no such file", "name an existing file") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise OptionError(f"JSON in {path}", str(error), "correct the file") from error
+        return replace(config, data=data_from_file(config.data, path, trust=trust))
 
     def changed(self, **options: Any) -> Self:
         """A copy with other values of any options, each found by its name in whichever section has it.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lrga import limits
 from lrga.errors import CheckpointError
 
 _FULL = {errno.ENOSPC, errno.EFBIG} | ({errno.EDQUOT} if hasattr(errno, "EDQUOT") else set())
@@ -66,11 +67,18 @@ def to_json_bytes(value: Any) -> bytes:
 def read_json(path: Path) -> Any:
     """Reads what :func:`replace_json` wrote."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return limits.read_json(path, error=CheckpointError)
     except FileNotFoundError as error:
         raise CheckpointError(f"the file {path}", "no such file", "name the folder of a run of lrga train") from error
     except (OSError, ValueError) as error:
         raise CheckpointError(f"JSON in {path}", str(error), "restore the file, or train anew") from error
+
+
+def check_plain(path: Path) -> None:
+    """Refuses a link, a pipe or a device among the files that a run writes to: the folder may be somebody else's."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        got = "a link to another file" if path.is_symlink() else "a pipe, a device or a folder"
+        raise CheckpointError(f"a plain file at {path}", got, "delete it")
 
 
 def place_folder(target: Path, files: Mapping[str, bytes]) -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import IO
 
 from lrga.errors import FolderInUseError
-from lrga.training.files import writing
+from lrga.training.files import check_plain, writing
 
 _TRIES, _PAUSE = 6, 0.1  # who only looks whether a folder is in use holds its lock for a moment
 
@@ -21,6 +21,7 @@ class FolderLock:
 
     def __enter__(self) -> "FolderLock":
         path = self.folder / ".lock"
+        check_plain(path)
         with writing(path):
             file = open(path, "a+", encoding="utf-8")  # stays open as long as the lock is held
         for left in reversed(range(_TRIES)):

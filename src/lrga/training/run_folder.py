@@ -22,13 +22,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from lrga import limits
 from lrga.errors import CheckpointError
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
 from lrga.training.checkpoint import Checkpoint, Tensors, newest_checkpoint, write_checkpoint
 from lrga.training.config import TrainingConfig
 from lrga.training.events import EpochRecord
-from lrga.training.files import read_json, replace_file, replace_json, writing
+from lrga.training.files import check_plain, read_json, replace_file, replace_json, writing
 from lrga.training.lock import FolderLock
 
 
@@ -113,6 +114,7 @@ class RunFolder:
     def append_metrics(self, record: EpochRecord) -> None:
         """Adds the line of an epoch."""
         path = self.path / "metrics.jsonl"
+        check_plain(path)
         with writing(path), open(path, "ab") as file:
             file.write((json.dumps(record.to_json(), allow_nan=False) + "\n").encode())
             file.flush()
@@ -121,6 +123,7 @@ class RunFolder:
     def cut_metrics(self, size: int) -> None:
         """Drops lines written after the checkpoint that training goes on from: those epochs come again."""
         path = self.path / "metrics.jsonl"
+        check_plain(path)
         found = path.stat().st_size if path.exists() else 0
         if found < size:
             remedy = "restore the file, or train anew"
@@ -132,9 +135,11 @@ class RunFolder:
     def history(self) -> tuple[EpochRecord, ...]:
         """All epochs of ``metrics.jsonl``."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if not path.exists():
+            return ()
+        content = limits.read_bytes(path, error=CheckpointError)
         try:
-            return tuple(EpochRecord(**json.loads(line)) for line in lines)
+            return tuple(EpochRecord(**limits.parse_json(line)) for line in content.decode("utf-8").splitlines())
         except (ValueError, TypeError) as error:
             remedy = "continue the run, which mends it, or restore the file"
             raise CheckpointError(f"one epoch on each line of {path}", str(error), remedy) from error
@@ -142,6 +147,7 @@ class RunFolder:
     def log(self, text: str) -> None:
         """Adds a line with the time to ``log.txt``."""
         path = self.path / "log.txt"
+        check_plain(path)
         with writing(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
@@ -162,7 +168,7 @@ class RunFolder:
         path = self.path / f"{which}.safetensors"
         if path.is_file() and self.result() is not None:
             try:
-                return load(path.read_bytes())
+                return load(limits.read_bytes(path, error=CheckpointError))
             except (OSError, SafetensorError) as error:
                 raise CheckpointError(f"whole weights in {path}", str(error), "take a checkpoint's") from error
         checkpoint, _ = self.checkpoint()
