@@ -32,7 +32,15 @@ from lrga.data.prepared import read_arrays
 from lrga.data.pt_file import read_pt
 from lrga.data.unpickle import load_pickle
 from lrga.data.zinc import read_pickles
-from lrga.errors import CheckpointError, ChecksumError, DataError, LRGAError, OptionError, UnsupportedError
+from lrga.errors import (
+    CheckpointError,
+    ChecksumError,
+    DataError,
+    DataMissingError,
+    LRGAError,
+    OptionError,
+    UnsupportedError,
+)
 from lrga.report.sources import gather
 from lrga.training import TrainingConfig, continue_run, load_run, train
 from lrga.training.options import make_config
@@ -408,5 +416,5 @@ class TestArchives:
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
     def test_a_pipe_is_not_waited_for(self, tmp_path):
         os.mkfifo(tmp_path / "a.zip")
-        with pytest.raises(UnsupportedError, match="no plain file"):
+        with pytest.raises(DataMissingError, match="no plain file"):
             extract(tmp_path / "a.zip", tmp_path / "out")

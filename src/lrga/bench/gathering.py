@@ -1,6 +1,7 @@
 """Records wherever they lie, found again for the cells that they belong to."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +52,7 @@ def gather_records(folders: Iterable[str | Path]) -> list[Landed]:
         for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json")):
             if path.name.startswith(".") or not _is_record(path):
                 continue
-            found[path.resolve()] = Landed(read_record(path), path)
+            found[Path(os.path.realpath(path))] = Landed(read_record(path), path)
     return sorted(found.values(), key=lambda landed: (landed.record.time, str(landed.path)))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lrga.data.files import atomic_path
-from lrga.errors import ChecksumError, DataError, LRGAError, UnsupportedError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, UnsupportedError
 from lrga.limits import show_bytes
 
 ARCHIVE_DAMAGE = (
@@ -32,9 +32,11 @@ def extract(archive: Path, folder: Path, *, members: Collection[str] | None = No
         folder: Where its files go, below their path in the archive.
         members: Only these paths, all of which must be there; ``None`` takes all.
     """
-    if archive.exists() and not archive.is_file():
-        raise UnsupportedError("a .zip or .tar archive", f"{archive}, which is no plain file", "name the archive")
+    if not archive.is_file():
+        raise DataMissingError(f"a .zip or .tar archive at {archive}", "no plain file there", "name the archive")
     try:
+        if not _begin(archive).strip(b"\0"):  # zero bytes are skipped by the readers, however many there are
+            raise UnsupportedError("a .zip or .tar archive", f"zero bytes in {archive}", "obtain the file again")
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
                 return _write(archive, folder, members, _zip_members(archive, zipped))
@@ -48,6 +50,11 @@ def extract(archive: Path, folder: Path, *, members: Collection[str] | None = No
             raise
         raise ChecksumError(f"a sound archive {archive}", f"{error}", "delete it and obtain it again") from error
     raise UnsupportedError("a .zip or .tar archive", f"{archive}", "obtain the file again; it may be truncated")
+
+
+def _begin(archive: Path) -> bytes:
+    with open(archive, "rb") as file:
+        return file.read(512)
 
 
 class _Opener:

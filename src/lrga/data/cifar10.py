@@ -17,7 +17,7 @@ from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes
 from lrga.data.slic import CIFAR10_SETTINGS
 from lrga.data.superpixels import Images, ImageSet, build_superpixels, missing_images
 from lrga.data.unpickle import load_pickle
-from lrga.errors import ChecksumError, DataError
+from lrga.errors import ChecksumError, DataError, DataMissingError
 from lrga.limits import read_bytes
 
 RECIPE_VERSION = 1
@@ -100,6 +100,8 @@ def read_batch(path: Path, *, md5: str | None = None) -> Images:
         path: The file.
         md5: Sum that its content must have.
     """
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", f"get {ARCHIVE} from its official source")
     content = read_bytes(path)
     if md5 is not None:
         check_md5(path, content, md5, what="the published batch")

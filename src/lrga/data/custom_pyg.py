@@ -186,7 +186,11 @@ def _separate(stored: tuple[Any, ...], source: str) -> list[Data]:
 
     count = len(next(iter(slices.values()))) - 1
     check_memory(count * _GRAPH_BYTES, f"the {count:,} graphs of {source}")
-    return [separate(Data, together, i, slices, decrement=False) for i in range(count)]
+    try:
+        return [separate(Data, together, i, slices, decrement=False) for i in range(count)]
+    except Exception as error:  # PyG indexes whatever the file says
+        got = f"others ({(str(error).splitlines() or [''])[0][:200]})"
+        raise DataError(f"slices that fit the graphs of {source}", got, "save a list of Data objects") from error
 
 
 def _check_whole(graph: Data, where: str) -> None:

@@ -58,7 +58,12 @@ def read_manifest(folder: Path, *, remedy: str) -> Manifest | None:
         files = {
             str(name): FileFacts(int(facts["size"]), str(facts["sha256"])) for name, facts in value["files"].items()
         }
-        return Manifest(str(value["name"]), dict(value["recipe"]), files, dict(value["notes"]), str(value["lrga"]))
+        notes = dict(value["notes"])
+        if not isinstance(notes.get("source"), str | None):
+            raise TypeError("its source is no path")
+        if not all(isinstance(facts, dict) for facts in dict(notes.get("statistics", {})).values()):
+            raise TypeError("its statistics are no numbers by name")
+        return Manifest(str(value["name"]), dict(value["recipe"]), files, notes, str(value["lrga"]))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         raise ChecksumError(f"a manifest in {path}", f"a damaged file ({error})", remedy) from error
 

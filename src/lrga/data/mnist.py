@@ -17,7 +17,7 @@ from lrga.data.place import BuildPlace
 from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes
 from lrga.data.slic import MNIST_SETTINGS
 from lrga.data.superpixels import Images, ImageSet, build_superpixels, missing_images
-from lrga.errors import ChecksumError, DataError, LRGAError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
 from lrga.limits import check_memory
 
 RECIPE_VERSION = 1
@@ -74,6 +74,8 @@ def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
         md5: Sum that the uncompressed content must have.
     """
     remedy = f"delete {path} and get it again from its official source"
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "get it from its official source")
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             begin = file.read(4)

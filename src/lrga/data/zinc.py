@@ -16,7 +16,7 @@ from lrga.data.place import SPLITS, BuildPlace
 from lrga.data.prepared import check_sums, find_files, limited_sizes, read_arrays
 from lrga.data.unpickle import load_pickle
 from lrga.errors import DataError, DataMissingError
-from lrga.limits import check_memory
+from lrga.limits import check_memory, read_bytes
 
 RECIPE_VERSION = 1
 
@@ -100,6 +100,8 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     ``logP_SA_cycle_normalized`` [1]; it is read by :func:`lrga.data.unpickle.load_pickle`.
     """
     for path in (pickle, index):
+        if not path.is_file():
+            raise DataMissingError(f"the file {path}", "no such file", "get it again from its official source")
         check_sums(path)
     chosen = _read_index(index)[:limit]
     molecules = load_pickle(pickle)
@@ -122,7 +124,7 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
 
 
 def _read_index(path: Path) -> list[int]:
-    text = path.read_text(encoding="utf-8", errors="replace").strip().strip(",")
+    text = read_bytes(path).decode("utf-8", errors="replace").strip().strip(",")
     try:
         chosen = [int(part) for part in text.split(",")]
     except ValueError as error:

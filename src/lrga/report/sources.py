@@ -80,7 +80,7 @@ def gather(paths: Iterable[str | Path], *, say: Say | None = None) -> Collection
             remedy = "name a run folder, a record (.json) or a folder of them"
             raise DataMissingError(f"runs at {path}", "no such file or folder", remedy)
         for place in _places(path):
-            if (real := place.resolve()) not in seen:
+            if (real := os.path.realpath(place)) not in seen:
                 seen.add(real)
                 _read(place, found)
                 patience(f"{len(seen):,} files and folders read")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lrga.errors import DataError, DataMissingError, DTypeError, OptionError, UnsupportedError
+from lrga.limits import read_bytes
 from lrga.theory.inputs import AUTO
 from lrga.theory.labelled import LabelledGraph, graph_from_arcs
 
@@ -39,7 +40,7 @@ def read_graphs(
     if kind not in _PARSERS:
         raise OptionError(f"a format of {', '.join(_PARSERS)}", repr(format), "choose one of them")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} as a text file", str(error), "give a graph6, edge list or GraphML file") from error
     if kind == "graph6":
