@@ -7,6 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
+from lrga.data.place import SPLITS
 from lrga.errors import CheckpointError, DataMissingError
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig, train
 
@@ -50,3 +51,34 @@ def test_a_missing_run_or_input_is_told_of(run):
         predict("nowhere", "CLUSTER/test")
     with pytest.raises(DataMissingError, match="module:factory"):
         predict(run, "nothing")
+
+
+def own_graphs(folder):
+    folder.mkdir()
+    names = ["=1+1", "+cmd|' /C calc'!A0", "-x", "@SUM(1)", "-5", "plain"]
+    rows = [f'"{name}",{i},{"=a" if i % 2 else "b"},{SPLITS[i // 2]}' for i, name in enumerate(names)]
+    (folder / "nodes.csv").write_text("\n".join(["node,x,y,split", *rows, ""]))
+    (folder / "edges.csv").write_text('source,target\n"=1+1",-x\n-x,"=1+1"\n')
+    return names
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_names_that_are_formulas_are_written_as_they_are_or_escaped(tmp_path, monkeypatch, to_file):
+    monkeypatch.chdir(tmp_path)
+    names = own_graphs(tmp_path / "own")
+    config = TrainingConfig(
+        data=DataConfig(name=str(tmp_path / "own")),
+        model=ModelConfig(hidden=8, layers=1),
+        optimizer=OptimizerConfig(max_epochs=1),
+    )
+    train(config, tmp_path / "run")
+    read = {}
+    for options in ((), ("--escape-formulas",)):
+        result = predict("run", "own", "--device", "cpu", *options, *(("-o", "out.csv") if to_file else ()))
+        text = (tmp_path / "out.csv").read_text() if to_file else result.stdout
+        read[options] = list(csv.DictReader(text.splitlines()))
+    assert [row["node"] for row in read[()]] == names
+    escaped = [row["node"] for row in read["--escape-formulas",]]
+    assert escaped == ["'=1+1", "'+cmd|' /C calc'!A0", "'-x", "'@SUM(1)", "-5", "plain"]
+    assert {row["prediction"] for row in read["--escape-formulas",]} <= {"'=a", "b"}
+    assert [row["score_=a"] for row in read["--escape-formulas",]] == [row["score_=a"] for row in read[()]]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -157,23 +158,55 @@ def test_what_cannot_be_trained_is_refused_in_words(arguments, error, message):
         lrga("train", *arguments)
 
 
+ENDLESS = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
+
+
+def wait_for_checkpoint(process, folder, terminal=None):
+    limit = time.monotonic() + 120
+    while not (folder / "runs" / "a" / "checkpoints").is_dir():
+        assert process.poll() is None
+        assert time.monotonic() < limit
+        if terminal is not None and select.select([terminal], [], [], 0)[0]:
+            os.read(terminal, 1 << 16)
+        time.sleep(0.01)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_stops_cleanly_and_says_how_to_go_on(tmp_path, number):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
-        limit = time.monotonic() + 120
-        while not (tmp_path / "runs" / "a" / "checkpoints").is_dir():
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < limit
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        wait_for_checkpoint(process, tmp_path)
+        process.send_signal(getattr(signal, number))
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + getattr(signal, number)
+    assert "interrupted" in (tmp_path / "runs" / "a" / "log.txt").read_text()
     assert "Continue with: lrga train --resume runs/a" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_a_terminal_that_closes_leaves_a_checkpoint(tmp_path):
+    import fcntl
+    import pty
+    import termios
+
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        ENDLESS, stdin=end, stdout=end, stderr=end, env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    try:
+        os.close(end)
+        wait_for_checkpoint(process, tmp_path, terminal)
+        os.close(terminal)
+        assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
+        process.wait()
+    assert "interrupted" in (tmp_path / "runs" / "a" / "log.txt").read_text()
 
 
 def test_several_seeds_have_a_table_and_a_folder_each(tmp_path):

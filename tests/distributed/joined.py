@@ -4,11 +4,12 @@ import os
 import signal
 import sys
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-from lrga.distributed.launch import joined
+from lrga.distributed import launch
 from lrga.errors import LRGAError, NonFiniteError
 
 
@@ -16,14 +17,23 @@ def main():
     torch.set_num_threads(1)
     how, rank = sys.argv[1], int(os.environ["RANK"])
     try:
-        with joined("cpu", patience=4.0):
+        if how == "builds":
+            launch.TIMEOUT = timedelta(seconds=8)
+        with launch.joined("cpu", patience=4.0):
             print("joined", flush=True)
+            with launch.leader_first():  # which builds data for longer than a collective may take
+                if rank == 0 and how == "builds":
+                    time.sleep(12)
+                if rank == 0 and how == "dies building":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if rank == 0 and how == "fails building":
+                    raise NonFiniteError("a number", "none", "look")
             dist.all_reduce(torch.ones(3))
             if how == "error" and rank == 1:
                 raise NonFiniteError("a number", "none", "look")
             if how == "killed" and rank == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if how == "hangs" and rank == 1:
+            if how == f"hangs {rank}":
                 os.kill(os.getpid(), signal.SIGSTOP)
             dist.all_reduce(torch.ones(3))
             time.sleep(0.1)

@@ -32,8 +32,9 @@ def test_without_torchrun_the_error_says_what_to_start(monkeypatch):
         pytest.fail("nobody was joined")
 
 
-def test_ranks_join_and_leave(launch):
-    processes = launch.start("joined.py", 2, "well")
+@pytest.mark.parametrize("how", ["well", "builds"])
+def test_ranks_join_and_leave_and_wait_for_data_that_rank_0_builds(launch, how):
+    processes = launch.start("joined.py", 2, how)
     try:
         ends = [process.communicate(timeout=60) for process in processes]
     finally:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 
-from lrga.distributed.monitor import Monitor, lost_error
+from lrga.distributed.monitor import INTERVAL, LINGER, PATIENCE, Monitor, lost_error
 from lrga.errors import RankLostError
 
 
@@ -18,7 +18,7 @@ from lrga.errors import RankLostError
     [
         ("killed", "rank 1 (process {pid} on", 3),
         ("error", "failed: NonFiniteError: expected a number, got none", 2),
-        ("hangs", "given no sign of life", 2),
+        ("hangs 1", "given no sign of life", 2),
     ],
 )
 def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_names_it(launch, how, message, world):
@@ -32,6 +32,22 @@ def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_nam
         assert processes[rank].returncode == 1, ends[rank]
         assert f"expected all {world} ranks to go on, got rank 1" in ends[rank][1]
         assert message.format(pid=processes[1].pid) in ends[rank][1]
+
+
+@pytest.mark.parametrize("how", ["dies building", "fails building", "hangs 0"])
+def test_a_rank_0_that_stops_is_named_by_those_that_wait_for_it(launch, how):
+    processes = launch.start("joined.py", 3, how)
+    try:
+        ends = [process.communicate(timeout=60) for process in processes[1:]]
+    finally:
+        launch.end(processes)
+    for process, (_, errors) in zip(processes[1:], ends, strict=True):
+        assert process.returncode == 1, errors
+        assert f"expected all 3 ranks to go on, got rank 0 (process {processes[0].pid}" in errors
+
+
+def test_a_silent_rank_is_named_within_half_a_minute():
+    assert PATIENCE + LINGER + 2 * INTERVAL < 30
 
 
 def test_the_error_says_how_to_go_on():
@@ -58,7 +74,7 @@ def test_a_rank_leaves_only_when_its_thread_is_back_from_a_slow_store():
                 dist.PrefixStore("lrga/0", other).set(key, "1")
             before = set(threading.enumerate())
             with Monitor(0, 2, host="127.0.0.1", port=port):
-                (thread,) = set(threading.enumerate()) - before
+                (thread,) = (one for one in set(threading.enumerate()) - before if one.name == "lrga-monitor")
                 os.kill(host.pid, signal.SIGSTOP)
                 going_on.start()
                 time.sleep(1.2)  # the thread has asked by now and waits

@@ -18,6 +18,7 @@ from lrga.training import (
     train,
 )
 from lrga.training.architecture import resolve
+from lrga.training.memory import fit_memory
 
 pytestmark = [
     pytest.mark.gpu,
@@ -106,3 +107,10 @@ def test_the_batch_that_broke_is_found_by_repeating_the_epoch(root):
     trainer.step = step
     with pytest.raises(NonFiniteError, match=r"epoch 1, batch 21 of 64.*'layers\.1\.mix'"):
         trainer.fit()
+
+
+def test_a_memory_limit_leaves_the_random_state_of_the_gpu_alone():
+    model = resolve(ModelConfig(hidden=16, layers=2, dropout=0.5), INPUTS["CLUSTER"]).build().to("cuda")
+    before = torch.cuda.get_rng_state()
+    fit_memory(model)
+    assert torch.equal(torch.cuda.get_rng_state(), before)

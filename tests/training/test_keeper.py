@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import lrga
+from lrga.errors import NonFiniteError
 from lrga.models.zoo import Inputs
 from lrga.tasks import node_classification
 from lrga.training.architecture import resolve
@@ -76,3 +77,31 @@ def test_epochs_are_recorded(run):
     trainer, _, _ = run()
     trainer.fit()
     assert [record.epoch for record in trainer.keeper.home.history()] == [1, 2]
+
+
+class DeadlineAfter(Listener):
+    """Lets the time be over after a batch."""
+
+    def __init__(self, keeper, batch):
+        self.keeper, self.batch = keeper, batch
+
+    def batch_done(self, epoch, batch, batches):
+        if batch == self.batch:
+            self.keeper.deadline = time.monotonic()
+
+
+@pytest.mark.parametrize("due", ["checkpoint", "time_limit", "signal"])
+def test_a_checkpoint_due_while_the_loss_is_nan_is_not_written_and_the_batch_is_named(run, due):
+    """As on a GPU, where losses are looked at now and then."""
+    trainer, saves, request = run(minutes=0.0 if due == "checkpoint" else 10.0)
+    trainer.guard.every = 50
+    first = next(iter(trainer.rest_of_epoch()))
+    values = trainer.splits["train"].columns["x"].values
+    values[(values == first.x[0]).all(dim=1)] = float("nan")
+    if due == "time_limit":
+        trainer.listener = DeadlineAfter(trainer.keeper, 1)
+    elif due == "signal":
+        trainer.listener.batch_done = lambda epoch, batch, batches: setattr(request, "received", "SIGTERM")
+    with pytest.raises(NonFiniteError, match="epoch 1, batch 1 of 3.*in x of the batch"):
+        trainer.fit()
+    assert saves.names == (["000000-0000000"] if due == "checkpoint" else [])

@@ -11,7 +11,8 @@ from link_graphs import communities, config_of
 
 from lrga.errors import CheckpointError, DataError, DTypeError, OptionError, ShapeError
 from lrga.training import train
-from lrga.training.link_predict import LinkScorer, write_rows, write_rows_file
+from lrga.training.link_predict import HEADER, LinkScorer
+from lrga.training.predict import write_table, write_table_file
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +54,11 @@ def test_pairs_of_a_file_are_scored_by_their_names(scorer, tmp_path):
     pairs = scorer.read(tmp_path / "pairs.csv")
     assert pairs.tolist() == [[3, 6], [3, 7]]
     text = io.StringIO()
-    assert write_rows(scorer.rows(pairs), text) == 2
+    assert write_table(HEADER, scorer.rows(pairs), text) == 2
     lines = text.getvalue().splitlines()
     assert lines[0] == "source,target,score"
     assert lines[1].startswith("n3,n6,0.")
-    assert write_rows_file(scorer.rows(pairs), tmp_path / "new" / "out.csv") == 2
+    assert write_table_file(HEADER, scorer.rows(pairs), tmp_path / "new" / "out.csv") == 2
     assert (tmp_path / "new" / "out.csv").read_text() == text.getvalue()
     (tmp_path / "pairs.csv").write_text("n3,n6\nn3,nobody\n")
     with pytest.raises(DataError, match="line 2"):

@@ -1,4 +1,5 @@
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,14 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from link_graphs import communities, config_of
 
-from lrga.errors import CheckpointError
+from lrga.errors import CheckpointError, NonFiniteError
 from lrga.tasks.link import LinkTask
+from lrga.training.events import Listener
 from lrga.training.link_architecture import resolve_link
-from lrga.training.link_state import capture_links, restore_links
+from lrga.training.link_state import LinkKeeper, capture_links, restore_links
 from lrga.training.link_trainer import LinkTrainer
+from lrga.training.run_folder import RunFolder
+from lrga.training.signals import StopRequest
 from lrga.training.trainer import Keeper
 
 
@@ -57,3 +61,18 @@ def test_weights_of_another_network_are_refused():
     parts, state = capture_links(trainer_of())
     with pytest.raises(CheckpointError, match="weights of this model"):
         restore_links(trainer_of(hidden=8), parts, state)
+
+
+@pytest.mark.parametrize("minutes", [0.0, 10.0], ids=["checkpoint due", "time limit"])
+def test_a_checkpoint_due_while_the_loss_is_nan_is_not_written(tmp_path, minutes):
+    """As on a GPU, where the loss is looked at after the epoch."""
+    home, trainer, saved = RunFolder(tmp_path), trainer_of(), []
+    listener = Listener()
+    listener.checkpointed = saved.append
+    deadline = None if minutes == 0.0 else time.monotonic()
+    trainer.keeper = LinkKeeper(home, listener, StopRequest(), minutes, deadline)
+    trainer.step(*trainer.pairs())
+    trainer.loss.add(torch.tensor(float("nan")))
+    with pytest.raises(NonFiniteError, match="finite loss in epoch 1"):
+        trainer.fit()
+    assert saved == []

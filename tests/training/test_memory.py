@@ -16,8 +16,9 @@ from lrga.tasks import task_of
 from lrga.training import Listener, OptimizerConfig, Trainer
 from lrga.training.memory import (
     LiveBytes,
-    apply_limit,
     fit_memory,
+    keep_to_limit,
+    plan_limit,
     plan_memory,
     return_freed_memory,
 )
@@ -135,14 +136,14 @@ def test_a_trainer_is_told_and_trains_as_before(splits, monkeypatch):
         )
         if limited:
             need = plan_memory(model, splits, batch_size=4, limit=10**12).plain
-            apply_limit(trainer, need - 1)
+            keep_to_limit(trainer, plan_limit(trainer, need - 1))
             assert "forward" in vars(model.layers[0])
         trainer.fit()
         losses.append(trainer.last.val_loss)
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
     assert len(told) == 1
     assert "activation checkpointing" in told[0]
-    apply_limit(trainer, None)
+    assert plan_limit(trainer, None) is None
 
 
 def test_sizes_are_read_and_written_as_people_do():

@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from lrga.distributed.launch import leader_first
 from lrga.tasks import graph_regression, node_classification
 from lrga.tasks.losses import weighted_cross_entropy
-from lrga.training.parallel import agree, keeper_class, leader_first, share_of, share_of_loss, tell, trainer_class
+from lrga.training.parallel import agree, keeper_class, share_of, share_of_loss, tell, trainer_class
 from lrga.training.trainer import Trainer
 
 LAUNCH = Path(__file__).parents[1] / "distributed" / "launch.py"

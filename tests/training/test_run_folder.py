@@ -14,6 +14,7 @@ from lrga.training.events import EpochRecord
 from lrga.training.run_folder import RunFolder
 
 CONFIG = TrainingConfig(data=DataConfig(name="ZINC"))
+TIMES = {"seconds": 0.1, "epoch_seconds": 0.1}
 ARCHITECTURE = resolve(ModelConfig(), INPUTS["ZINC"], dataset="ZINC")
 
 
@@ -22,6 +23,12 @@ def record(epoch):
         epoch=epoch, lr=1e-3, train_loss=1.0, train_metric=2.0, val_loss=3.0, val_metric=4.0, test_loss=5.0,
         test_metric=6.0, seconds=0.1, elapsed=0.1,
     )  # fmt: skip
+
+
+RESULT = {
+    "test": 6.0, "stopped_by": "min_lr", "metric": "mae", "epochs": 1, "seconds": 0.1, "parameters": 9, "seed": 41,
+    "last": record(1).to_json(), "best": record(1).to_json(),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def test_what_was_written_reads_back(folder):
     assert folder.holds_a_run
     assert folder.config() == CONFIG
     assert folder.model_facts() == (ARCHITECTURE, task_of("ZINC"), "fingerprint")
-    folder.rewrite_config(CONFIG.changed(device="cpu"))
+    folder.continue_with(CONFIG.changed(device="cpu"))
     assert folder.config().run.device == "cpu"
 
 
@@ -48,7 +55,7 @@ def test_every_start_is_remembered(folder):
 
 def test_metrics_after_the_checkpoint_are_cut_off(folder):
     folder.append_metrics(record(1))
-    path = folder.save_checkpoint("000001-0000000", {"model": {"w": torch.ones(1)}}, {"epoch": 1})
+    path = folder.save_checkpoint("000001-0000000", {"model": {"w": torch.ones(1)}}, {"epoch": 1, "batch": 0, **TIMES})
     folder.append_metrics(record(2))
     with open(folder.path / "metrics.jsonl", "a") as file:
         file.write('{"epoch": 3, "lr"')  # killed while writing
@@ -80,18 +87,18 @@ def test_the_log_has_one_line_for_each_event(folder):
 def test_weights_are_the_checkpoint_s_until_the_result_is_written(folder):
     with pytest.raises(CheckpointError, match="no checkpoint"):
         folder.weights()
-    folder.save_checkpoint("000000-0000003", {"model": {"w": torch.ones(1)}}, {})
+    folder.save_checkpoint("000000-0000003", {"model": {"w": torch.ones(1)}}, {"epoch": 0, "batch": 3, **TIMES})
     assert folder.weights()["w"].item() == 1.0
     with pytest.raises(CheckpointError, match="no finished epoch"):
         folder.weights("best")
     assert folder.result() is None
-    folder.save_result({"test": 1.0}, {"model": {"w": torch.zeros(1)}, "best": {"w": torch.full((1,), 2.0)}})
+    folder.save_result(RESULT, {"model": {"w": torch.zeros(1)}, "best": {"w": torch.full((1,), 2.0)}})
     assert (folder.weights()["w"].item(), folder.weights("best")["w"].item()) == (0.0, 2.0)
-    assert folder.result() == {"test": 1.0}
+    assert folder.result() == RESULT
 
 
 def test_damaged_weights_and_facts_are_told_of(folder):
-    folder.save_result({"test": 1.0}, {"model": {"w": torch.zeros(1)}})
+    folder.save_result(RESULT, {"model": {"w": torch.zeros(1)}})
     (folder.path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
         folder.weights()

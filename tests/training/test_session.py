@@ -8,7 +8,6 @@ from lrga.training import train
 from lrga.training.architecture import resolve
 from lrga.training.events import Listener
 from lrga.training.graphs import load_training_data
-from lrga.training.resume import open_folder
 from lrga.training.run_folder import RunFolder
 from lrga.training.session import Session
 from lrga.training.signals import StopRequest
@@ -19,8 +18,7 @@ def open_session(config, folder, splits, request):
     architecture = resolve(config.model, graphs.inputs, dataset=None)
     home = RunFolder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    open_folder(home, config, architecture, graphs)
-    return Session(home, config, architecture, graphs, Listener(), request, None)
+    return Session(home, config, architecture, graphs, graphs.fingerprint(), Listener(), request, None)
 
 
 def test_steps_one_by_one_are_a_run(make_config, make_splits, tmp_path):

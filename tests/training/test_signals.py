@@ -9,7 +9,7 @@ import pytest
 from lrga.training.signals import Interrupted, StopRequest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_is_noted_and_the_second_stops_at_once(number):
     with StopRequest() as request:
         assert request.received is None
@@ -42,3 +42,14 @@ def test_another_thread_leaves_the_signals_alone():
 def test_the_exit_code_is_the_shell_s():
     assert Interrupted("", "SIGINT").exit_code == 130
     assert Interrupted("", "SIGTERM").exit_code == 143
+    assert Interrupted("", "SIGHUP").exit_code == 129
+
+
+def test_a_hangup_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert request.received is None
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -12,13 +12,8 @@ from lrga.errors import OptionError
 from lrga.kernels.checks import check_count
 from lrga.models.embeddings import EMBEDDING_LABELS
 from lrga.models.zoo import MODELS
-from lrga.training.config import TrainingConfig
+from lrga.training.config import TrainingConfig, essence
 
-# Options that decide where and how conveniently a run is made, not what it computes.
-PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
-    "data": ("root", "source"),
-    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
-}
 # Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {"model": {"resample_features": True}}
 # The same, but some records are named with these; others, older ones, are found by the name without.
@@ -80,14 +75,6 @@ def model_label(config: TrainingConfig) -> str:
 def model_word(config: TrainingConfig) -> str:
     """The same without "LRGA +"."""
     return (MODELS | EMBEDDING_LABELS)[config.model.model]
-
-
-def essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
-    """All options that decide what a run computes, by section."""
-    return {
-        section: {key: value for key, value in values.items() if key not in PLACE_OPTIONS.get(section, ())}
-        for section, values in config.to_json().items()
-    }
 
 
 def run_name(config: TrainingConfig) -> str:

@@ -23,7 +23,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lrga.bench.cell import Cell, essence
+from lrga.bench.cell import Cell
 from lrga.bench.display import plain_text, slim_table
 from lrga.bench.records import FINISHED, RunRecord, read_record
 from lrga.bench.sharing import device_of, parts_of
@@ -32,7 +32,7 @@ from lrga.errors import DataError, OptionError
 from lrga.models.budget import count_of
 from lrga.models.zoo import INPUTS
 from lrga.training.architecture import resolve
-from lrga.training.config import ModelConfig, TrainingConfig
+from lrga.training.config import ModelConfig, TrainingConfig, essence
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

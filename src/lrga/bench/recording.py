@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.cell import PLACE_OPTIONS, essence
 from lrga.bench.learning_curve import compact
 from lrga.bench.paper import Published
 from lrga.bench.records import CLOCK, RunRecord
@@ -14,7 +13,7 @@ from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
-from lrga.training.config import TrainingConfig
+from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
 from lrga.training.events import EpochRecord, Listener, RunFacts
 from lrga.training.graphs import catalogue_name
 from lrga.training.run_folder import RunFolder

@@ -15,6 +15,7 @@ from typing import Any
 
 from lrga import limits
 from lrga.bench.cell import earlier_name, run_name
+from lrga.data.files import temporary_beside
 from lrga.errors import DataError
 from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS
@@ -227,12 +228,9 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     content = _on_few_lines(to_json_bytes(record.to_json()))
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-        temporary = place / f".{record.run}.{os.getpid()}.tmp"
-        try:
+        with temporary_beside(place / record.run) as temporary:
             write_file(temporary, content)
             return _link(temporary, place, record)
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def _on_few_lines(content: bytes) -> bytes:

@@ -20,7 +20,8 @@ from lrga.bench.runner import Campaign, say_on_stderr
 from lrga.errors import OptionError, RankLostError
 from lrga.training.signals import Interrupted, StopRequest
 
-_STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_STOPPED = {code for number in _SIGNALS for code in (128 + number, -number)}
 _PATIENCE = 0.2  # seconds between two looks at the processes
 
 

@@ -37,8 +37,18 @@ def predict(
     trust: Annotated[
         bool, typer.Option("--trust", help="Build a data set in the data root that the run names.")
     ] = False,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Put an apostrophe before names that a spreadsheet would run as a formula (=, +, -, @).",
+        ),
+    ] = False,
 ) -> None:
     """Predict with a saved model: CSV with the id of each graph, node or edge, the prediction and the scores.
+
+    Ids and class names are written as they are in your data. Before you open predictions on data of others in a
+    spreadsheet, write them with [bold]--escape-formulas[/].
 
     Examples:
 
@@ -53,8 +63,8 @@ def predict(
     import sys
 
     from lrga.errors import OptionError
-    from lrga.training.link_predict import LinkScorer, write_rows, write_rows_file
-    from lrga.training.predict import Predictor, write_csv, write_csv_file
+    from lrga.training.link_predict import HEADER, LinkScorer
+    from lrga.training.predict import Predictor, write_csv, write_csv_file, write_table, write_table_file
     from lrga.training.run_folder import RunFolder
 
     if (source is None) == (node is None):
@@ -70,16 +80,17 @@ def predict(
         else:
             rows = scorer.rows(scorer.read(str(source)))
         if output is None:
-            write_rows(rows, sys.stdout)
+            write_table(HEADER, rows, sys.stdout, escape_formulas=escape_formulas)
             return
-        print(f"{write_rows_file(rows, output):,} pairs scored in {output}", file=sys.stderr)
+        count = write_table_file(HEADER, rows, output, escape_formulas=escape_formulas)
+        print(f"{count:,} pairs scored in {output}", file=sys.stderr)
         return
     assert source is not None
     predictor = Predictor.of(run, which="best" if best else "last", device=device)
     graphs = predictor.read(source, root=data_root, trust=trust)
     if output is None:
-        write_csv(predictor, graphs, sys.stdout, batch_size=batch_size)
+        write_csv(predictor, graphs, sys.stdout, batch_size=batch_size, escape_formulas=escape_formulas)
         return
-    count = write_csv_file(predictor, graphs, output, batch_size=batch_size)
+    count = write_csv_file(predictor, graphs, output, batch_size=batch_size, escape_formulas=escape_formulas)
     what = {"graph": "graphs", "node": "nodes", "edge": "edges"}[predictor.task.level]
     print(f"{count:,} {what} of {len(graphs):,} graphs predicted in {output}", file=sys.stderr)

@@ -1,9 +1,12 @@
 """Files that can be believed: written whole or not at all, and checked by size and checksum before use."""
 
+import glob
 import hashlib
 import json
 import os
-import tempfile
+import re
+import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +16,7 @@ from typing import Any
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
 
 BLOCK = 1 << 20
-_UMASK = os.umask(0)  # it can only be read by setting it
-os.umask(_UMASK)
+_HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:40]
 
 
 @dataclass(frozen=True)
@@ -57,18 +59,43 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        try:
+        with temporary_beside(path) as temporary:
             yield temporary
             _settle(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """A name beside ``path`` that no other writer has; the file is deleted afterwards if it is still there.
+
+    So are temporary files for ``path`` of processes of this machine that were killed.
+    """
+    name = path.name.encode()[:100].decode(errors="ignore")  # file systems take 255 bytes
+    if os.name == "posix":
+        for left in path.parent.glob(f".{glob.escape(name)}.{_HOST}-*.tmp"):
+            if (owner := _OWNER.search(left.name)) is not None and not _is_alive(int(owner[1])):
+                left.unlink(missing_ok=True)
+    temporary = path.with_name(f".{name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+_OWNER = re.compile(r"-(\d{1,9})-[0-9a-f]{8}\.tmp$")
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _settle(temporary: Path, path: Path) -> None:
-    os.chmod(temporary, 0o666 & ~_UMASK)  # mkstemp makes files private
     with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -3,21 +3,25 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
 
 import torch
 import torch.distributed as dist
 
-from lrga.distributed.monitor import Monitor, lost_error
+from lrga.distributed.monitor import INTERVAL, Monitor, lost_error
 from lrga.errors import LRGAError, OptionError
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _BROKEN = ("gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "store")
 EXPLAIN_SECONDS = 12.0
+TIMEOUT = timedelta(minutes=30)  # of one collective
 _joins = 0  # of this process: one command may train several times
+_group: "_Group | None" = None  # that this process has joined
 
 
 def launched() -> bool:
@@ -68,14 +72,15 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
     name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}-{_joins}"
     # A place of its own for every start: torchrun keeps one store over restarts, with the addresses of dead processes.
     hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    limit = timedelta(minutes=30)
-    store = dist.TCPStore(host, port, world, is_master=hosts, timeout=limit, wait_for_workers=False)
+    store = dist.TCPStore(host, port, world, is_master=hosts, timeout=TIMEOUT, wait_for_workers=False)
     group_store = dist.PrefixStore(f"lrga/group/{name}", store)
-    dist.init_process_group(choose_backend(device), store=group_store, rank=rank, world_size=world, timeout=limit)
+    dist.init_process_group(choose_backend(device), store=group_store, rank=rank, world_size=world, timeout=TIMEOUT)
     options = {} if patience is None else {"patience": patience}
     monitor = Monitor(rank, world, host=host, port=port, attempt=name, **options)
+    global _group
     with monitor, _patient() as patient:
         try:
+            _group = _Group(dist.PrefixStore(f"lrga/turns/{name}", store), monitor)
             yield
             dist.barrier()
         except BaseException as error:
@@ -87,7 +92,41 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
                     raise lost_error(world, found) from error
             monitor.report(f"{type(error).__name__}: {error}"[:2000])
             raise
+        finally:
+            _group = None
     dist.destroy_process_group()
+
+
+@dataclass
+class _Group:
+    store: dist.Store
+    monitor: Monitor
+    turns: int = 0  # times that rank 0 went first
+
+
+@contextmanager
+def leader_first() -> Iterator[None]:
+    """The block on rank 0, then on the others, which wait for as long as rank 0 gives signs of life."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        yield
+        return
+    leader = dist.get_rank() == 0
+    if _group is None:  # joined by other means, without a monitor
+        if not leader:
+            dist.barrier()
+        yield
+        if leader:
+            dist.barrier()
+        return
+    _group.turns += 1  # all ranks come here equally often
+    key = str(_group.turns)
+    while not leader and not _group.store.check([key]):
+        if (found := _group.monitor.lost(_group.monitor.patience)) is not None:
+            raise lost_error(dist.get_world_size(), found)
+        time.sleep(INTERVAL)
+    yield
+    if leader:
+        _group.store.set(key, "done")
 
 
 def _is_broken(error: RuntimeError) -> bool:

@@ -10,6 +10,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import TracebackType
 
@@ -19,9 +21,9 @@ from lrga.errors import RankLostError
 
 INTERVAL = 0.5  # seconds between two signs of life
 SUSPECT = 4.0  # seconds of silence, where a connection broke
-PATIENCE = 40.0  # seconds of silence, where none did
+PATIENCE = 20.0  # seconds of silence, where none did
 LINGER = 3.0  # seconds in which others can read what the process that holds the store has found
-STORE_SECONDS = 30.0  # that the store may take to answer
+STORE_SECONDS = 20.0  # that the store may take to answer
 
 
 class Monitor:
@@ -49,6 +51,8 @@ class Monitor:
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="lrga-monitor")
         self._who: dict[int, str] = {}
+        self._gone = False  # the store, which is then not asked again
+        self._asked: float | None = None  # when, while an answer of the store is waited for
 
     def __enter__(self) -> "Monitor":
         self._store.set(f"who/{self.rank}", f"process {os.getpid()} on {socket.gethostname()}")
@@ -57,6 +61,7 @@ class Monitor:
             self._who[other] = self._store.get(f"who/{other}").decode()
             self._seen[other] = ("", time.monotonic())
         self._thread.start()
+        threading.Thread(target=self._watch_store, daemon=True, name="lrga-store").start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -73,21 +78,30 @@ class Monitor:
         self._leave("lost", found)
 
     def _leave(self, key: str, message: str) -> None:
-        try:
-            with self._lock:
-                self._store.set(key, message)
-        except RuntimeError:  # the store is gone with whoever hosted it; nobody is left to read
-            return
-        if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-            time.sleep(LINGER)
+        with suppress(RuntimeError), self._asking():
+            if self._gone:  # with whoever hosted it; nobody is left to read
+                return
+            self._store.set(key, message)
+            if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+                time.sleep(LINGER)
 
     def lost(self, silence: float) -> str | None:
         """Which rank has failed or been silent for so many seconds, in words; ``None`` if all are well."""
         try:
-            with self._lock:
-                return self._failed() or self._silent(silence)
+            with self._asking():
+                return self._store_gone() if self._gone else self._failed() or self._silent(silence)
         except RuntimeError:
-            return "the machine of rank 0, which held the run's store, is gone"
+            return self._store_gone()
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """One question to the store at a time."""
+        with self._lock:
+            self._asked = time.monotonic()
+            try:
+                yield
+            finally:
+                self._asked = None
 
     def wait_for_lost(self, seconds: float) -> str | None:
         """As :meth:`lost`, after waiting for a broken connection to be explained."""
@@ -120,21 +134,39 @@ class Monitor:
             return None
         return f"rank {other} ({self._who[other]}) has given no sign of life for {quiet:.0f} seconds"
 
+    def _store_gone(self) -> str:
+        self._gone = True
+        who = f" ({self._who[0]})" if 0 in self._who else ""
+        return f"rank 0{who} or its machine, which holds the run's store, does not answer"
+
     def _watch(self) -> None:
         count = 0
         while not self._stop.wait(INTERVAL):
             count += 1
             try:
-                with self._lock:
+                with self._asking():
                     self._store.set(f"alive/{self.rank}", str(count))
                     found = self._silent(self.patience)
             except RuntimeError:
-                found = "the machine of rank 0, which held the run's store, is gone"
-            if found is not None and not self._stop.is_set():
-                # The main thread waits inside a collective that never ends; only the whole process can leave it.
-                print(f"Error: {lost_error(self.world, found)}", file=sys.stderr, flush=True)
-                self.conclude(found)
-                os._exit(1)
+                found = self._store_gone()
+            if found is not None:
+                self._end(found)
+
+    def _watch_store(self) -> None:
+        """The store's own time limit does not hold where the process that hosts it is stopped and not killed."""
+        while not self._stop.wait(INTERVAL):
+            asked = self._asked
+            if asked is not None and time.monotonic() - asked > self.patience + LINGER:
+                self._end(self._store_gone())
+
+    def _end(self, found: str) -> None:
+        """The main thread waits inside a collective that never ends; only the whole process can leave it."""
+        if self._stop.is_set():
+            return
+        print(f"Error: {lost_error(self.world, found)}", file=sys.stderr, flush=True)
+        if not self._gone:
+            self.conclude(found)
+        os._exit(1)
 
 
 def lost_error(world: int, found: str) -> RankLostError:

@@ -138,6 +138,8 @@ def check_count(name: str, value: int, minimum: int = 0) -> None:
         )
     if value < minimum:
         raise OptionError(f"{name} of at least {minimum}", str(value), f"pass a larger {name}")
+    if value >= 2**63:
+        raise OptionError(f"{name} below 2**63", "a larger number", f"pass a smaller {name}")
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrga.bench.beside import published_for
-from lrga.bench.cell import Cell, essence
+from lrga.bench.cell import Cell
 from lrga.bench.display import value_text
 from lrga.bench.paper import Published, published
 from lrga.bench.protocols import paper_config
@@ -14,7 +14,7 @@ from lrga.bench.tables import Spread
 from lrga.models.zoo import MODELS
 from lrga.report.runs import Run
 from lrga.tasks.task import Metric
-from lrga.training.config import TrainingConfig
+from lrga.training.config import TrainingConfig, essence
 from lrga.training.graphs import catalogue_name
 
 

@@ -1,6 +1,5 @@
 """``metrics.jsonl`` as it stands, be it half written or damaged."""
 
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from lrga import limits
 from lrga.errors import DataError
 from lrga.training.events import EpochRecord
+from lrga.training.files import is_number
 
 COLUMNS = tuple(field.name for field in fields(EpochRecord))
 
@@ -52,13 +52,3 @@ def _epoch(line: bytes) -> tuple[dict[str, float] | None, str | None]:
     if not isinstance(values, dict) or any(not is_number(values.get(name)) for name in COLUMNS):
         return None, "not the numbers of an epoch"
     return {name: values[name] for name in COLUMNS}, None
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number, of a size that a float can hold (JSON's integers have no end).
-
-    Example:
-        >>> is_number(1.5), is_number(float("nan")), is_number(10**400), is_number(True)
-        (True, False, False, False)
-    """
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

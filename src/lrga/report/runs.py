@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from lrga import limits
-from lrga.bench.cell import essence
 from lrga.bench.recording import best_epoch
 from lrga.bench.records import FINISHED, RunRecord
 from lrga.errors import DataError
 from lrga.models.zoo import MODELS
-from lrga.report.metrics_file import is_number, read_metrics
+from lrga.report.metrics_file import read_metrics
 from lrga.tasks.task import METRICS, Metric, Task
 from lrga.training.architecture import Architecture
-from lrga.training.config import TrainingConfig
+from lrga.training.config import TrainingConfig, essence
 from lrga.training.events import EpochRecord
-from lrga.training.files import read_json
+from lrga.training.files import is_number
 from lrga.training.graphs import catalogue_name
 from lrga.training.run_folder import RunFolder
 
@@ -136,8 +135,7 @@ def run_of_folder(path: str | Path) -> Run:
         faults.append(f"result.json: {error}")
     environment: list[dict[str, Any]] = []
     try:
-        if (home.path / "environment.json").is_file():
-            environment = [dict(start) for start in read_json(home.path / "environment.json")]
+        environment = home.environments()
     except DAMAGE as error:
         faults.append(f"environment.json: {error}")
     finished = result is not None and bool(epochs) and task is not None

@@ -9,6 +9,7 @@ from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.gnn import GNN
 from lrga.models.zoo import INPUTS, Inputs, budget_of, published_shape
 from lrga.training.config import ModelConfig
+from lrga.training.files import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,7 @@ class Architecture:
             odd = ", ".join(sorted(set(values) ^ wanted))
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
             raise CheckpointError("the arguments of the network", f"unknown or missing ones: {odd}", remedy)
+        check_fields(cls, values)
         return cls(**values)
 
 

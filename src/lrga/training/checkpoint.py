@@ -11,7 +11,8 @@ A checkpoint is a folder ``checkpoints/EPOCH-BATCH`` that appears whole or not a
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lrga import limits
-from lrga.errors import CheckpointError
-from lrga.training.files import place_folder, to_json_bytes, writing
+from lrga.errors import CheckpointError, LRGAError, OptionError
+from lrga.training.files import is_number, parse_json, place_folder, sealed, to_json_bytes, unsealed, writing
 
 FORMAT = 1
 STATE = "state.json"
 KEPT = 2  # so that a damaged file costs an epoch and not the run
 _NAME = re.compile(r"\d{6}-\d{7}")
+_RESTORE = "restore the folder, or train anew in another"
 
 Tensors = Mapping[str, Tensor]
 
@@ -53,7 +55,7 @@ def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], stat
     facts = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()
     }
-    files[STATE] = to_json_bytes({"format": FORMAT, "files": facts, "state": state})
+    files[STATE] = to_json_bytes(sealed({"format": FORMAT, "files": facts, "state": state}))
     target = folder / name
     place_folder(target, files)
     with writing(folder):
@@ -68,10 +70,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies one checkpoint."""
     remedy = "delete this folder: the run then continues from the checkpoint before it, if there is one"
     try:
-        written = limits.read_json(path / STATE, error=CheckpointError)
+        written = parse_json(limits.read_bytes(path / STATE, error=CheckpointError))
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
             raise CheckpointError(f"{path} in format {FORMAT}", got, "continue with the version that wrote it")
+        written = unsealed(written, path / STATE)
         parts = {}
         for name, facts in written["files"].items():
             content = limits.read_bytes(path / name, error=CheckpointError)
@@ -79,9 +82,23 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 what = "another content" if len(content) == facts["bytes"] else f"{len(content):,} bytes"
                 raise CheckpointError(f"{path / name} as it was written ({facts['bytes']:,} bytes)", what, remedy)
             parts[name.removesuffix(".safetensors")] = load(content)
-        return Checkpoint(path, parts, written["state"])
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        return Checkpoint(path, parts, dict(written["state"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"a whole checkpoint in {path}", f"{type(error).__name__}: {error}", remedy) from error
+
+
+@contextmanager
+def restoring() -> Iterator[None]:
+    """Turns what a state that does not fit raises into an error that says what to do."""
+    try:
+        yield
+    except LRGAError as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"a checkpoint with {error.expected}", error.got, _RESTORE) from error
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
+        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise CheckpointError("a checkpoint that fits this run", got, _RESTORE) from error
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -117,14 +134,13 @@ def optimizer_parts(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor]
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, groups: list[dict[str, Any]]) -> None:
-    """Takes up what :func:`optimizer_parts` gave; what belongs to the device (``fused``) stays the optimiser's own."""
+    """Takes up the moments and learning rates that :func:`optimizer_parts` gave; the rest stays the optimiser's own."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = tensor
     own = optimizer.state_dict()["param_groups"]
-    fixed = ("fused", "foreach", "capturable")
-    merged = [  # options that only a newer PyTorch has are the optimiser's own too
-        {**mine, **saved, **{key: mine[key] for key in fixed}} for saved, mine in zip(groups, own, strict=True)
-    ]
+    if not all(is_number(saved["lr"]) for saved in groups):
+        raise OptionError("learning rates that are numbers", repr([saved["lr"] for saved in groups])[:80], "")
+    merged = [{**mine, "lr": saved["lr"]} for saved, mine in zip(groups, own, strict=True)]
     optimizer.load_state_dict({"state": state, "param_groups": merged})

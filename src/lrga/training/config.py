@@ -1,6 +1,6 @@
 """Everything that decides a training run, as plain data that can be written down and read back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +14,7 @@ from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import RANK, budget_of, model_name
 from lrga.nn.layer import PRESETS
 from lrga.nn.lrga_layer import reading_of
+from lrga.training.files import check_fields, is_number, parse_json
 from lrga.training.link_config import LinkConfig
 
 PRECISIONS = ("float32", "bf16", "fp16")
@@ -230,6 +231,7 @@ class TrainingConfig:
             if name not in values:
                 continue
             _check_keys(f"section {name!r} of the configuration", values[name], section)
+            check_fields(section, values[name])
             made[name] = section(**values[name])
         return cls(**made)
 
@@ -245,12 +247,12 @@ class TrainingConfig:
         from lrga.training.trust import data_from_file  # which needs what this module has
 
         try:
-            config = cls.from_json(limits.read_json(Path(path), error=OptionError))
+            config = cls.from_json(parse_json(limits.read_bytes(Path(path), error=OptionError)))
         except LRGAError:
             raise
         except FileNotFoundError as error:
             raise OptionError(f"the configuration file {path}", "no such file", "name an existing file") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise OptionError(f"JSON in {path}", str(error), "correct the file") from error
         return replace(config, data=data_from_file(config.data, path, trust=trust))
 
@@ -272,6 +274,34 @@ class TrainingConfig:
                 raise OptionError("options of link prediction where links are predicted", got, remedy)
             sections[section][key] = value
         return replace(self, **{name: replace(getattr(self, name), **new) for name, new in sections.items() if new})
+
+
+# Options that decide where and how conveniently a run is made, not what it computes.
+PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
+    "data": ("root", "source"),
+    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
+}
+
+
+def essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
+    """All options that decide what a run computes, by section."""
+    return {
+        section: {key: value for key, value in values.items() if key not in PLACE_OPTIONS.get(section, ())}
+        for section, values in config.to_json().items()
+    }
+
+
+def first_difference(
+    ours: TrainingConfig, theirs: TrainingConfig, *, ignore: Collection[str] = ()
+) -> tuple[str, Any, Any] | None:
+    """The first option of two runs that makes them compute something else: its name and both values."""
+    other = essence(theirs)
+    for section, values in essence(ours).items():
+        for key, value in values.items():
+            there = other.get(section, {}).get(key)
+            if value != there and key not in ignore:
+                return key, value, there
+    return None
 
 
 # Every option has one name in all sections together, so that a sweep or the command line can say it without a section.
@@ -305,7 +335,6 @@ def _check_number(
 ) -> None:
     bounds = ((above, "above", lambda b: value > b), (at_least, "of at least", lambda b: value >= b))
     wanted = [f"{word} {bound:g}" for bound, word, _ in (*bounds, (below, "below", None)) if bound is not None]
-    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
-    good = good and all(test(bound) for bound, _, test in bounds if bound is not None)
+    good = is_number(value) and all(test(bound) for bound, _, test in bounds if bound is not None)
     if not good or (below is not None and not value < below):
         raise OptionError(f"{name}, a number {' and '.join(wanted)}", repr(value), f"pass another {name}")

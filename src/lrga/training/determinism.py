@@ -149,6 +149,16 @@ class OwnRandomness:
                 self._default.graphsafe_set_state(shared)
 
 
+@contextmanager
+def random_states_kept(device: torch.device) -> Iterator[None]:
+    """After it, the random states of the CPU and of ``device`` are those of before."""
+    before = random_states(device)
+    try:
+        yield
+    finally:
+        restore_random_states(before, device)
+
+
 def random_states(device: torch.device) -> dict[str, Tensor]:
     """PyTorch's random states, of the CPU and of the GPU in use, as bytes."""
     states = {"cpu": torch.get_rng_state()}

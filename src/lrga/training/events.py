@@ -1,12 +1,14 @@
 """What a training run tells whoever listens."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from lrga.errors import OptionError
 from lrga.tasks.task import Task
 from lrga.training.config import TrainingConfig
+from lrga.training.files import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,16 @@ class EpochRecord:
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Any) -> "EpochRecord":
+        """What :meth:`to_json` wrote; refused where it is not the numbers of an epoch."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(values, dict) or set(values) != names:
+            got = repr(values)[:80]
+            raise OptionError(f"an epoch with {', '.join(sorted(names))}", got, "restore what was written")
+        check_fields(cls, values)
+        return cls(**values)
 
 
 class Listener:

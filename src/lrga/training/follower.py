@@ -51,7 +51,7 @@ class FollowerFolder(RunFolder):
     def cut_metrics(self, size: int) -> None:
         """Rank 0 does."""
 
-    def history(self) -> tuple[EpochRecord, ...]:
+    def history(self, size: int | None = None) -> tuple[EpochRecord, ...]:
         return ()
 
     def add_environment(self, *args: Any, **kwargs: Any) -> None:

@@ -66,6 +66,15 @@ class Guard:
         ):
             self._replay(number)
 
+    def is_finite(self) -> bool:
+        """Whether the losses of the epoch so far are finite; a GPU is waited for."""
+        return self.every == 1 or math.isfinite(self.trainer.sums.loss.total.item())
+
+    def check_now(self) -> None:
+        """The sum of the losses before training pauses."""
+        if not self.is_finite():
+            self._replay(self.trainer.batch)
+
     def check_evaluation(self, loss: float, split: str, batch_size: int) -> None:
         """The mean loss of an evaluation."""
         if math.isfinite(loss):

@@ -26,7 +26,8 @@ class FolderKeeper(Keeper):
         now = time.monotonic()
         if self.deadline is not None and now >= self.deadline:
             return "time_limit"
-        if now - self._saved_at >= self.seconds:
+        # where the losses are not finite any more, the guard says so at its next look
+        if now - self._saved_at >= self.seconds and trainer.is_finite():
             self.save(trainer)
         return None
 

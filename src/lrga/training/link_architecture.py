@@ -10,6 +10,7 @@ from lrga.models.budget import checked_size
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
 from lrga.training.config import TrainingConfig
+from lrga.training.files import check_fields
 
 LinkNetwork = LinkModel | MatrixFactorization
 
@@ -86,6 +87,7 @@ class LinkArchitecture:
         if odd := sorted(set(values) ^ {f.name for f in fields(cls)}):
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
             raise CheckpointError("the numbers of the network", f"unknown or missing ones: {', '.join(odd)}", remedy)
+        check_fields(cls, values)
         return cls(**values)
 
 

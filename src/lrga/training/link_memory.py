@@ -10,7 +10,6 @@ Letters: N nodes, E directed edges, P pairs scored at once.
 
 import gc
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,6 +21,7 @@ from lrga.kernels.edges import EdgeLayout
 from lrga.limits import show_bytes
 from lrga.models.embeddings import Node2Vec
 from lrga.nn.recompute import recompute_layers
+from lrga.training.determinism import random_states_kept
 from lrga.training.evaluate import autocast
 from lrga.training.link_architecture import LinkArchitecture, LinkNetwork
 from lrga.training.link_evaluate import Messages
@@ -183,7 +183,7 @@ class _Need:
         if walks is None or self._walks is None:
             return 0
         # Vectors of few nodes here: the gradients of all would hide what a walk takes. They are added.
-        with _random_state_kept(walks.device):
+        with random_states_kept(walks.device):
             few = replace(self.architecture, num_nodes=_FEW).build().to(walks.device)
         assert isinstance(few, Node2Vec)
 
@@ -224,7 +224,7 @@ class _Need:
         nodes, edges = trainer.data.num_nodes, _edges_of(messages)
         largest = min(_NODES[1], nodes, max(round(_MOST_EDGES * nodes / max(edges, 1)), 30))
         sizes = (nodes,) if largest == nodes else (max(round(largest * _NODES[0] / _NODES[1]), 1), largest)
-        with _random_state_kept(trainer.device):
+        with random_states_kept(trainer.device):
             peaks = []
             for size in sizes:
                 small = _Small.of(self.architecture, messages, size, round(edges * size / nodes), trainer.device)
@@ -255,11 +255,6 @@ class _Small:
         x = None if like.x is None else torch.randn(nodes, like.x.size(1), device=device)
         weight = None if like.weight is None else torch.rand(edges, device=device)
         return cls(model, Messages(x, layout if isinstance(like.edges, EdgeLayout) else edge_index, weight), nodes)
-
-
-def _random_state_kept(device: torch.device) -> AbstractContextManager[None]:
-    """A run with a limit draws the numbers of one without."""
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def _recompute(model: nn.Module) -> None:

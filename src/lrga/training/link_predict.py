@@ -1,11 +1,9 @@
 """A trained link-prediction model on new pairs, and the most likely new links of a node, in bounded memory."""
 
-import csv
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +13,6 @@ from lrga.data.link_data import LinkData
 from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.training.determinism import choose_device
-from lrga.training.files import writing
 from lrga.training.link_architecture import LinkNetwork
 from lrga.training.link_evaluate import Messages, scores_of
 from lrga.training.link_run import load_link_source
@@ -169,29 +166,3 @@ class LinkScorer:
             if self.data.undirected:
                 taken[edge[edge[:, 1] == node, 0]] = True
         return taken
-
-
-def write_rows(rows: Iterable[Sequence[str]], file: IO[str]) -> int:
-    """Writes rows below :data:`HEADER` as CSV; returns their number."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(HEADER)
-    count = 0
-    for row in rows:
-        writer.writerow(row)
-        count += 1
-    return count
-
-
-def write_rows_file(rows: Iterable[Sequence[str]], path: str | Path) -> int:
-    """As :func:`write_rows`, into a file that appears whole or not at all."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(temporary, "w", encoding="utf-8", newline="") as file:
-                count = write_rows(rows, file)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    return count

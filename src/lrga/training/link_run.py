@@ -11,7 +11,7 @@ from lrga.data.link_catalog import link_name
 from lrga.data.link_data import SPLITS, LinkData
 from lrga.data.loading import load
 from lrga.distributed.launch import launched
-from lrga.errors import CheckpointError, DataError, OptionError
+from lrga.errors import DataError, OptionError
 from lrga.tasks.link import LinkTask
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device, deterministic, seed_torch
@@ -23,7 +23,7 @@ from lrga.training.link_state import LinkKeeper, restore_links
 from lrga.training.link_trainer import LinkTrainer
 from lrga.training.memory import return_freed_memory
 from lrga.training.result import FINISHED, TrainingResult
-from lrga.training.resume import check_same
+from lrga.training.resume import begin_folder, check_folder, restored, written_result
 from lrga.training.run_folder import RunFolder
 from lrga.training.signals import Interrupted, StopRequest
 
@@ -55,15 +55,14 @@ def train_links(
     listener: Listener,
     begin: float,
     time_limit: float | None,
+    extend: bool = False,
 ) -> TrainingResult:
     """What :func:`lrga.training.run.train` does where links are predicted; ``data`` is a :class:`LinkData`."""
     if launched():
         got = "several processes that torchrun started"
         raise OptionError("one process to predict links", got, "start lrga train by itself")
-    if home.holds_a_run:
-        check_same(home, config)
-        if (written := home.result()) is not None:
-            return _finished(home, written)
+    if (written := written_result(home, config, extend=extend)) is not None:
+        return _finished(home, written)
     if data is not None and not isinstance(data, LinkData):
         got = "splits of graphs" if isinstance(data, Mapping) else type(data).__name__
         raise DataError("one graph (LinkData) to predict links in", got, "pass what lrga.data.load('ogbl-ddi') gives")
@@ -84,33 +83,15 @@ def train_links(
             None if (limit := config.run.memory_limit) is None else plan_link_memory(trainer, architecture, limit=limit)
         )
         with home.lock():
-            _open(home, config, architecture, task, fingerprint)
-            return _run(home, config, trainer, plan, begin, time_limit)
-
-
-def _open(
-    home: RunFolder, config: TrainingConfig, architecture: LinkArchitecture, task: LinkTask, fingerprint: str
-) -> None:
-    """Begins the folder, or sees that it holds this very run."""
-    network: Any = architecture
-    goal: Any = task
-    if not home.holds_a_run:
-        home.create(config, network, goal, fingerprint)
-        return
-    facts: Any = home.model_facts()
-    written, known, seen = facts
-    if seen != fingerprint:
-        remedy = "bring back the graph of the run, or train on this one in another folder"
-        raise CheckpointError(f"the graph that {home.path} was trained on", "another under the same name", remedy)
-    if (written, known) != (architecture, task):
-        remedy = "continue with the version of lrga that began it, or train in another folder"
-        raise CheckpointError(f"the network of {home.path}", "another one from the same configuration", remedy)
-    home.rewrite_config(config)
+            check_folder(home, config, architecture, task, fingerprint, extend=extend)
+            return _run(home, config, architecture, fingerprint, trainer, plan, begin, time_limit)
 
 
 def _run(
     home: RunFolder,
     config: TrainingConfig,
+    architecture: LinkArchitecture,
+    fingerprint: str,
     trainer: LinkTrainer,
     plan: LinkMemoryPlan | None,
     begin: float,
@@ -120,7 +101,8 @@ def _run(
     deadline = None if time_limit is None else begin + 60 * time_limit
     with StopRequest() as request:
         trainer.keeper = LinkKeeper(home, listener, request, config.run.checkpoint_minutes, deadline)
-        _take_up(home, trainer)
+        found = restored(home, trainer, restore_links)
+        begin_folder(home, config, architecture, trainer.task, fingerprint, found)
         home.add_environment(environment(data.device))
         if plan is not None:
             keep_to_limit(trainer, plan)
@@ -159,15 +141,6 @@ def _run(
         message = f"Stopped by {name} after writing a checkpoint. Continue with: lrga train --resume {home.path}"
         raise Interrupted(message, name)
     return result
-
-
-def _take_up(home: RunFolder, trainer: LinkTrainer) -> None:
-    checkpoint, problems = home.checkpoint()
-    for problem in problems:
-        home.log(f"a checkpoint was passed over: {problem}")
-    home.cut_metrics(0 if checkpoint is None else checkpoint.state["metrics_bytes"])
-    if checkpoint is not None:
-        restore_links(trainer, checkpoint.parts, checkpoint.state)
 
 
 def _result(home: RunFolder, trainer: LinkTrainer, reason: str, facts: RunFacts) -> TrainingResult:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from lrga.errors import CheckpointError
-from lrga.training.checkpoint import Tensors, checkpoint_name, load_optimizer, optimizer_parts
+from lrga.training.checkpoint import Tensors, checkpoint_name, load_optimizer, optimizer_parts, restoring
 from lrga.training.determinism import random_states, restore_random_states
 from lrga.training.events import EpochRecord
 from lrga.training.keeper import FolderKeeper
@@ -49,6 +49,11 @@ def capture_links(trainer: "LinkTrainer") -> tuple[dict[str, dict[str, Tensor]],
 
 def restore_links(trainer: "LinkTrainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     """Puts a trainer where :func:`capture_links` found one."""
+    with restoring():
+        _restore(trainer, parts, state)
+
+
+def _restore(trainer: "LinkTrainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     try:
         trainer.model.load_state_dict(dict(parts["model"]))
     except RuntimeError as error:
@@ -60,11 +65,11 @@ def restore_links(trainer: "LinkTrainer", parts: Mapping[str, Tensors], state: M
     trainer.epoch, trainer.batch = state["epoch"], state["batch"]
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
     trainer.loss.restore(state["loss"])
-    trainer.last = None if state["last"] is None else EpochRecord(**state["last"])
+    trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
     trainer.best = None
     if state["best"] is not None:
         weights = {name: value.to(trainer.device) for name, value in parts["best"].items()}
-        trainer.best = Best(EpochRecord(**state["best"]), weights)
+        trainer.best = Best(EpochRecord.from_json(state["best"]), weights)
     if trainer.walks is not None:
         walks = state["walks"]
         trainer.walks.epoch, trainer.walks.batch = walks["epoch"], walks["batch"]

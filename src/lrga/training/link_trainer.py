@@ -120,8 +120,14 @@ class LinkTrainer:
             if paused is None:
                 self._end_epoch()
         if paused is not None:
+            if not self.is_finite():
+                self._give_up(f"epoch {self.epoch + 1}")
             self.keeper.save(self)
         return paused or str(self.finished)
+
+    def is_finite(self) -> bool:
+        """Whether the losses of the epoch so far are finite."""
+        return math.isfinite(float(self.loss.total))
 
     def _walk(self) -> str | None:
         walks = self.walks

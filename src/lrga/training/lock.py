@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -22,17 +23,17 @@ class FolderLock:
     def __enter__(self) -> "FolderLock":
         path = self.folder / ".lock"
         check_plain(path)
-        with writing(path):
-            file = open(path, "a+", encoding="utf-8")  # stays open as long as the lock is held
         for left in reversed(range(_TRIES)):
-            if _try_lock(file):
+            with writing(path):
+                file = open(path, "a+", encoding="utf-8")  # stays open as long as the lock is held
+            if _try_lock(file) and _is_at(file, path):
                 break
-            if left:
-                time.sleep(_PAUSE)
-        else:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             file.close()
+            if left:
+                time.sleep(_PAUSE)
+        else:
             remedy = "wait for it or stop it, or train into another folder"
             raise FolderInUseError(f"the run folder {self.folder} to be free", f"process {holder} using it", remedy)
         file.truncate(0)
@@ -42,9 +43,23 @@ class FolderLock:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._file is not None:
-            self._file.close()  # which unlocks; the file stays, as deleting it could race with another process
-            self._file = None
+        if self._file is None:
+            return
+        if error is not None and os.name == "posix" and os.listdir(self.folder) == [".lock"]:
+            # A run that was refused leaves no folder. Who waits for the lock sees that its file is gone.
+            (self.folder / ".lock").unlink()
+            with suppress(OSError):  # another process was faster
+                self.folder.rmdir()
+        self._file.close()  # which unlocks
+        self._file = None
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one at ``path``."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(file: IO[str]) -> bool:

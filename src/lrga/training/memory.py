@@ -31,6 +31,7 @@ from lrga.kernels.edges import EdgeLayout
 from lrga.limits import parse_bytes, show_bytes
 from lrga.models.gnn import GNN
 from lrga.nn.recompute import recompute_layers
+from lrga.training.determinism import random_states_kept
 from lrga.training.trainer import Trainer
 
 MARGIN = 1.15  # for what a fit to small batches does not see
@@ -121,18 +122,22 @@ def plan_memory(
     return plan
 
 
-def apply_limit(trainer: Trainer, limit: str | int | None) -> None:
-    """Lets a trainer keep to a memory limit, and says what that takes."""
+def plan_limit(trainer: Trainer, limit: str | int | None) -> MemoryPlan | None:
+    """What it takes that a trainer keeps to a memory limit; ``None`` without one."""
     if limit is None:
-        return
+        return None
     return_freed_memory()
-    plan = plan_memory(
+    return plan_memory(
         trainer.model,
         trainer.splits,
         batch_size=trainer.options.batch_size,
         limit=parse_bytes(limit),
         ranks=world_size(),
     )
+
+
+def keep_to_limit(trainer: Trainer, plan: MemoryPlan) -> None:
+    """Lets a trainer keep to a memory limit, and says what that takes."""
     if plan.recompute:
         recompute_layers(trainer.model)
         trainer.choice = "plain"  # a captured step cannot put random states aside
@@ -148,11 +153,11 @@ def fit_memory(model: GNN, *, recompute: bool = False) -> Fit:
         vars(layer).pop("forward", None)  # of a model that computes its layers again already
     if recompute:
         recompute_layers(copied)
-    state, rows, peaks = torch.random.get_rng_state(), [], []
-    for nodes, edges in _TRIALS:
-        rows.append([1.0, nodes, edges])
-        peaks.append(float(_peak_of_step(copied, nodes, edges, device)))
-    torch.random.set_rng_state(state)
+    rows, peaks = [], []
+    with random_states_kept(device):
+        for nodes, edges in _TRIALS:
+            rows.append([1.0, nodes, edges])
+            peaks.append(float(_peak_of_step(copied, nodes, edges, device)))
     table = torch.tensor(rows, dtype=torch.float64)
     solution = torch.linalg.lstsq(table, torch.tensor(peaks, dtype=torch.float64).unsqueeze(1)).solution
     return Fit(*(max(float(value), 0.0) for value in solution.flatten()))

@@ -8,7 +8,6 @@ on the number of ranks but the rounding.
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -211,16 +210,6 @@ def keeper_class() -> type[FolderKeeper]:
 def finished_on_leader(written: dict[str, Any] | None) -> dict[str, Any] | None:
     """The result that rank 0 found written down, if any, on all ranks."""
     return tell(written)
-
-
-@contextmanager
-def leader_first() -> Iterator[None]:
-    """The block on rank 0, then on the others."""
-    if world_size() > 1 and rank_of() > 0:
-        dist.barrier()
-    yield
-    if world_size() > 1 and rank_of() == 0:
-        dist.barrier()
 
 
 def tell(value: R) -> R:

@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lrga.data.batch import PackedBatch
 from lrga.data.custom import load_inputs
+from lrga.data.files import temporary_beside
 from lrga.data.loading import load
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS
@@ -107,30 +108,78 @@ class Predictor:
         return list(self.task.classes or (str(i) for i in range(self.task.out_channels)))
 
 
-def write_csv(predictor: Predictor, graphs: PackedGraphs, file: IO[str], *, batch_size: int = 128) -> int:
-    """Writes all predictions as CSV; returns their number."""
+def write_csv(
+    predictor: Predictor, graphs: PackedGraphs, file: IO[str], *, batch_size: int = 128, escape_formulas: bool = False
+) -> int:
+    """Writes all predictions as CSV (:func:`write_table`); returns their number."""
+    rows = predictor.rows(graphs, batch_size=batch_size)
+    return write_table(predictor.header(), rows, file, escape_formulas=escape_formulas)
+
+
+def write_csv_file(
+    predictor: Predictor,
+    graphs: PackedGraphs,
+    path: str | Path,
+    *,
+    batch_size: int = 128,
+    escape_formulas: bool = False,
+) -> int:
+    """As :func:`write_csv`, into a file that appears whole or not at all."""
+    rows = predictor.rows(graphs, batch_size=batch_size)
+    return write_table_file(predictor.header(), rows, path, escape_formulas=escape_formulas)
+
+
+def write_table(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], file: IO[str], *, escape_formulas: bool = False
+) -> int:
+    """Writes rows below a header as CSV; returns their number.
+
+    Args:
+        header: Names of the columns.
+        rows: Names and numbers.
+        file: Where to.
+        escape_formulas: Whether names that a spreadsheet would run as a formula, those that begin with ``=``, ``+``,
+            ``-``, ``@``, a tab or a line break and are no numbers, get an apostrophe in front.
+
+    Example:
+        >>> import sys
+        >>> write_table(["node", "prediction"], [["=1+1", "-2.5"]], sys.stdout, escape_formulas=True)
+        node,prediction
+        '=1+1,-2.5
+        1
+    """
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(predictor.header())
+    convert: Callable[[Any], Any] = _escaped if escape_formulas else lambda value: value
+    writer.writerow(map(convert, header))
     count = 0
-    for row in predictor.rows(graphs, batch_size=batch_size):
-        writer.writerow(row)
+    for row in rows:
+        writer.writerow(map(convert, row))
         count += 1
     return count
 
 
-def write_csv_file(predictor: Predictor, graphs: PackedGraphs, path: str | Path, *, batch_size: int = 128) -> int:
-    """As :func:`write_csv`, into a file that appears whole or not at all."""
+def write_table_file(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], path: str | Path, *, escape_formulas: bool = False
+) -> int:
+    """As :func:`write_table`, into a file that appears whole or not at all; of several writers the last one wins."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with temporary_beside(path) as temporary:
             with open(temporary, "w", encoding="utf-8", newline="") as file:
-                count = write_csv(predictor, graphs, file, batch_size=batch_size)
+                count = write_table(header, rows, file, escape_formulas=escape_formulas)
             os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
     return count
+
+
+def _escaped(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
 
 
 def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from lrga.errors import CheckpointError
+from lrga.errors import CheckpointError, OptionError
 from lrga.tasks.task import METRICS
 from lrga.training.events import EpochRecord
+from lrga.training.files import check_fields
 
 FINISHED = ("min_lr", "max_epochs")
 _PLAIN = ("stopped_by", "metric", "epochs", "seconds", "parameters", "seed")
@@ -77,9 +78,14 @@ class TrainingResult:
         """What :meth:`to_json` wrote; folder, history and model may be added."""
         try:
             made: dict[str, Any] = {key: values[key] for key in _PLAIN}
+            check_fields(cls, made)
+            if made["metric"] not in METRICS:
+                raise OptionError(f"a metric, one of {', '.join(METRICS)}", repr(made["metric"]), "")
             for name in ("last", "best"):
-                made[name] = None if values[name] is None else EpochRecord(**values[name])
-        except (KeyError, TypeError) as error:
-            remedy = "train the run to its end again"
-            raise CheckpointError("a result of this version of lrga", str(error), remedy) from error
+                made[name] = None if values[name] is None else EpochRecord.from_json(values[name])
+        except (KeyError, TypeError, OptionError) as error:
+            remedy = "restore result.json, or train the run to its end again"
+            if isinstance(error, OptionError):
+                raise CheckpointError(f"a result with {error.expected}", error.got, remedy) from error
+            raise CheckpointError("a result of this version of lrga", f"none with {error}", remedy) from error
         return cls(**made, **more)

@@ -1,82 +1,104 @@
-"""Taking up a run where it was left: is it the same run, on the same graphs, and where does it stand?"""
+"""Taking up a run where it was left: is it the same run, on the same data, and where does it stand?
 
-from dataclasses import replace
+A start checks everything first (:func:`check_folder`, :func:`restored`) and writes then (:func:`begin_folder`): a start
+that is refused leaves the folder as it was.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 from lrga.errors import CheckpointError, OptionError
-from lrga.training.architecture import Architecture
-from lrga.training.config import TrainingConfig
-from lrga.training.graphs import TrainingData
+from lrga.training.checkpoint import Checkpoint
+from lrga.training.config import TrainingConfig, first_difference
+from lrga.training.result import FINISHED
 from lrga.training.run_folder import RunFolder
-from lrga.training.state import restore
-from lrga.training.trainer import Trainer
-
-# What may differ when a run is continued: where things are and how often they are saved, not what is computed.
-_FREE = {
-    "data": ("root", "source"),
-    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
-}
 
 
-def open_folder(home: RunFolder, config: TrainingConfig, architecture: Architecture, graphs: TrainingData) -> None:
-    """Begins the folder, or sees that it holds this very run."""
-    fingerprint = graphs.fingerprint()
+def written_result(home: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:
+    """The result of a run that is finished; ``None`` where there is something to train. Another run is refused.
+
+    Args:
+        home: The folder.
+        config: What is to be trained.
+        extend: Whether the number of epochs may be another one: a run that ended by the old number then goes on.
+    """
     if not home.holds_a_run:
-        home.create(config, architecture, graphs.task, fingerprint)
+        return None
+    check_same(home, config, ignore=("max_epochs",) if extend else ())
+    written, wanted = home.result(), config.optimizer.max_epochs
+    if written is not None and extend:
+        _check_epochs(written["epochs"], wanted)
+        if written["stopped_by"] == "max_epochs" and written["epochs"] < wanted:
+            return None
+    return written
+
+
+def check_folder(
+    home: RunFolder, config: TrainingConfig, architecture: Any, task: Any, fingerprint: str, *, extend: bool = False
+) -> None:
+    """Sees that the folder is new or holds this very run. The caller holds its lock; nothing is written."""
+    if not home.holds_a_run:
         return
-    written, task, seen = home.model_facts()
+    # Again: another process may have begun another run while this one waited for the lock, or read its data.
+    check_same(home, config, ignore=("max_epochs",) if extend else ())
+    facts: Any = home.model_facts()
+    written, known, seen = facts
+    many = config.link is None
     if seen != fingerprint:
-        remedy = "bring back the graphs of the run, or train on these in another folder"
-        raise CheckpointError(f"the graphs that {home.path} was trained on", "others under the same name", remedy)
-    if (written, task) != (architecture, graphs.task):
+        data, got = ("graphs", "others") if many else ("graph", "another")
+        remedy = f"bring back the {data} of the run, or train on {'these' if many else 'this one'} in another folder"
+        raise CheckpointError(f"the {data} that {home.path} was trained on", f"{got} under the same name", remedy)
+    if (written, known) != (architecture, task):
         remedy = "continue with the version of lrga that began it, or train in another folder"
         raise CheckpointError(f"the network of {home.path}", "another one from the same configuration", remedy)
-    home.rewrite_config(config)
+    home.environments()  # which refuses a damaged file
 
 
-def take_up(home: RunFolder, trainer: Trainer) -> None:
-    """Puts a trainer where the newest sound checkpoint of the folder left off, if there is one."""
+def restored(
+    home: RunFolder, trainer: Any, restore: Callable[[Any, Any, Any], None]
+) -> tuple[Checkpoint | None, list[str]]:
+    """Puts a trainer where the newest sound checkpoint of the folder left off, if there is one; nothing is written.
+
+    Returns:
+        That checkpoint, and what was wrong with newer ones.
+    """
     checkpoint, problems = home.checkpoint()
+    if checkpoint is not None:
+        restore(trainer, checkpoint.parts, checkpoint.state)
+        _check_epochs(trainer.epoch, trainer.options.max_epochs)
+    elif home.holds_a_run and (written := home.result()) is not None and written["stopped_by"] in FINISHED:
+        remedy = "restore the folder checkpoints, or train anew in another folder"
+        raise CheckpointError(f"a checkpoint in {home.path} to go on from", "none", remedy)
+    return checkpoint, problems
+
+
+def begin_folder(
+    home: RunFolder,
+    config: TrainingConfig,
+    architecture: Any,
+    task: Any,
+    fingerprint: str,
+    found: tuple[Checkpoint | None, list[str]],
+) -> None:
+    """Writes down that a run begins or goes on, after every check."""
+    checkpoint, problems = found
+    if home.holds_a_run:
+        home.continue_with(config)
+    else:
+        home.create(config, architecture, task, fingerprint)
     for problem in problems:
         home.log(f"a checkpoint was passed over: {problem}")
-    if checkpoint is None:
-        home.cut_metrics(0)
-        return
-    home.cut_metrics(checkpoint.state["metrics_bytes"])
-    restore(trainer, checkpoint.parts, checkpoint.state)
+    home.cut_metrics(0 if checkpoint is None else checkpoint.state["metrics_bytes"])
 
 
-def check_same(home: RunFolder, config: TrainingConfig) -> None:
+def check_same(home: RunFolder, config: TrainingConfig, *, ignore: tuple[str, ...] = ()) -> None:
     """Refuses to continue a run under a configuration that would compute something else."""
-    written = home.config()
-    ours, theirs = _essence(config), _essence(written)
-    for section in ours:
-        for key, value in ours[section].items():
-            there = theirs.get(section, {}).get(key)
-            if value != there:
-                raise CheckpointError(
-                    f"the run that {home.path} holds ({key}={there!r})",
-                    f"{key}={value!r}",
-                    "train into another folder, or pass the options of that run",
-                )
+    if (found := first_difference(config, home.config(), ignore=ignore)) is not None:
+        key, value, there = found
+        remedy = "train into another folder, or pass the options of that run"
+        raise CheckpointError(f"the run that {home.path} holds ({key}={there!r})", f"{key}={value!r}", remedy)
 
 
-def _essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
-    return {
-        section: {key: value for key, value in values.items() if key not in _FREE.get(section, ())}
-        for section, values in config.to_json().items()
-    }
-
-
-def prolong(home: RunFolder, config: TrainingConfig, max_epochs: int) -> TrainingConfig:
-    """Gives the run of a folder another number of epochs; one that ended by the old number becomes unfinished."""
-    config = config.changed(max_epochs=max_epochs)
-    written = home.result()
-    done = len(home.history())
-    if max_epochs < done:
-        raise OptionError(f"at least the {done} epochs that are done", str(max_epochs), "ask for more")
-    with home.lock():
-        if written is not None and written.get("stopped_by") == "max_epochs" and max_epochs > done:
-            (home.path / "result.json").unlink()
-        home.rewrite_config(replace(home.config(), optimizer=config.optimizer))
-    return config
+def _check_epochs(done: int, wanted: int) -> None:
+    if wanted < done:
+        raise OptionError(f"at least the {done} epochs that are done", str(wanted), "ask for more")

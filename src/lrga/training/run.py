@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrga.distributed.launch import is_leader
+from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
@@ -18,17 +18,18 @@ from lrga.training.determinism import choose_device, deterministic
 from lrga.training.events import Listener, Listeners
 from lrga.training.follower import folder_before_restart, remember_folder, run_folder
 from lrga.training.graphs import Given, TrainingData, load_training_data
-from lrga.training.parallel import check_links, finished_on_leader, leader_first, on_all_ranks
+from lrga.training.parallel import check_links, finished_on_leader, on_all_ranks
 from lrga.training.result import TrainingResult
-from lrga.training.resume import check_same, open_folder, prolong
+from lrga.training.resume import check_folder, check_same, written_result
 from lrga.training.run_folder import RunFolder
 from lrga.training.session import Session
 from lrga.training.signals import StopRequest
 from lrga.training.tensorboard import TensorBoardLog
 from lrga.training.trust import data_from_file
 
+_RESTORE = "restore the folder, or train anew"
 
-@on_all_ranks
+
 def train(
     config: TrainingConfig,
     folder: str | Path | None = None,
@@ -65,6 +66,20 @@ def train(
         >>> result.epochs, result.finished, result.metric
         (2, True, 'weighted_accuracy')
     """
+    return _train(config, folder, data=data, listeners=listeners, time_limit=time_limit)
+
+
+@on_all_ranks
+def _train(
+    config: TrainingConfig,
+    folder: str | Path | None = None,
+    *,
+    data: Given = None,
+    listeners: Iterable[Listener] = (),
+    time_limit: float | None = None,
+    extend: bool = False,
+) -> TrainingResult:
+    """As :func:`train`; with ``extend`` the run of the folder may have another number of epochs."""
     if time_limit is not None and not time_limit > 0:
         raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
     begin = time.monotonic()
@@ -74,13 +89,11 @@ def train(
 
         check_links(config)
         place = RunFolder(new_folder(config) if folder is None else folder)
-        return train_links(config, place, data=data, listener=Listeners(heard), begin=begin, time_limit=time_limit)
+        return train_links(
+            config, place, data=data, listener=Listeners(heard), begin=begin, time_limit=time_limit, extend=extend
+        )
     home = run_folder(new_folder(config) if folder is None else folder)
-    written = None
-    if home.holds_a_run:
-        check_same(home, config)
-        written = home.result()
-    if (written := finished_on_leader(written)) is not None:
+    if (written := finished_on_leader(written_result(home, config, extend=extend))) is not None:
         return finished_result(home, written)
     with leader_first():  # which may have to build the data
         graphs = load_training_data(config.data, config.run, data)
@@ -88,8 +101,9 @@ def train(
     architecture.size()  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
     with home.lock(), torch.random.fork_rng(forked_devices(device)):
-        open_folder(home, config, architecture, graphs)
-        return _run(home, config, architecture, graphs, device, Listeners(heard), begin, time_limit)
+        fingerprint = graphs.fingerprint()
+        check_folder(home, config, architecture, graphs.task, fingerprint, extend=extend)
+        return _run(home, config, architecture, graphs, fingerprint, device, Listeners(heard), begin, time_limit)
 
 
 def continue_run(
@@ -122,13 +136,14 @@ def continue_run(
         command = f"lrga train {written.data.name} --resume {shlex.quote(str(folder))}"
         written = replace(written, data=data_from_file(written.data, folder, trust=trust, command=command))
     if config is not None:
-        check_same(home, config.changed(max_epochs=written.optimizer.max_epochs))
+        check_same(home, config, ignore=("max_epochs",))
     config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
     if device is not None:
         config = config.changed(device=device)
-    if max_epochs is not None and max_epochs != config.optimizer.max_epochs:
-        config = prolong(home, config, max_epochs) if is_leader() else config.changed(max_epochs=max_epochs)
-    return train(config, folder, data=data, listeners=listeners, time_limit=time_limit)
+    if max_epochs is not None:
+        config = config.changed(max_epochs=max_epochs)
+    extend = max_epochs is not None
+    return _train(config, folder, data=data, listeners=listeners, time_limit=time_limit, extend=extend)
 
 
 def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") -> tuple[nn.Module, TrainingConfig]:
@@ -145,14 +160,20 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     config = home.config()
     architecture, _, _ = home.model_facts()
     weights = home.weights("model" if which == "last" else "best")
-    _check_weights(architecture, weights, home)
-    with torch.random.fork_rng([]):
-        model = architecture.build()
+    try:
+        _check_weights(architecture, weights, home)
+        with torch.random.fork_rng([]):
+            model = architecture.build()
+    except CheckpointError:
+        raise
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        got = (str(error).splitlines() or [""])[0]
+        raise CheckpointError(f"a network that can be made in {home.path / 'model.json'}", got, _RESTORE) from error
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
         got = str(error).splitlines()[-1].strip()
-        raise CheckpointError(f"weights that fit model.json in {folder}", got, "restore the folder") from error
+        raise CheckpointError(f"weights that fit model.json in {folder}", got, _RESTORE) from error
     return model.to(choose_device(device)).eval(), config
 
 
@@ -187,6 +208,7 @@ def _run(
     config: TrainingConfig,
     architecture: Architecture,
     graphs: TrainingData,
+    fingerprint: str,
     device: torch.device,
     listener: Listener,
     begin: float,
@@ -194,7 +216,7 @@ def _run(
 ) -> TrainingResult:
     deadline = None if time_limit is None else begin + 60 * time_limit
     with StopRequest() as request, deterministic(config.run.deterministic):
-        session = Session(home, config, architecture, graphs.to(device), listener, request, deadline)
+        session = Session(home, config, architecture, graphs.to(device), fingerprint, listener, request, deadline)
         for _ in session.steps():
             continue
     return session.outcome(request)

@@ -23,14 +23,19 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lrga import limits
-from lrga.errors import CheckpointError
+from lrga.errors import CheckpointError, DTypeError, OptionError
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
-from lrga.training.checkpoint import Checkpoint, Tensors, newest_checkpoint, write_checkpoint
-from lrga.training.config import TrainingConfig
+from lrga.training.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
+from lrga.training.config import TrainingConfig, first_difference
 from lrga.training.events import EpochRecord
-from lrga.training.files import check_plain, read_json, replace_file, replace_json, writing
+from lrga.training.files import (
+    check_plain, is_number, parse_json, read_json, replace_file, replace_json, sealed, unsealed, writing,
+)  # fmt: skip
 from lrga.training.lock import FolderLock
+from lrga.training.result import TrainingResult
+
+_COUNTS = {"epoch": int, "batch": int, "metrics_bytes": int, "seconds": int | float, "epoch_seconds": int | float}
 
 
 class RunFolder:
@@ -58,8 +63,9 @@ class RunFolder:
 
     def create(self, config: TrainingConfig, architecture: Architecture, task: Task, fingerprint: str) -> None:
         """Writes down what the run is; ``config.json`` last, so that a folder with one is complete."""
+        self._clear()
         facts = {"architecture": architecture.to_json(), "task": task.to_json(), "data": fingerprint}
-        replace_json(self.path / "model.json", facts)
+        replace_json(self.path / "model.json", sealed({**facts, "config": config.to_json()}))
         replace_json(self.path / "config.json", config.to_json())
 
     def config(self) -> TrainingConfig:
@@ -67,30 +73,44 @@ class RunFolder:
         if not self.holds_a_run:
             got = "no config.json there" if self.path.is_dir() else "no such folder"
             raise CheckpointError(f"a run folder at {self.path}", got, "name the folder that lrga train wrote")
-        return TrainingConfig.from_json(read_json(self.path / "config.json"))
+        try:
+            return TrainingConfig.from_json(read_json(self.path / "config.json"))
+        except (OptionError, DTypeError) as error:
+            remedy = "restore the file, or train anew"
+            raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
 
-    def rewrite_config(self, config: TrainingConfig) -> None:
-        """Replaces the configuration, for options that may change when a run is continued."""
+    def continue_with(self, config: TrainingConfig) -> None:
+        """Makes a run that goes on unfinished and replaces its configuration, some options of which may change."""
+        self._clear()
+        with writing(self.path):
+            (self.path / "result.json").unlink(missing_ok=True)  # first: it belongs to the configuration of before
         replace_json(self.path / "config.json", config.to_json())
 
+    def _clear(self) -> None:
+        """Deletes temporary files of processes that were killed; this one holds the run's lock."""
+        with writing(self.path):
+            for left in self.path.glob(".*.tmp"):
+                left.unlink(missing_ok=True)
+
     def model_facts(self) -> tuple[Architecture, Task, str]:
-        """The network, the task and the fingerprint of the data."""
-        facts = read_json(self.path / "model.json")
+        """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""
+        path, remedy = self.path / "model.json", "restore the file, or train anew"
+        facts = unsealed(read_json(path), path)
+        if "config" in facts:
+            self._check_config(facts["config"], path)
         try:
             if facts["task"]["kind"] == "link":
                 return _link_facts(facts)
-            return Architecture.from_json(facts["architecture"]), Task.from_json(facts["task"]), facts["data"]
-        except (KeyError, TypeError) as error:
-            remedy = "restore the file, or train anew"
-            raise CheckpointError(
-                f"architecture, task and data in {self.path / 'model.json'}", str(error), remedy
-            ) from error
+            return Architecture.from_json(facts["architecture"]), Task.from_json(facts["task"]), str(facts["data"])
+        except (OptionError, DTypeError) as error:
+            raise CheckpointError(f"{error.expected} in {path}", error.got, remedy) from error
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise CheckpointError(f"architecture, task and data in {path}", str(error), remedy) from error
 
     def add_environment(self, facts: dict[str, Any]) -> None:
         """Adds where this start of the run happens."""
-        path = self.path / "environment.json"
-        starts = read_json(path) if path.is_file() else []
-        replace_json(path, [*starts, {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}])
+        start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
+        replace_json(self.path / "environment.json", [*self.environments(), start])
 
     def extend_environment(self, facts: dict[str, Any]) -> None:
         """Adds facts to those of the last start."""
@@ -99,11 +119,39 @@ class RunFolder:
 
     def environments(self) -> list[dict[str, Any]]:
         """Where every start of the run happened."""
-        return list(read_json(self.path / "environment.json"))
+        path = self.path / "environment.json"
+        starts = read_json(path) if path.is_file() else []
+        if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
+            got = repr(starts)[:80]
+            raise CheckpointError(f"a list of objects in {path}", got, "restore the file, or delete it")
+        return starts
 
     def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest sound checkpoint, and what was wrong with newer ones."""
-        return newest_checkpoint(self.path / "checkpoints")
+        """The newest sound checkpoint, and what was wrong with newer ones; refused where the folder contradicts it."""
+        checkpoint, problems = newest_checkpoint(self.path / "checkpoints")
+        if checkpoint is not None:
+            state, path = checkpoint.state, checkpoint.path / STATE
+            for key, kind in _COUNTS.items():
+                value = state.get(key)
+                if not isinstance(value, kind) or not is_number(value) or not 0 <= value < 2**63:
+                    got, remedy = repr(value)[:80], "restore the file, or train anew"
+                    raise CheckpointError(f"{key}, a number of at least 0, in {path}", got, remedy)
+            if (epochs := len(self.history(state["metrics_bytes"]))) != state["epoch"]:
+                got, remedy = f"{epochs} in metrics.jsonl", "restore the folder, or train anew in another"
+                raise CheckpointError(f"the {state['epoch']} epochs of {checkpoint.path}", got, remedy)
+        return checkpoint, problems
+
+    def _check_config(self, written: Any, path: Path) -> None:
+        """Refuses a ``config.json`` that was changed since the run began; epochs are added by :meth:`continue_with`."""
+        try:
+            begun = TrainingConfig.from_json(written)
+        except (OptionError, DTypeError) as error:
+            raise CheckpointError(f"{error.expected} in {path}", error.got, "restore the file") from error
+        if (found := first_difference(self.config(), begun, ignore=("max_epochs",))) is not None:
+            key, now, then = found
+            remedy = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
+            got = f"{key}={now!r} in {self.path / 'config.json'}"
+            raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, remedy)
 
     def save_checkpoint(self, name: str, parts: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:
         """Writes a checkpoint; it remembers how much of ``metrics.jsonl`` belongs to it."""
@@ -132,17 +180,16 @@ class RunFolder:
             with writing(path):
                 os.truncate(path, size)
 
-    def history(self) -> tuple[EpochRecord, ...]:
-        """All epochs of ``metrics.jsonl``."""
+    def history(self, size: int | None = None) -> tuple[EpochRecord, ...]:
+        """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
         path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return ()
-        content = limits.read_bytes(path, error=CheckpointError)
         try:
-            return tuple(EpochRecord(**limits.parse_json(line)) for line in content.decode("utf-8").splitlines())
-        except (ValueError, TypeError) as error:
+            lines = limits.read_bytes(path, error=CheckpointError)[:size].splitlines() if path.exists() else []
+            return tuple(EpochRecord.from_json(parse_json(line)) for line in lines)
+        except (OSError, ValueError, RecursionError) as error:
             remedy = "continue the run, which mends it, or restore the file"
-            raise CheckpointError(f"one epoch on each line of {path}", str(error), remedy) from error
+            got = error.got if isinstance(error, OptionError) else str(error)
+            raise CheckpointError(f"one epoch on each line of {path}", got, remedy) from error
 
     def log(self, text: str) -> None:
         """Adds a line with the time to ``log.txt``."""
@@ -156,12 +203,20 @@ class RunFolder:
         for name, tensors in weights.items():
             plain = {key: tensor.detach().to("cpu", copy=True).contiguous() for key, tensor in tensors.items()}
             replace_file(self.path / f"{name}.safetensors", save(plain))
-        replace_json(self.path / "result.json", values)
+        replace_json(self.path / "result.json", sealed(values))
 
     def result(self) -> dict[str, Any] | None:
-        """What ``result.json`` holds; ``None`` before the end."""
+        """What ``result.json`` holds; ``None`` before the end; refused where the folder contradicts it."""
         path = self.path / "result.json"
-        return dict(read_json(path)) if path.is_file() else None
+        if not path.is_file():
+            return None
+        values = unsealed(read_json(path), path)
+        found, wanted = TrainingResult.from_json(values), self.config().optimizer.max_epochs
+        if found.epochs > wanted or (found.stopped_by == "max_epochs" and found.epochs < wanted):
+            remedy = f"write max_epochs={found.epochs} there again, then: lrga train --resume {self.path} --epochs N"
+            got = f"max_epochs={wanted} in {self.path / 'config.json'}"
+            raise CheckpointError(f"the {found.epochs} epochs of {path}", got, remedy)
+        return values
 
     def weights(self, which: str = "model") -> dict[str, Tensor]:
         """Final weights, ``"model"`` or ``"best"``; before the end those of the newest checkpoint."""

@@ -8,22 +8,24 @@ from lrga.training.determinism import seed_torch
 from lrga.training.environment import environment
 from lrga.training.events import Listener, RunFacts
 from lrga.training.graphs import TrainingData
-from lrga.training.memory import apply_limit
+from lrga.training.memory import keep_to_limit, plan_limit
 from lrga.training.parallel import agree, keeper_class, trainer_class
 from lrga.training.result import FINISHED, TrainingResult
-from lrga.training.resume import take_up
+from lrga.training.resume import begin_folder, restored
 from lrga.training.run_folder import RunFolder
 from lrga.training.signals import Interrupted, StopRequest
+from lrga.training.state import restore
 
 
 class Session:
     """A run in its folder, whose lock the caller holds.
 
     Args:
-        home: The folder, begun (:func:`lrga.training.resume.open_folder`).
+        home: The folder, checked (:func:`lrga.training.resume.check_folder`).
         config: The configuration.
         architecture: The network.
         graphs: On the device to train on.
+        fingerprint: Of the graphs.
         listener: Is told what happens.
         request: Of the user to stop.
         deadline: On the clock ``time.monotonic``, when to pause.
@@ -35,6 +37,7 @@ class Session:
         config: TrainingConfig,
         architecture: Architecture,
         graphs: TrainingData,
+        fingerprint: str,
         listener: Listener,
         request: StopRequest,
         deadline: float | None,
@@ -53,12 +56,15 @@ class Session:
             keeper=keeper_class()(home, listener, request, config.run.checkpoint_minutes, deadline),
             engine=config.run.engine,
         )
-        take_up(home, self.trainer)
+        found = restored(home, self.trainer, restore)
         agree(self.trainer)
+        plan = plan_limit(self.trainer, config.run.memory_limit)
+        begin_folder(home, config, architecture, graphs.task, fingerprint, found)
         # The loop that trains says so itself where there is a choice.
         loop = {"engine": "plain"} if config.run.engine == "plain" else {}
         home.add_environment({**environment(device), **loop})
-        apply_limit(self.trainer, config.run.memory_limit)
+        if plan is not None:
+            keep_to_limit(self.trainer, plan)
         self.facts = RunFacts(
             config=config,
             task=graphs.task,

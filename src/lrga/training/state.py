@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from lrga.errors import CheckpointError
-from lrga.training.checkpoint import Tensors, load_optimizer, optimizer_parts
+from lrga.training.checkpoint import Tensors, load_optimizer, optimizer_parts, restoring
 from lrga.training.determinism import random_states, restore_random_states
 from lrga.training.events import EpochRecord
 
@@ -42,6 +42,11 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
 
 def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     """Puts a trainer where :func:`capture` found one."""
+    with restoring():
+        _restore(trainer, parts, state)
+
+
+def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     from lrga.training.trainer import Best
 
     try:
@@ -51,17 +56,20 @@ def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str
         raise CheckpointError("weights of this model", got, "continue with the model of the run") from error
     training, trainer.engine = parts["training"], None  # moments get new memory, which recorded steps do not know
     load_optimizer(trainer.optimizer, _below("optimizer.", training), state["optimizer"])
-    trainer.schedule.load_state_dict({key: value for key, value in state["schedule"].items() if value is not None})
+    schedule = {key: state["schedule"][key] for key in _SCHEDULE if state["schedule"][key] is not None}
+    if not all(abs(value) < 2**63 or isinstance(value, float) for value in schedule.values()):
+        raise ValueError(f"a schedule of {schedule}"[:80])
+    trainer.schedule.load_state_dict(schedule)
     trainer.scaler.load_state_dict(state["scaler"])
     trainer.epoch, trainer.batch = state["epoch"], state["batch"]
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
     trainer.sums.loss.restore(state["sums"]["loss"])
     trainer.sums.metric.restore(state["sums"]["metric"])
-    trainer.last = None if state["last"] is None else EpochRecord(**state["last"])
+    trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
     trainer.best = None
     if state["best"] is not None:
         weights = {name: value.to(trainer.device) for name, value in parts["best"].items()}
-        trainer.best = Best(EpochRecord(**state["best"]), weights)
+        trainer.best = Best(EpochRecord.from_json(state["best"]), weights)
     restore_random_states({name: value.cpu() for name, value in _below("random.", training).items()}, trainer.device)
 
 

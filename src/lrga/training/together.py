@@ -20,7 +20,7 @@ from lrga.training.determinism import OwnRandomness, choose_device, deterministi
 from lrga.training.events import Listener, Listeners
 from lrga.training.graphs import Given, load_training_data
 from lrga.training.result import TrainingResult
-from lrga.training.resume import check_same, open_folder
+from lrga.training.resume import check_folder, written_result
 from lrga.training.run import finished_result, forked_devices, train
 from lrga.training.run_folder import RunFolder
 from lrga.training.session import Session
@@ -63,7 +63,7 @@ def train_together(
     graphs = load_training_data(configs[0].data, configs[0].run, data)
     architecture = resolve(configs[0].model, graphs.inputs, dataset=graphs.dataset)
     architecture.size()
-    on_device = graphs.to(device)
+    on_device, fingerprint = graphs.to(device), graphs.fingerprint()
     deadline = None if time_limit is None else begin + 60 * time_limit
     with ExitStack() as stack, torch.random.fork_rng(forked_devices(device)):
         request = stack.enter_context(StopRequest())
@@ -72,17 +72,17 @@ def train_together(
         for number, (config, folder) in enumerate(zip(configs, folders, strict=True)):
             home = RunFolder(folder)
             try:
-                if home.holds_a_run:
-                    check_same(home, config)
-                    if (written := home.result()) is not None:
-                        outcomes[number] = finished_result(home, written)
-                        continue
+                if (written := written_result(home, config)) is not None:
+                    outcomes[number] = finished_result(home, written)
+                    continue
                 stack.enter_context(home.lock())
-                open_folder(home, config, architecture, graphs)
+                check_folder(home, config, architecture, graphs.task, fingerprint)
                 player = _Turns(device)
                 with player.turn():
                     listener = Listeners(heard[number])
-                    player.session = Session(home, config, architecture, on_device, listener, request, deadline)
+                    player.session = Session(
+                        home, config, architecture, on_device, fingerprint, listener, request, deadline
+                    )
                     player.steps = player.session.steps()
                 turns[number] = player
             except Exception as error:  # one run that cannot begin must not cost the others

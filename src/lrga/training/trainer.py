@@ -114,6 +114,10 @@ class Trainer:
             return "min_lr"
         return "max_epochs" if self.epoch >= self.options.max_epochs else None
 
+    def is_finite(self) -> bool:
+        """Whether the losses of the epoch so far are finite."""
+        return self.guard.is_finite()
+
     def fit(self) -> str:
         """Trains on from where it stands; returns why it ended or paused."""
         for _ in self.steps():
@@ -137,6 +141,7 @@ class Trainer:
             self._mark = time.perf_counter()
             for step in self._work():
                 if (why := self.keeper.pause(self)) is not None:
+                    self.guard.check_now()
                     self.keeper.save(self)
                     self.ended = why
                     return
