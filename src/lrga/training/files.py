@@ -87,7 +87,10 @@ def parse_json(text: str | bytes) -> Any:
     def refuse(name: str) -> None:
         raise ValueError(f"{name}, which is no number of JSON")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError as error:
+        raise ValueError("brackets nested too deeply") from error
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
