@@ -624,17 +624,18 @@ def read_link_run(folder: Path) -> list[Callable[[], Any]]:
     ]
 
 
-def sign_checkpoint(folder: Path) -> None:
-    """Size and checksum of every file of a checkpoint as they now are."""
+def sign_run(folder: Path) -> None:
+    """Checkpoints with the sizes and checksums that their files now have; other checksums are left out."""
     import hashlib
 
-    for state in folder.rglob("state.json"):
+    for path in folder.glob("run/**/*.json"):
         try:
-            values = json.loads(state.read_text())
-            for name, facts in values["files"].items():
-                content = (state.parent / name).read_bytes()
+            values = json.loads(path.read_text())
+            values.pop("sha256", None)
+            for name, facts in values.get("files", {}).items():
+                content = (path.parent / name).read_bytes()
                 facts |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            state.write_text(json.dumps(values))
+            path.write_text(json.dumps(values))
         except (ValueError, KeyError, TypeError, OSError, AttributeError, RecursionError):
             continue
 
@@ -744,13 +745,13 @@ FORMATS: dict[str, Format] = {
     "ogb": Format(make_ogb, ("**/*.csv.gz", "**/*.pt"), read_ogb),
     "pickle": Format(make_pickles, ("*",), read_pickle_files),
     "images and archives": Format(make_images, ("*",), read_images),
-    "run": Format(make_run, ("run/*.json", "run/*.jsonl", "run/*.safetensors"), read_run),
+    "run": Format(make_run, ("run/*.json", "run/*.jsonl", "run/*.safetensors"), read_run, sign_run),
     "unfinished run": Format(
         make_run, ("run/model.json", "run/checkpoints/*/*", "run/log.txt", "run/metrics.jsonl"), read_unfinished_run,
-        sign_checkpoint,
+        sign_run,
     ),
     "link run": Format(
-        make_link_run, ("run/**/*.json", "run/*.jsonl", "run/**/*.safetensors"), read_link_run, sign_checkpoint
+        make_link_run, ("run/**/*.json", "run/*.jsonl", "run/**/*.safetensors"), read_link_run, sign_run
     ),
     "records": Format(make_records, ("*.json",), read_records),
     "data set": Format(make_data_set, ("root/**/*.json", "root/**/*.safetensors"), read_data_set, sign_data_set),
@@ -767,8 +768,7 @@ def damage(folder: Path, form: Format, rng: random.Random) -> str:
     path = rng.choice(files)
     if rng.random() < 0.08:
         return f"{path.relative_to(folder)}: {put_special(path, rng)}"
-    content = path.read_bytes()
-    path.write_bytes(mutate(content, rng))
+    path.write_bytes(mutate(path.read_bytes(), rng))
     if form.sign is not None and rng.random() < 0.8:
         form.sign(folder)
     return str(path.relative_to(folder))
