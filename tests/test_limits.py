@@ -8,6 +8,9 @@ import io
 import json
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import tarfile
 import zipfile
 from itertools import pairwise
@@ -418,3 +421,18 @@ class TestArchives:
         os.mkfifo(tmp_path / "a.zip")
         with pytest.raises(DataMissingError, match="no plain file"):
             extract(tmp_path / "a.zip", tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_reading_a_long_file_shows_progress_and_ends_on_ctrl_c(tmp_path):
+    bomb(tmp_path / "edges.txt.gz", b"".join(b"%d %d\n" % (i % 997, i % 991) for i in range(100_000)), 150)
+    command = [sys.executable, "-m", "lrga", "--max-memory", "100GB", "train", "./edges.txt.gz", "--task", "link"]
+    process = subprocess.Popen(
+        [*command, "--dry-run"], stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stderr.readline().startswith("reading edges.txt.gz (bytes): ")
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)[1]
+    assert process.returncode not in (0, None)
+    assert "Traceback" not in told
