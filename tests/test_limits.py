@@ -29,6 +29,7 @@ from lrga.data.archive import extract
 from lrga.data.csv_table import read_table
 from lrga.data.custom import load_custom
 from lrga.data.edge_list import load_edge_list, read_edge_list, read_pairs
+from lrga.data.edge_split import SplitRequest
 from lrga.data.mnist import read_idx
 from lrga.data.number_file import read_numbers
 from lrga.data.prepared import read_arrays
@@ -421,6 +422,13 @@ class TestArchives:
         os.mkfifo(tmp_path / "a.zip")
         with pytest.raises(DataMissingError, match="no plain file"):
             extract(tmp_path / "a.zip", tmp_path / "out")
+
+
+def test_sizes_that_would_never_be_built_are_refused():
+    with pytest.raises(OptionError, match="1,000,000,000,002 graphs to fit into memory"):
+        plan_run(make_config("CLUSTER", data_options={"sizes": (10**12, 1, 1)}))
+    with pytest.raises(OptionError, match="negative pairs to fit into memory"):
+        SplitRequest(negatives=10**12)
 
 
 @pytest.mark.slow
