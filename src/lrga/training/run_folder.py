@@ -137,10 +137,10 @@ class RunFolder:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return ()
-        content = limits.read_bytes(path, error=CheckpointError)
         try:
+            content = limits.read_bytes(path, error=CheckpointError)
             return tuple(EpochRecord(**limits.parse_json(line)) for line in content.decode("utf-8").splitlines())
-        except (ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError) as error:
             remedy = "continue the run, which mends it, or restore the file"
             raise CheckpointError(f"one epoch on each line of {path}", str(error), remedy) from error
 
