@@ -8,6 +8,9 @@ import io
 import json
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import tarfile
 import zipfile
 from itertools import pairwise
@@ -26,6 +29,7 @@ from lrga.data.archive import extract
 from lrga.data.csv_table import read_table
 from lrga.data.custom import load_custom
 from lrga.data.edge_list import load_edge_list, read_edge_list, read_pairs
+from lrga.data.edge_split import SplitRequest
 from lrga.data.mnist import read_idx
 from lrga.data.number_file import read_numbers
 from lrga.data.prepared import read_arrays
@@ -418,3 +422,25 @@ class TestArchives:
         os.mkfifo(tmp_path / "a.zip")
         with pytest.raises(DataMissingError, match="no plain file"):
             extract(tmp_path / "a.zip", tmp_path / "out")
+
+
+def test_sizes_that_would_never_be_built_are_refused():
+    with pytest.raises(OptionError, match="1,000,000,000,002 graphs to fit into memory"):
+        plan_run(make_config("CLUSTER", data_options={"sizes": (10**12, 1, 1)}))
+    with pytest.raises(OptionError, match="negative pairs to fit into memory"):
+        SplitRequest(negatives=10**12)
+
+
+@pytest.mark.slow
+def test_reading_a_long_file_shows_progress_and_ends_on_ctrl_c(tmp_path):
+    bomb(tmp_path / "edges.txt.gz", b"".join(b"%d %d\n" % (i % 997, i % 991) for i in range(100_000)), 150)
+    command = [sys.executable, "-m", "lrga", "--max-memory", "100GB", "train", "./edges.txt.gz", "--task", "link"]
+    process = subprocess.Popen(
+        [*command, "--dry-run"], stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stderr.readline().startswith("reading edges.txt.gz (bytes): ")
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)[1]
+    assert process.returncode not in (0, None)
+    assert "Traceback" not in told

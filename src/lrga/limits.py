@@ -5,6 +5,7 @@ call :func:`check_memory` before they allocate what a file asks for. The limit i
 ``LRGA_MAX_MEMORY``, or ``lrga --max-memory SIZE``, sets another one.
 """
 
+import errno
 import json
 import os
 import re
@@ -75,15 +76,17 @@ To fix: correct the file, or raise the limit with lrga --max-memory SIZE or LRGA
 
 
 def open_regular(path: Path, *, error: type[LRGAError] = DataError) -> IO[bytes]:
-    """Opens a plain file for reading; a pipe, a device or a file above the memory limit is refused, at once.
+    """Opens a plain file for reading; a pipe, a device or a file above the memory limit is refused at once.
 
     Opening a pipe would wait for somebody to write into it, and reading a device may never end.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         facts = os.fstat(descriptor)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(facts.st_mode):
-            raise error(f"a plain file at {path}", "a pipe, a device or a folder", "replace it by the file itself")
+            raise error(f"a plain file at {path}", "a pipe or a device", "replace it by the file itself")
         check_memory(facts.st_size, f"the content of {path}", error=error)
         return open(descriptor, "rb")
     except BaseException:
