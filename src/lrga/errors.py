@@ -91,6 +91,10 @@ class CheckpointError(LRGAError, RuntimeError):
     """A run folder or checkpoint cannot be read, written or continued."""
 
 
+class UntrustedCodeError(LRGAError, RuntimeError):
+    """A file names code that would run, and the user has not said that the file is trusted."""
+
+
 class FolderInUseError(CheckpointError):
     """Another process trains in a run folder."""
 

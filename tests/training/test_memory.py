@@ -10,6 +10,7 @@ import lrga
 from lrga.data import load
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.limits import parse_bytes, show_bytes
 from lrga.nn.recompute import recompute_layers
 from lrga.tasks import task_of
 from lrga.training import Listener, OptimizerConfig, Trainer
@@ -17,11 +18,9 @@ from lrga.training.memory import (
     LiveBytes,
     fit_memory,
     keep_to_limit,
-    parse_bytes,
     plan_limit,
     plan_memory,
     return_freed_memory,
-    show_bytes,
 )
 
 

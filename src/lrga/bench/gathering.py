@@ -1,11 +1,13 @@
 """Records wherever they lie, found again for the cells that they belong to."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lrga import limits
 from lrga.bench.cell import Cell, run_name
 from lrga.bench.records import FINISHED, RUN_NAME, RunRecord, read_record
 from lrga.bench.runner import PENDING, Outcome
@@ -50,13 +52,15 @@ def gather_records(folders: Iterable[str | Path]) -> list[Landed]:
         for path in [folder] if folder.is_file() else sorted(folder.rglob("*.json")):
             if path.name.startswith(".") or not _is_record(path):
                 continue
-            found[path.resolve()] = Landed(read_record(path), path)
+            found[Path(os.path.realpath(path))] = Landed(read_record(path), path)
     return sorted(found.values(), key=lambda landed: (landed.record.time, str(landed.path)))
 
 
 def _is_record(path: Path) -> bool:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = limits.read_json(path)
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
         raise DataError(f"JSON in {path}", str(error), "restore the file or take it away") from error
     if isinstance(values, dict) and set(values) >= _FIELDS:

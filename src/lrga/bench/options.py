@@ -7,9 +7,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from lrga.bench.cell import check_seeds
 from lrga.errors import OptionError
+from lrga.limits import parse_bytes
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig
 from lrga.training.link_config import LinkConfig
-from lrga.training.memory import parse_bytes
 from lrga.training.options import parse_budget
 
 _SECTIONS: dict[str, Any] = {

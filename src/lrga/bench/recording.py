@@ -12,7 +12,6 @@ from lrga.data.building import plan_dataset
 from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
 from lrga.errors import CheckpointError
-from lrga.models.budget import count_of
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
 from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
@@ -94,7 +93,7 @@ def _parameters(network: Architecture, facts: RunFacts | None, history: Sequence
     """Exactly how many; ``None`` of a network that may be impossible to build, as the run never began."""
     if facts is not None:
         return facts.parameters
-    return count_of(network.build) if history else None
+    return network.size() if history else None
 
 
 def best_epoch(history: Sequence[EpochRecord], task: Task) -> EpochRecord | None:

@@ -4,7 +4,6 @@ A campaign's folder holds them in ``records``. ``RUN.json`` is the record of a r
 once and never replaced. Attempts that ended otherwise stand beside it as ``RUN.attempt-1.json`` and so on.
 """
 
-import json
 import math
 import os
 import re
@@ -14,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lrga import limits
 from lrga.bench.cell import earlier_name, run_name
 from lrga.data.files import temporary_beside
 from lrga.errors import DataError
@@ -266,7 +266,9 @@ def read_record(path: str | Path) -> RunRecord:
     """Reads and checks one record."""
     path = Path(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = limits.read_json(path)
+    except DataError:
+        raise
     except FileNotFoundError as error:
         raise DataError(f"a record at {path}", "no such file", "name a file of a campaign's records") from error
     except IsADirectoryError as error:

@@ -12,7 +12,7 @@ import math
 import shutil
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from lrga.errors import ChecksumError, OptionError
 from lrga.tasks.task import METRICS
 from lrga.training.config import TrainingConfig
 from lrga.training.graphs import load_training_data
+from lrga.training.trust import data_from_file
 
 SHARE = 0.02  # of the number itself, where no deviation is known
 EARLY = 0.05  # share by which losses of the first epochs may differ between machines at most
@@ -63,6 +64,7 @@ def verify(
     epochs: int | None = None,
     time_limit: float | None = None,
     progress: bool = True,
+    trust: bool = False,
     **places: Any,
 ) -> Verdict:
     """Makes the run of a record again, on the same graphs with the same options and seed, and compares.
@@ -74,6 +76,7 @@ def verify(
         epochs: Only so many epochs, compared with the record's learning curve.
         time_limit: Minutes; the same call continues.
         progress: Whether to tell on stderr what happens.
+        trust: Whether a ``module:factory`` that the record names may be imported and its data root written to.
         **places: ``device``, ``root`` and ``source``, which the record leaves open.
 
     Raises:
@@ -82,6 +85,8 @@ def verify(
     record = read_record(path)
     epochs_again(record, epochs)
     whole = TrainingConfig.from_json(record.config).changed(**{k: v for k, v in places.items() if v is not None})
+    named = {key: places.get(key) for key in ("root", "source")}
+    whole = replace(whole, data=data_from_file(whole.data, path, trust=trust, **named))
     config = whole if epochs is None else whole.changed(max_epochs=epochs)
     if whole.link is None:
         _check_graphs(record, whole)

@@ -21,6 +21,9 @@ def explain(
     ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import the module:factory that the run names, and write to its data root.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print facts of the attention as JSON.")] = False,
 ) -> None:
     """Write a page on which to see whom a node attends to, in every layer and head.
@@ -42,7 +45,7 @@ def explain(
     page = output or Path(f"{run.resolve().name}-graph{graph}.html")
     found = write_explorer(
         run, page, graph=graph, source=source, split=split, layers=parse_layers(layers),
-        which="best" if best else "last", device=device, root=data_root, say=to_stderr,
+        which="best" if best else "last", device=device, root=data_root, say=to_stderr, trust=trust,
     )  # fmt: skip
     if as_json:
         facts = {

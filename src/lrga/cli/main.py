@@ -28,6 +28,7 @@ from lrga.cli.theory import theory
 from lrga.cli.train import train
 from lrga.cli.wl import wl
 from lrga.errors import LRGAError
+from lrga.limits import ENVIRONMENT_VARIABLE, parse_bytes
 from lrga.version import __version__
 
 app = typer.Typer(
@@ -37,6 +38,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Low-Rank Global Attention for graph networks: train, compare, reproduce the paper, test isomorphism.",
 )
+
+
+def _set_max_memory(value: str | None) -> None:
+    if value is not None:
+        os.environ[ENVIRONMENT_VARIABLE] = str(parse_bytes(value))
 
 
 def _show_version(value: bool) -> None:
@@ -50,8 +56,16 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that a file that is read may ask for, 64GB; by default what is available.",
+            metavar="SIZE",
+            callback=_set_max_memory,
+        ),
+    ] = None,
 ) -> None:
-    del version  # handled by its callback
+    del version, max_memory  # handled by their callbacks
 
 
 app.add_typer(data.app, name="data")
@@ -87,4 +101,7 @@ def run() -> None:
     except LRGAError as error:
         # never wrapped: a path or a command in the message can be copied whole
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+    except MemoryError:
+        print("Error: not enough memory. To fix: free some, or use smaller graphs or batches.", file=sys.stderr)
         sys.exit(1)

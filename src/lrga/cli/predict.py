@@ -34,6 +34,9 @@ def predict(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Graphs at a time.")] = 128,
     data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Build a data set in the data root that the run names.")
+    ] = False,
     escape_formulas: Annotated[
         bool,
         typer.Option(
@@ -68,7 +71,7 @@ def predict(
         got = "neither" if source is None else "both"
         raise OptionError("INPUT, or --node of a link-prediction run", got, "write for example: lrga predict RUN INPUT")
     if node is not None or RunFolder(run).config().link is not None:
-        scorer = LinkScorer.of(run, device=device, root=data_root)
+        scorer = LinkScorer.of(run, device=device, root=data_root, trust=trust)
         if node is not None:
             number = scorer.number(node)
             rows: Iterable[list[str]] = [
@@ -84,7 +87,7 @@ def predict(
         return
     assert source is not None
     predictor = Predictor.of(run, which="best" if best else "last", device=device)
-    graphs = predictor.read(source, root=data_root)
+    graphs = predictor.read(source, root=data_root, trust=trust)
     for note in graphs.meta.get("notes", []):
         print(f"data: {note}", file=sys.stderr)
     if output is None:

@@ -108,6 +108,14 @@ def reproduce(
             rich_help_panel=_RECORDS,
         ),
     ] = None,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="Import the module:factory that the record of --verify names, and write to its data root.",
+            rich_help_panel=_RECORDS,
+        ),
+    ] = False,
     quiet: c.Quiet = False,
     as_json: c.AsJson = False,
 ) -> None:
@@ -172,6 +180,8 @@ def reproduce(
     elif not from_records:
         more = [*r.given(markdown=markdown, done=done, land=land)]
         r.refuse("--from-records beside it", more, "leave it out, or add --from-records")
+    if verify is None:
+        r.refuse("--verify beside it", r.given(trust=trust), "leave it out, or add --verify RECORD")
     if verify is not None and dry_run:
         r.show_what_verifying_means(verify, epochs=epochs, as_json=as_json)
         return
@@ -180,6 +190,7 @@ def reproduce(
             verify, as_json=as_json, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet,
             device=device, root=None if data_root is None else str(data_root),
             source=None if source is None else str(source), beside=[verify.parent],
+            trust=trust,
         )  # fmt: skip
         raise typer.Exit(code)
     more, folders = r.sorted_out(context.args) if from_records else (context.args, [])

@@ -1,7 +1,9 @@
 """``lrga train``: one run, from data to a number beside the published one."""
 
 import json
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -206,6 +208,14 @@ def train(
     config: Annotated[
         Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
     ] = None,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="Import the module:factory that only --resume or --config names, and write to its data root.",
+            rich_help_panel=_RUN,
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be trained.", rich_help_panel=_RUN)
     ] = False,
@@ -233,18 +243,21 @@ def train(
     [bold]lrga train PATTERN --model gcn --budget 500k --device cuda --seeds 41 95 12 35[/]
 
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
+
+    [bold]lrga train my_module:my_graphs --resume runs/my-run[/]
     """
     from lrga.bench.options import parse_seeds
     from lrga.data.place import parse_sizes
     from lrga.distributed.launch import is_leader
     from lrga.errors import OptionError
+    from lrga.limits import parse_bytes
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
-    from lrga.training.memory import parse_bytes
     from lrga.training.options import configure, parse_fractions
     from lrga.training.plan import plan_run
     from lrga.training.progress import progress_display
     from lrga.training.run_folder import RunFolder
+    from lrga.training.trust import data_from_file
 
     options = {
         "model": model, "budget": budget, "lrga": lrga, "hidden": hidden, "layers": layers, "heads": heads,
@@ -287,7 +300,16 @@ def train(
     written = (
         RunFolder(resume).config() if resume is not None and (name is None or RunFolder(resume).holds_a_run) else None
     )
-    base = TrainingConfig.load(config) if config is not None else written
+    base = TrainingConfig.load(config, trust=True) if config is not None else written
+    if base is not None:
+        origin, option = (resume, "--resume") if config is None else (config, "--config")
+        command = f"lrga train {base.data.name} {option} {shlex.quote(str(origin))}"
+        data = data_from_file(
+            base.data, str(origin), trust=trust, name=name, root=data_root, source=source, command=command
+        )
+        base = replace(base, data=data)
+    elif trust:
+        raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
     settled = configure(name, base, data_options=data_options, **options, max_epochs=epochs, device=device)
     if dry_run:
         _print_plan(plan_run(settled), as_json=as_json)

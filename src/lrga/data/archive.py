@@ -1,7 +1,10 @@
 """Unpacking archives that come from elsewhere: only plain files, only inside the folder."""
 
+import errno
 import gzip
+import lzma
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -10,7 +13,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lrga.data.files import BLOCK, atomic_path
-from lrga.errors import ChecksumError, DataError, UnsupportedError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, UnsupportedError
+from lrga.limits import show_bytes
+
+ARCHIVE_DAMAGE = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error,
+    NotImplementedError, RuntimeError, UnicodeError,
+)  # fmt: skip
+"""What a damaged archive raises; an unknown compression raises NotImplementedError, encryption RuntimeError."""
 
 
 def extract(archive: Path, folder: Path, *, members: Collection[str] | None = None) -> list[Path]:
@@ -23,14 +33,22 @@ def extract(archive: Path, folder: Path, *, members: Collection[str] | None = No
         folder: Where its files go, below their path in the archive.
         members: Only these paths, all of which must be there; ``None`` takes all.
     """
+    if not archive.is_file():
+        raise DataMissingError(f"a .zip or .tar archive at {archive}", "no plain file there", "name the archive")
     try:
+        if not _begin(archive).strip(b"\0"):  # zero bytes are skipped by the readers, however many there are
+            raise UnsupportedError("a .zip or .tar archive", f"zero bytes in {archive}", "obtain the file again")
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
                 return _write(archive, folder, members, _zip_members(archive, zipped))
         if tarfile.is_tarfile(archive):
             with tarfile.open(archive) as tarred:
                 return _write(archive, folder, members, _tar_members(archive, tarred))
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+    except LRGAError:
+        raise
+    except ARCHIVE_DAMAGE as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the system does not let it be read
+            raise
         raise ChecksumError(f"a sound archive {archive}", f"{error}", "delete it and obtain it again") from error
     raise UnsupportedError("a .zip or .tar archive", f"{archive}", "obtain the file again; it may be truncated")
 
@@ -45,9 +63,14 @@ def is_whole(path: Path) -> bool:
             with gzip.open(path, "rb") as file:
                 while file.read(BLOCK):
                     continue
-    except Exception:  # damaged bytes can make the readers raise anything
+    except ARCHIVE_DAMAGE:
         return False
     return True
+
+
+def _begin(archive: Path) -> bytes:
+    with open(archive, "rb") as file:
+        return file.read(512)
 
 
 class _Opener:
@@ -55,6 +78,11 @@ class _Opener:
 
     def __init__(self, archive: zipfile.ZipFile | tarfile.TarFile, member: zipfile.ZipInfo | tarfile.TarInfo) -> None:
         self._archive, self._member = archive, member
+
+    @property
+    def size(self) -> int:
+        """Bytes of the member, as the archive says."""
+        return self._member.file_size if isinstance(self._member, zipfile.ZipInfo) else self._member.size
 
     def __call__(self) -> IO[bytes]:
         if isinstance(self._archive, zipfile.ZipFile):
@@ -67,6 +95,8 @@ class _Opener:
 
 def _zip_members(archive: Path, zipped: zipfile.ZipFile) -> Iterator[tuple[str, _Opener]]:
     for info in zipped.infolist():
+        if info.flag_bits & 0x1:
+            raise _refusal(archive, info.filename, "an encrypted member")
         if (info.external_attr >> 16) & 0o170000 == 0o120000:
             raise _refusal(archive, info.filename, "a link")
         if not info.is_dir():
@@ -93,10 +123,19 @@ def _write(
                 "obtain the official archive again",
             )
         targets = {name: target for name, target in targets.items() if name in set(members)}
+    _check_room(archive, folder, sum(opener.size for _, opener in targets.values()))
     for path, opener in targets.values():
         with opener() as stream, atomic_path(path) as temporary, open(temporary, "wb") as file:
             shutil.copyfileobj(stream, file)
     return [path for path, _ in targets.values()]
+
+
+def _check_room(archive: Path, folder: Path, need: int) -> None:
+    """Refuses, before anything is written, an archive whose files do not fit on the disk."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if need > (free := shutil.disk_usage(there).free):
+        got = f"{show_bytes(need)} of files in {archive}"
+        raise DataError(f"an archive that fits on the disk ({show_bytes(free)} are free)", got, "free some space")
 
 
 def _inside(archive: Path, folder: Path, name: str) -> Path:

@@ -17,7 +17,8 @@ from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes
 from lrga.data.slic import CIFAR10_SETTINGS
 from lrga.data.superpixels import Images, ImageSet, build_superpixels, missing_images
 from lrga.data.unpickle import load_pickle
-from lrga.errors import ChecksumError, DataError
+from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.limits import read_bytes
 
 RECIPE_VERSION = 1
 
@@ -100,7 +101,9 @@ def read_batch(path: Path, *, md5: str | None = None) -> Images:
         path: The file.
         md5: Sum that its content must have.
     """
-    content = path.read_bytes()
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", f"get {ARCHIVE} from its official source")
+    content = read_bytes(path)
     if md5 is not None:
         check_md5(path, content, md5, what="the published batch")
     batch = load_pickle(content, encoding="bytes", name=str(path))
@@ -108,10 +111,17 @@ def read_batch(path: Path, *, md5: str | None = None) -> Images:
     remedy = f"delete {path} and get {ARCHIVE} again from its official source"
     if not isinstance(batch, dict) or not {b"data", b"labels"} <= set(batch):
         raise DataError(expected, f"a {type(batch).__name__} without data or labels", remedy)
-    data, labels = batch[b"data"], np.asarray(batch[b"labels"])
+    data, labels = batch[b"data"], batch[b"labels"]
+    if isinstance(labels, list):  # lists within lists could be endless
+        labels = np.asarray(labels if all(type(label) is int for label in labels) else [])
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
         raise DataError(expected, f"data of shape {list(np.shape(data))}", remedy)
-    if labels.shape != data.shape[:1] or labels.dtype.kind not in "iu" or ((labels < 0) | (labels > 9)).any():
-        raise DataError(expected, f"labels of shape {list(labels.shape)} or outside 0..9", remedy)
+    if (
+        not isinstance(labels, np.ndarray)
+        or labels.shape != data.shape[:1]
+        or labels.dtype.kind not in "iu"
+        or ((labels < 0) | (labels > 9)).any()
+    ):
+        raise DataError(expected, f"labels of shape {list(np.shape(labels))} or outside 0..9", remedy)
     pixels = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     return Images(pixels, labels.astype(np.uint8))

@@ -29,6 +29,7 @@ from lrga.data.graph_table import GraphTable, Split, Target
 from lrga.data.place import SPLITS
 from lrga.data.precision import as_float32
 from lrga.errors import DataError, DataMissingError
+from lrga.limits import check_memory
 
 BLANKS = ("split", "y")
 IDS = ("graph", "node", "source", "target", "split")
@@ -239,6 +240,9 @@ def _features(
 def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
     where = f"column y of {table.path.name}"
     if "y" in table.texts:
+        longest = max(map(len, table.texts["y"]), default=0)  # numpy gives every name as much memory as the longest
+        what = f"the class names in column 'y' of {table.path}"
+        check_memory(4 * longest * table.rows, what, remedy="shorten the names")
         return Target(level, np.asarray(table.texts["y"])[order], where)
     if "y" in table.numbers:
         return Target(level, table.numbers["y"][order], where)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrga.errors import DataError, DataMissingError
+from lrga.limits import limited_lines
 
 BLOCK_ROWS = 4096
 
@@ -122,7 +123,7 @@ def _open(path: Path) -> Iterator[_Rows]:
         raise DataMissingError(f"the file {path}", "no such file", "write it, or name the folder that holds it")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
+            reader = csv.reader(limited_lines(file, path), strict=True)
             try:
                 rows = filter(None, reader)
                 yield _Rows([name.strip() for name in next(rows, [])], rows)

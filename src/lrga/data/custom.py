@@ -16,7 +16,9 @@ from lrga.data.graph_table import GraphTable, Split, Target
 from lrga.data.packed import PackedGraphs
 from lrga.data.place import SPLITS
 from lrga.errors import DataError, DataMissingError, OptionError
+from lrga.limits import check_memory
 
+TYPE_BYTES = 256  # at least: 16 numbers, their gradients and the moments of Adam
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -114,9 +116,9 @@ def load_custom(
         classes=labels.classes,
         num_targets=1 if labels.y.ndim == 1 else labels.y.shape[1],
         node_features=_width(table.x),
-        node_types=_types(table.x),
+        node_types=_types(table.x, f"node types in {source}"),
         edge_features=0 if table.edge_attr is None else _width(table.edge_attr),
-        edge_types=None if table.edge_attr is None else _types(table.edge_attr),
+        edge_types=None if table.edge_attr is None else _types(table.edge_attr, f"edge types in {source}"),
         masked=masked,
         node_names=table.x_names,
         edge_names=table.edge_names,
@@ -152,13 +154,23 @@ def read_graphs(spec: str | Path, *, level: str | None = None, target: bool = Tr
         )
     if path.suffix in (".pt", ".pth") or path.is_file():
         return graph_table(load_file(path), text, level=level, target=target)
-    if _FACTORY.fullmatch(text):
+    if is_factory(text):
         return graph_table(load_factory(text), text, level=level, target=target)
     raise DataMissingError(
         "a folder with nodes.csv and edges.csv, a .pt file, or module:factory",
         f"{text!r}, which is none of them here ({Path.cwd()})",
         "correct the path, or name a function as package.module:function",
     )
+
+
+def is_factory(spec: str) -> bool:
+    """Whether ``spec`` has the form ``module:factory``, which names code.
+
+    Example:
+        >>> is_factory("my_graphs:load"), is_factory("my_graphs/")
+        (True, False)
+    """
+    return _FACTORY.fullmatch(spec) is not None
 
 
 def _used(table: GraphTable, level: str, divided: Split) -> np.ndarray:
@@ -203,5 +215,11 @@ def _width(values: np.ndarray) -> int:
     return values.shape[1] if values.ndim == 2 else 0
 
 
-def _types(values: np.ndarray) -> int | None:
-    return int(values.max(initial=-1)) + 1 if values.ndim == 1 else None
+def _types(values: np.ndarray, what: str) -> int | None:
+    """How many types there are, each a row of an embedding table; ``None`` where the values are no types."""
+    if values.ndim != 1:
+        return None
+    count = int(values.max(initial=-1)) + 1
+    remedy = "number the types 0, 1, 2, …, or make them real numbers to use them as a feature"
+    check_memory(count * TYPE_BYTES, f"a table of {count:,} {what}", remedy=remedy)
+    return count

@@ -16,9 +16,12 @@ from torch_geometric.data import Data, Dataset, HeteroData
 from lrga.data.graph_table import LEVELS, GraphTable, Split, Target
 from lrga.data.place import SPLITS
 from lrga.data.precision import as_float32
+from lrga.data.unpickle import check_torch_file
 from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, UnsupportedError
+from lrga.limits import check_memory, open_regular
 
 _MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
+_GRAPH_BYTES = 1_000  # that a Data object takes at least
 _SHAPES = "a Data object, a list of them, a Dataset, or a dict of these called train, val and test"
 
 
@@ -65,6 +68,8 @@ def load_file(path: Path) -> Any:
     allowed = torch.serialization.get_safe_globals()
     classes = [kind for kind in classes if kind not in allowed]
     try:
+        with open_regular(path) as file:
+            check_torch_file(file, str(path))
         with torch.serialization.safe_globals(classes), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's remarks on odd files: those are refused, in our words
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -78,6 +83,8 @@ def load_file(path: Path) -> Any:
         if _is_text(path):
             remedy = "add --task link to train on an edge list; of graphs in CSV files name the folder that holds them"
             raise DataError(f"PyG graphs (torch.save) in {path}", "a text file", remedy) from error
+        if isinstance(error, LRGAError):
+            raise
         raise DataError(
             f"PyG graphs alone in {path}", f"a file that cannot be loaded safely ({reason[:300]})", remedy
         ) from error
@@ -106,6 +113,7 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
         raise DataError(f"graphs in every part of {source}", f"{counts}", "return at least one graph for each")
     for number, graph in enumerate(graphs):
         _check_graph(graph, number, source)
+    _check_memory(graphs, source)
     num_nodes = np.array([_num_nodes(graph) for graph in graphs])
     num_edges = np.array([0 if graph.edge_index is None else graph.edge_index.size(1) for graph in graphs])
     ends = [torch.empty(2, 0, dtype=torch.long) if graph.edge_index is None else graph.edge_index for graph in graphs]
@@ -127,6 +135,14 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
         ignores_negative=True,
         notes=tuple(notes),
     )
+
+
+def _check_memory(graphs: list[Any], source: str) -> None:
+    """Refuses graphs that memory does not hold: a view that repeats one number takes no memory until it is copied."""
+    names = ("x", "edge_attr", "edge_index", "y", *_MASKS.values())
+    values = [graph.get(name) for graph in graphs for name in names]
+    need = sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
+    check_memory(need + 8 * sum(map(_num_nodes, graphs)), f"the graphs of {source}")
 
 
 def _parts(loaded: Any, source: str) -> dict[str, list[Any]]:
@@ -173,7 +189,12 @@ def _separate(stored: tuple[Any, ...], source: str) -> list[Data]:
     from torch_geometric.data.separate import separate
 
     count = len(next(iter(slices.values()))) - 1
-    return [separate(Data, together, i, slices, decrement=False) for i in range(count)]
+    check_memory(count * _GRAPH_BYTES, f"the {count:,} graphs of {source}")
+    try:
+        return [separate(Data, together, i, slices, decrement=False) for i in range(count)]
+    except Exception as error:  # PyG indexes whatever the file says
+        got = f"others ({(str(error).splitlines() or [''])[0][:200]})"
+        raise DataError(f"slices that fit the graphs of {source}", got, "save a list of Data objects") from error
 
 
 def _check_whole(graph: Data, where: str) -> None:

@@ -1,7 +1,6 @@
 """Official files: found on disk or downloaded, resumed after an interruption, verified before they get their name."""
 
 import io
-import json
 import time
 import urllib.error
 import urllib.request
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
+from lrga import limits
 from lrga.data.archive import is_whole
 from lrga.data.files import BLOCK, FileFacts, facts_of, verify_file, writable, write_json
 from lrga.data.locking import folder_lock
@@ -123,9 +123,9 @@ def check_recorded(folder: Path) -> list[tuple[Path, str | None]]:
 
 def _read_record(record: Path, *, remedy: str) -> FileFacts:
     try:
-        value = json.loads(record.read_bytes())
+        value = limits.read_json(record)
         return FileFacts(int(value["size"]), str(value["sha256"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, OSError) as error:
         raise ChecksumError(f"size and sha256 in {record}", f"a damaged file ({error})", remedy) from error
 
 

@@ -11,9 +11,11 @@ names (``#source target``).
 
 import csv
 import gzip
+import io
+import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -24,7 +26,9 @@ import numpy as np
 
 from lrga.data.edge_split import SplitRequest, split_edges
 from lrga.data.link_data import LinkData
-from lrga.errors import DataError, DataMissingError, OptionError
+from lrga.data.progress import Progress, show_progress, silent
+from lrga.errors import DataError, DataMissingError, LRGAError, OptionError
+from lrga.limits import check_memory, limited_lines, open_regular
 
 NAMES: dict[str, tuple[str, ...]] = {
     "source": ("source", "src", "from", "head", "u", "node1", "node_1", "id1", "id_1", "i", "a"),
@@ -37,6 +41,7 @@ _ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: so
 _DATE = re.compile(r"\d{4}|[+-]?\d{4,6}-\d{2}(?:-\d{2}(?:[T ][\d:.]+)?)?")  # beyond those that Python reads
 _COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 BLOCK_LINES = 65_536
+ROW_BYTES = 400  # of a line as Python objects, while the file is read
 _SPLIT_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 
 
@@ -88,7 +93,8 @@ def load_edge_list(
         >>> data.num_nodes, data.edge.size(0), data.meta["notes"]
         (30, 20, ['6 edges from a node to itself left out'])
     """
-    listed = read_edge_list(path)
+    with show_progress() as progress:
+        listed = read_edge_list(path, progress=progress)
     if split is not None and (split_by == "given" or (split_by is None and listed.split is not None)):
         remedy = "leave it out, or divide otherwise: split_by='random' (--split-by random)"
         raise OptionError("one split of the edges", f"fractions beside the column split of {path}", remedy)
@@ -103,14 +109,14 @@ def load_edge_list(
     )  # fmt: skip
 
 
-def read_edge_list(path: str | Path) -> EdgeList:
-    """Reads the file, whatever its separator, with or without a header."""
+def read_edge_list(path: str | Path, *, progress: Progress = silent) -> EdgeList:
+    """Reads the file, whatever its separator, with or without a header; ``progress`` is told of the bytes read."""
     path = Path(path).expanduser()
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
         raise DataMissingError(f"a file with one edge a line at {path}", got, "name the file of your edges")
     rows, first_line = [], []
-    for some, numbers in _blocks(path):
+    for some, numbers in _blocks(path, lambda count, read, size: _check_rows(path, count, read, size, progress)):
         rows += some
         first_line += numbers
     if not rows:
@@ -170,15 +176,30 @@ def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tup
         raise DataError(f"pairs of nodes in {path}", "none", "write two nodes on each line")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, but for blank ones and what can only be a comment."""
+def _check_rows(path: Path, count: int, read: int, size: int, progress: Progress) -> None:
+    """Refuses a file as soon as its first lines let expect more of them than memory holds."""
+    progress(f"reading {path.name} (bytes)", read, size)
+    check_memory(ROW_BYTES * count * size // max(read, 1), f"the edges of {path}")
+
+
+def _lines(path: Path, told: Callable[[int, int, int], None] | None = None) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, but for blank ones and what can only be a comment.
+
+    ``told`` is told, now and then, of the lines and bytes read and the bytes of the file.
+    """
     try:
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
+        with open_regular(path) as raw, gzip.open(raw) if path.suffix.lower() == ".gz" else raw as plain:
+            size = os.fstat(raw.fileno()).st_size
+            file = io.TextIOWrapper(plain, encoding="utf-8-sig")
+            for number, line in enumerate(limited_lines(file, path), start=1):
+                if told is not None and number % BLOCK_LINES == 0:
+                    told(number, raw.tell(), size)
                 if "\0" in line:  # UTF-16 without a mark at its beginning; and numpy drops zero bytes at a name's end
                     raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
                 if line.strip() and _COMMENT.match(line) is None:
                     yield number, line.removesuffix("\n")
+    except LRGAError:
+        raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"a whole gzip file {path}", str(error), "copy or compress it again") from error
     except UnicodeDecodeError as error:
@@ -187,9 +208,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
 
 
-def _blocks(path: Path) -> Iterator[tuple[list[list[str]], list[int]]]:
+def _blocks(
+    path: Path, told: Callable[[int, int, int], None] | None = None
+) -> Iterator[tuple[list[list[str]], list[int]]]:
     """Rows of texts and the number of each one's line, some thousands at a time."""
-    lines = _lines(path)
+    lines = _lines(path, told)
     separator: str | None = None
     first = True
     while block := list(islice(lines, BLOCK_LINES)):
@@ -317,8 +340,12 @@ def _number(path: Path, source: list[str], target: list[str]) -> tuple[np.ndarra
             raise ValueError("numbers in another form, as 007, +7 or 1_000")
         ids, inverse = np.unique(numbers, return_inverse=True)
     except (ValueError, OverflowError):
-        ids, inverse = np.unique(np.array(texts), return_inverse=True)
-        _refuse_two_forms(path, ids.tolist())
+        # not by numpy, where every name would take as much memory as the longest
+        names = sorted(set(texts))
+        _refuse_two_forms(path, names)
+        place = {name: number for number, name in enumerate(names)}
+        inverse = np.fromiter(map(place.__getitem__, texts), np.int64, len(texts))
+        return inverse.reshape(2, -1).T.copy(), tuple(names)
     return inverse.reshape(2, -1).T.astype(np.int64), tuple(map(str, ids.tolist()))
 
 

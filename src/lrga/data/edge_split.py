@@ -10,6 +10,7 @@ from lrga.data.link_data import SPLITS, LinkData, LinkSplit
 from lrga.data.negatives import NoEdgePairs
 from lrga.errors import DataError, OptionError
 from lrga.kernels.checks import check_count
+from lrga.limits import check_memory
 
 KINDS = ("random", "time", "given")
 LEAST_NEGATIVES = 1_000
@@ -37,6 +38,8 @@ class SplitRequest:
         check_count("seed", self.seed)
         if self.negatives is not None:
             check_count("negatives", self.negatives, minimum=1)
+            what, remedy = f"{self.negatives:,} negative pairs", "ask for fewer"
+            check_memory(32 * self.negatives, what, remedy=remedy, error=OptionError)
 
 
 def split_edges(

@@ -11,6 +11,7 @@ from torch import Tensor
 from lrga.data.files import atomic_path
 from lrga.data.link_data import SPLITS, LinkData, LinkSplit
 from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.limits import parse_json
 
 FORMAT = 1
 HEADER = "lrga-link"
@@ -43,11 +44,11 @@ def load_link_data(path: Path) -> LinkData:
         raise DataMissingError(f"the file {path}", "no such file", "build the data set, or name another file")
     try:
         with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})[HEADER])
+            header = parse_json((file.metadata() or {})[HEADER])
             tensors = {name: _widen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ChecksumError(f"a whole safetensors file {path}", str(error), "build the data set again") from error
-    except (KeyError, json.JSONDecodeError) as error:
+    except (KeyError, ValueError) as error:
         got = f"a file without {error}"
         raise DataError(f"a graph for link prediction in {path}", got, "build it again") from error
     if header.get("format") != FORMAT:

@@ -3,11 +3,11 @@
 It is written last, so a folder without one is a build that was killed: not believed, and built again.
 """
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lrga import limits
 from lrga.data.files import FileFacts, facts_of, verify_file, write_json
 from lrga.errors import ChecksumError
 from lrga.version import __version__
@@ -54,12 +54,17 @@ def read_manifest(folder: Path, *, remedy: str) -> Manifest | None:
     try:
         if not path.is_file():
             return None
-        value = json.loads(path.read_bytes())
+        value = limits.read_json(path)
         files = {
             str(name): FileFacts(int(facts["size"]), str(facts["sha256"])) for name, facts in value["files"].items()
         }
-        return Manifest(str(value["name"]), dict(value["recipe"]), files, dict(value["notes"]), str(value["lrga"]))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
+        notes = dict(value["notes"])
+        if not isinstance(notes.get("source"), str | None):
+            raise TypeError("its source is no path")
+        if not all(isinstance(facts, dict) for facts in dict(notes.get("statistics", {})).values()):
+            raise TypeError("its statistics are no numbers by name")
+        return Manifest(str(value["name"]), dict(value["recipe"]), files, notes, str(value["lrga"]))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         raise ChecksumError(f"a manifest in {path}", f"a damaged file ({error})", remedy) from error
 
 

@@ -1,6 +1,7 @@
 """MNIST: 70,000 images of digits as graphs of at most 75 superpixels."""
 
 import gzip
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from lrga.data.place import BuildPlace
 from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes
 from lrga.data.slic import MNIST_SETTINGS
 from lrga.data.superpixels import Images, ImageSet, build_superpixels, missing_images
-from lrga.errors import ChecksumError, DataError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.limits import check_memory
 
 RECIPE_VERSION = 1
 
@@ -72,18 +74,26 @@ def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
         md5: Sum that the uncompressed content must have.
     """
     remedy = f"delete {path} and get it again from its official source"
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "get it from its official source")
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            begin = file.read(4)
+            zeros, kind, dimensions = struct.unpack(">HBB", begin) if len(begin) == 4 else (1, 0, 0)
+            begin += file.read(4 * dimensions)
+            header = 4 + 4 * dimensions
+            if zeros != 0 or kind != 8 or not 1 <= dimensions <= 3 or len(begin) < header:  # 8: unsigned bytes
+                raise DataError(f"an IDX file of bytes at {path}", f"a file that begins with {begin[:4]!r}", remedy)
+            shape = struct.unpack(f">{dimensions}I", begin[4:])
+            check_memory(2 * math.prod(shape), f"{list(shape)} values in {path}")
+            content = begin + file.read(math.prod(shape) + 1)  # a byte too many is enough to refuse it
+    except LRGAError:
+        raise
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise ChecksumError(f"a sound gzip file {path}", f"a damaged or truncated one ({error})", remedy) from error
     if md5 is not None:
         check_md5(path, content, md5, what="the published content")
-    zeros, kind, dimensions = struct.unpack(">HBB", content[:4]) if len(content) >= 4 else (1, 0, 0)
-    header = 4 + 4 * dimensions
-    if zeros != 0 or kind != 8 or len(content) < header:  # 8: unsigned bytes
-        raise DataError(f"an IDX file of bytes at {path}", f"a file that begins with {content[:4]!r}", remedy)
-    shape = struct.unpack(f">{dimensions}I", content[4:header])
-    if len(content) - header != int(np.prod(shape, dtype=np.int64)):
-        got = f"{len(content) - header:,} bytes"
+    if len(content) - header != math.prod(shape):
+        got = f"{len(content) - header:,} bytes" if len(content) - header < math.prod(shape) else "more"
         raise ChecksumError(f"{list(shape)} values in {path}, as its header says", got, remedy)
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from lrga.data.progress import Progress, silent
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.limits import MIN_LINE, check_memory, max_memory, show_bytes
 
 BLOCK_BYTES = 1 << 24
 LARGEST = 1 << 10  # rows that a byte of a file can stand for: gzip makes text at most 1032 times smaller
@@ -42,19 +43,23 @@ def read_numbers(
     """
     parts: list[np.ndarray] = []
     result: np.ndarray | None = None
-    done = 0
+    done = held = 0
     for block in _blocks(path):
         part = _convert(block, path, dtype, columns, done)
         columns = part.shape[1]
         if rows is not None:
             if rows > LARGEST * max(1, path.stat().st_size):  # before memory is asked for
                 raise _wrong_rows(path, rows, f"a file of {path.stat().st_size:,} bytes, too small for them")
-            result = np.empty((rows, columns), dtype) if result is None else result
+            if result is None:
+                check_memory(rows * columns * np.dtype(dtype).itemsize, f"{rows:,} rows of {path}")
+                result = np.empty((rows, columns), dtype)
             if done + len(part) > rows:
                 raise _wrong_rows(path, rows, f"more than {rows:,}")
             result[done : done + len(part)] = part
         else:
             parts.append(part)
+            held += part.nbytes
+            check_memory(held, f"the numbers of {path}")  # as much again when they are joined
         done += len(part)
         progress(f"reading {path.name}", done, rows)
     if rows is not None:
@@ -75,15 +80,21 @@ def _blocks(path: Path) -> Iterator[bytes]:
         if path.suffix == ".gz" and not zipped:
             got = "an empty file" if path.stat().st_size == 0 else "no gzip file"
             raise ChecksumError(f"a gzip file {path}", got, f"delete {path} and get it again")
+        longest = max(MIN_LINE, max_memory() // 1000)
         with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
             while text := file.read(BLOCK_BYTES):
                 text = (rest + text).replace(b"\r", b"")
                 end = text.rfind(b"\n") + 1
                 rest = text[end:]
+                if len(rest) > longest:
+                    got, remedy = "a longer one", f"delete {path} and get it again"
+                    raise DataError(f"lines of at most {show_bytes(longest)} in {path}", got, remedy)
                 if end:
                     yield text[:end]
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ChecksumError(f"a whole gzip file {path}", str(error), f"delete {path} and get it again") from error
+    except LRGAError:
+        raise
     except OSError as error:
         raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
     if rest.strip():

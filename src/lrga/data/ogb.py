@@ -28,6 +28,7 @@ from lrga.data.prepared import check_sums
 from lrga.data.progress import Progress, silent
 from lrga.data.pt_file import read_pt
 from lrga.errors import DataError, DataMissingError
+from lrga.limits import check_memory
 
 FILES = {"train": "train.pt", "val": "valid.pt", "test": "test.pt"}
 RECIPE_VERSION = 1
@@ -126,6 +127,7 @@ class OgbSet:
         if len(values) != 1 or int(values[0, 0]) < 1:
             got = f"{len(values)} numbers" if len(values) != 1 else str(int(values[0, 0]))
             raise DataError(f"one number of at least 1 in {path} (a link set is one graph)", got, "get it again")
+        check_memory(8 * int(values[0, 0]), f"the graph that {path} speaks of")
         return int(values[0, 0])
 
     def _column(self, path: Path, rows: int) -> Tensor | None:

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 from lrga.data.packed import PackedGraphs
 from lrga.data.progress import Progress, silent
 from lrga.errors import OptionError
+from lrga.limits import check_memory
 
 SPLITS = ("train", "val", "test")
+GRAPH_BYTES = 1_000  # that a graph takes at least
 
 
 @dataclass(frozen=True)
@@ -87,4 +89,5 @@ def check_sizes(sizes: Any, default: Mapping[str, int]) -> list[int]:
             repr(sizes),
             "pass for example sizes=(1500, 250, 250)",
         )
+    check_memory(GRAPH_BYTES * sum(sizes), f"{sum(sizes):,} graphs", remedy="ask for fewer graphs", error=OptionError)
     return list(sizes)

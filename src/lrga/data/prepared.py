@@ -1,16 +1,18 @@
 """Files that a user brings along: found in the folder they name, checked, read without trusting them."""
 
 import hashlib
+import math
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from lrga.data.archive import ARCHIVE_DAMAGE
 from lrga.data.files import FileFacts, verify_file
 from lrga.data.place import SPLITS, check_sizes
-from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
+from lrga.limits import check_memory
 
 SUMS = "SHA256SUMS"
 
@@ -81,16 +83,36 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     try:
         # Opened here and not by numpy, which leaves a damaged file open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            _check_headers(archive.zip, path)
             if missing := [name for name in names if name not in archive.files]:
                 expected = f"the arrays {', '.join(names)} in {path}"
                 raise DataError(expected, f"no {', '.join(missing)}", "name the right file, or get it again")
             arrays = {name: archive[name] for name in names}
-            if any(not isinstance(array, np.ndarray) for array in arrays.values()):
-                raise ValueError("a member that is no array")
+            if any(not _is_array(array) for array in arrays.values()):
+                raise ValueError("a member that is no array of numbers")
             return arrays
-    except DataError:
+    except LRGAError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except ARCHIVE_DAMAGE as error:
         raise ChecksumError(f"a sound .npz file {path}", f"a damaged one ({error})", remedy) from error
-    except ValueError as error:  # above all numpy's refusal of pickled objects
+    except Exception as error:  # numpy's refusal of pickled objects; a damaged header can raise nearly anything
         raise DataError(f"an .npz file of plain arrays at {path}", str(error), remedy) from error
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biuf"
+
+
+def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuses, before memory is taken, arrays that memory does not hold or that are not as large as they say."""
+    members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+    check_memory(sum(member.file_size for member in members), f"the arrays of {path}")
+    for member in members:
+        with archive.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+            said = file.tell() + math.prod(shape) * dtype.itemsize
+        if not dtype.hasobject and said != member.file_size:  # objects are refused by numpy, in its words
+            got = f"{member.filename} of {member.file_size:,} bytes, of which its header says {said:,}"
+            raise ChecksumError(f"whole arrays in {path}", got, f"delete {path} and get it again")

@@ -4,7 +4,6 @@ PyTorch 2.6 and later refuse such files by default, and reading them the old way
 """
 
 import io
-import pickle
 import warnings
 import zipfile
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 
 import torch
 
-from lrga.data.unpickle import load_pickle
+from lrga.data.unpickle import check_torch_file, load_pickle
 from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.limits import open_regular
 
 _MAGIC = 0x1950A86A20F9469CFC6C  # of the format before PyTorch 1.6: four pickles one after the other
 
@@ -34,6 +34,8 @@ def read_pt(path: Path) -> Any:
     try:
         if path.stat().st_size == 0:
             raise ChecksumError(f"a file of torch.save at {path}", "an empty file", remedy)
+        with open_regular(path) as file:
+            check_torch_file(file, str(path))
         if (found := _tensors(path)) is not None:
             return found
         return _zipped(path) if zipfile.is_zipfile(path) else _legacy(path)
@@ -49,8 +51,8 @@ def _tensors(path: Path) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's remarks on files that are none of its own
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError):
-        return None  # arrays, or a damaged file: the reader of pickles tells which
+    except Exception:  # arrays, or a damaged file, which can raise anything: the reader of pickles tells which
+        return None
 
 
 def _zipped(path: Path) -> Any:

@@ -13,7 +13,8 @@ from lrga.data.columns import Column
 from lrga.data.files import atomic_path
 from lrga.data.packed import PackedGraphs
 from lrga.data.segments import DTYPES, narrow, pointer
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.limits import parse_json
 
 FORMAT = 1
 HEADER = "lrga"  # one key only: the order of several in the file would not be fixed, and equal sets must be equal bytes
@@ -73,16 +74,18 @@ def load_packed(path: Path) -> PackedGraphs:
     except SafetensorError as error:
         raise ChecksumError(f"a whole safetensors file {path}", str(error), "build the data set again") from error
     try:
-        header = json.loads(metadata[HEADER])
+        header = parse_json(metadata[HEADER])
         if header["format"] != FORMAT:
             raise DataError(
                 f"{path} in format {FORMAT}", f"format {header['format']}", "build the data set again with this version"
             )
         packed = _assemble(header, tensors)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        _check(packed, path)
+        return packed
+    except LRGAError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:
         raise DataError(f"a packed set of graphs in {path}", f"a file without {error}", "build it again") from error
-    _check(packed, path)
-    return packed
 
 
 def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraphs:
@@ -114,7 +117,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraph
 
 
 def _check(packed: PackedGraphs, path: Path) -> None:
-    """Lengths only: the content is the checksum's business."""
+    """Lengths and the range of node numbers; all else is the checksum's business."""
     rows = {"node": packed.num_nodes, "edge": packed.num_edges, "graph": len(packed)}
     found = {"source": ("edge", packed.source), "in_degree": ("node", packed.in_degree)}
     found |= {name: (column.level, column.values) for name, column in packed.columns.items() if column.ptr is None}
@@ -125,6 +128,12 @@ def _check(packed: PackedGraphs, path: Path) -> None:
             raise DataError(
                 f"{name} with {rows[level]:,} rows in {path}", f"{values.size(0):,} rows", "build the data set again"
             )
+    largest = int(packed.nodes_per_graph.max()) if len(packed) else 0
+    source = packed.source
+    if packed.num_edges and not 0 <= int(source.min()) <= int(source.max()) < largest:
+        raise DataError(f"edges between the nodes of {path}", "others", "build the data set again")
+    if int(packed.in_degree.sum()) != packed.num_edges:
+        raise DataError(f"in-degrees of {packed.num_edges:,} edges in {path}", "others", "build the data set again")
 
 
 def _plain(objects: dict[str, list[Any]], path: Path) -> dict[str, list[Any]]:

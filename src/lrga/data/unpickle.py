@@ -8,7 +8,9 @@ pickle: they are loaded with ``weights_only=True``.
 
 import io
 import pickle
+import pickletools
 import warnings
+import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from lrga import limits
 from lrga.errors import DataError
 
 _SAFE_KINDS = "biufcSU"  # numbers and text of fixed width: an array of these holds no Python object and no pointer
@@ -105,6 +108,7 @@ def _storage(data: Any) -> torch.UntypedStorage | torch.TypedStorage:
     if not isinstance(data, bytes | bytearray):
         raise _Refused(f"a {type(data).__name__} where the bytes of a tensor belong")
     try:
+        check_torch_file(io.BytesIO(data), "a tensor in a pickle")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's remarks on odd bytes: those are refused, in our words
             storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
@@ -207,19 +211,111 @@ got a pickle that asks for os.system in a pickle in memory. \
 To fix: do not load this file elsewhere either; get it from its official source.
     """
     if isinstance(source, str | Path):
-        with open(source, "rb") as file:
-            return load_pickle(file, encoding=encoding, name=name or str(source))
-    if isinstance(source, bytes):
-        return load_pickle(io.BytesIO(source), encoding=encoding, name=name or "a pickle in memory")
-    label = name or str(getattr(source, "name", "a pickle in memory"))
+        content = limits.read_bytes(Path(source))
+        return load_pickle(content, encoding=encoding, name=name or str(source))
+    if not isinstance(source, bytes):  # another pickle may follow in the file
+        label, begin, content = name or str(getattr(source, "name", "a pickle in memory")), source.tell(), source.read()
+        value, length = _load(content, encoding, label)
+        source.seek(begin + length)
+        return value
+    return _load(source, encoding, name or "a pickle in memory")[0]
+
+
+def _load(content: bytes, encoding: str, label: str) -> tuple[Any, int]:
+    """The object, and the length of its pickle, which may be followed by other bytes."""
     try:
-        return _without_stand_ins(_RestrictedUnpickler(source, encoding=encoding).load(), {})
+        length = _check_program(content)
+        return _without_stand_ins(_RestrictedUnpickler(io.BytesIO(content), encoding=encoding).load(), {}), length
     except _Refused as refusal:
         remedy = "do not load this file elsewhere either; get it from its official source"
         raise DataError(_ADMITTED, f"{refusal} in {label}", remedy) from refusal
     except Exception as error:  # a damaged pickle can raise nearly anything, out of the reader or out of numpy
         got = f"{label}, which is damaged or no pickle ({type(error).__name__}: {_first_line(error)})"
         raise DataError(_ADMITTED, got, "delete the file and fetch it again") from error
+
+
+def check_torch_file(file: IO[bytes], label: str) -> None:
+    """Refuses a file of ``torch.save`` that would take more memory than there is, or whose pickle never ends.
+
+    Raises:
+        DataError: It does, or it is damaged.
+    """
+    try:
+        begin = file.read(4)
+        file.seek(0)
+        if begin != b"PK\x03\x04":  # before PyTorch 1.6: four pickles one after the other
+            content = file.read()
+            for _ in range(4):
+                content = content[_check_program(content) :] if content else content
+            return
+        with zipfile.ZipFile(file) as archive:
+            limits.check_memory(sum(member.file_size for member in archive.infolist()), f"the content of {label}")
+            for member in archive.namelist():
+                if member.endswith("data.pkl"):
+                    _check_program(archive.read(member))
+    except DataError:
+        raise
+    except _Refused as refusal:
+        remedy = "do not load this file elsewhere either; get it from its official source"
+        raise DataError("a file of torch.save", f"{refusal} in {label}", remedy) from refusal
+    except Exception as error:  # a damaged archive or pickle can raise nearly anything
+        got = f"{label}, which is damaged or no such file ({type(error).__name__}: {_first_line(error)})"
+        raise DataError("a file of torch.save", got, "delete the file and fetch it again") from error
+
+
+def _check_program(content: bytes) -> int:
+    """Refuses a pickle whose instructions take memory or time without bound; returns its length.
+
+    Two do: to memorise at a far place, for which the reader makes a table that large; and to put a tuple several times
+    into a tuple, that into another and so on, as the time to hash it doubles each time.
+    """
+    stream = io.BytesIO(content)
+    sizes: list[int] = []  # of the objects on the stack, tuples counted with all they hold; _MARK for a mark
+    memo: dict[int, int] = {}
+    count = 0
+    while (code := stream.read(1)) != b".":
+        name, read, taken, below_mark, made = _INSTRUCTIONS[code]
+        argument: Any = read(stream) if read is not None else None
+        count += 1
+        if name in _MEMORISE:
+            place = len(memo) if argument is None else argument
+            if place > count:
+                raise _Refused(f"an instruction to memorise {place:,} objects")
+            memo[place] = sizes[-1]
+        elif name in _RECALL:
+            sizes.append(memo[argument])
+        elif name == "MARK":
+            sizes.append(_MARK)
+        else:
+            first = len(sizes) - taken
+            if below_mark is not None:
+                first = len(sizes) - 1 - sizes[::-1].index(_MARK) - below_mark
+            size = 1 + sum(sizes[first:]) if name in _REPEAT else 1
+            if first < 0 or size > _LARGEST_TUPLE:
+                raise _Refused("a tuple that repeats itself without end" if first >= 0 else "a damaged pickle")
+            sizes[first:] = [size] * made
+    return stream.tell()
+
+
+def _skip_line(stream: IO[bytes]) -> None:
+    stream.readline()  # text of Python 2, which need not be ASCII
+
+
+_INSTRUCTIONS: dict[bytes, tuple[str, Any, int, int | None, int]] = {
+    op.code.encode("latin1"): (
+        op.name,
+        _skip_line if op.name == "STRING" else op.arg and op.arg.reader,
+        len(op.stack_before),
+        op.stack_before.index(pickletools.markobject) if pickletools.markobject in op.stack_before else None,
+        len(op.stack_after),
+    )
+    for op in pickletools.opcodes
+}  # name, how to read its argument, objects it takes, how many of these lie below the mark, objects it makes
+_MEMORISE = {"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}
+_RECALL = {"GET", "BINGET", "LONG_BINGET"}
+_REPEAT = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "DUP"}
+_LARGEST_TUPLE = 1_000_000
+_MARK = 0
 
 
 def _first_line(error: Exception) -> str:

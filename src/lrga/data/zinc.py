@@ -16,6 +16,7 @@ from lrga.data.place import SPLITS, BuildPlace
 from lrga.data.prepared import check_sums, find_files, limited_sizes, missing_files, read_arrays
 from lrga.data.unpickle import load_pickle
 from lrga.errors import DataError, DataMissingError
+from lrga.limits import check_memory, read_bytes
 
 RECIPE_VERSION = 1
 
@@ -100,6 +101,8 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     ``logP_SA_cycle_normalized`` [1]; it is read by :func:`lrga.data.unpickle.load_pickle`.
     """
     for path in (pickle, index):
+        if not path.is_file():
+            raise DataMissingError(f"the file {path}", "no such file", "get it again from its official source")
         check_sums(path)
     chosen = _read_index(index)[:limit]
     molecules = load_pickle(pickle)
@@ -122,7 +125,7 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
 
 
 def _read_index(path: Path) -> list[int]:
-    text = path.read_text(encoding="utf-8", errors="replace").strip().strip(",")
+    text = read_bytes(path).decode("utf-8", errors="replace").strip().strip(",")
     try:
         chosen = [int(part) for part in text.split(",")]
     except ValueError as error:
@@ -144,7 +147,8 @@ def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.nd
     bonds = _numbers(molecule["bond_type"])
     target = _numbers(molecule["logP_SA_cycle_normalized"])
     n = molecule["num_atom"]
-    if atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
+    check_memory(8 * (atoms.size + bonds.size), where)  # of views that repeat one number, too
+    if type(n) is not int or atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
         got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
         raise DataError(f"N atom types, N x N bond types and one target in {where}", got, remedy)
     edges = np.stack(bonds.nonzero())
@@ -152,7 +156,10 @@ def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.nd
 
 
 def _numbers(value: Any) -> np.ndarray:
-    return value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    """An array; empty where it is none: lists within lists could be endless."""
+    if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bfloat16:
+        return value.numpy()
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else np.empty(0)
 
 
 def _packed(

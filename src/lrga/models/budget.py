@@ -5,9 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from lrga.errors import OptionError
+from lrga.errors import LRGAError, OptionError
 from lrga.kernels.checks import check_choice, check_count
+from lrga.limits import check_memory
 
+LAYER_BYTES = 4 << 20
 PREFERENCES = ("nearest", "below")
 
 
@@ -26,6 +28,39 @@ def count_of(build: Callable[[], nn.Module]) -> int:
     """The parameters of what ``build`` makes, without memory for them (on torch's meta device)."""
     with torch.device("meta"):
         return count_parameters(build())
+
+
+def check_layers(layers: int) -> None:
+    """Refuses more layers than memory holds, counting 4 MB for each: building so many takes too long to find out."""
+    what = f"a network of {layers:,} layers"
+    check_memory(layers * LAYER_BYTES, what, remedy="take fewer layers", error=OptionError)
+
+
+def checked_size(build: Callable[[], nn.Module], layers: int) -> int:
+    """The parameters of what ``build`` makes; a network that does not fit into memory is refused before it is made.
+
+    Counted are weights, gradients and the two moments of Adam, and 4 MB for each of ``layers`` layers.
+
+    Example:
+        >>> from torch import nn
+        >>> checked_size(lambda: nn.Linear(3, 2), 1)
+        8
+        >>> checked_size(lambda: nn.Linear(10**8, 10**8), 1)
+        Traceback (most recent call last):
+        ...
+        lrga.errors.OptionError: expected a network of 10,000,000,100,000,000 parameters to fit into memory (...
+    """
+    check_layers(layers)
+    try:
+        count = count_of(build)
+    except LRGAError:
+        raise
+    except (RuntimeError, OverflowError) as error:  # more elements than an int64 counts
+        got = (str(error).splitlines() or [""])[0]
+        raise OptionError("a network that can be made", got, "choose a smaller width") from error
+    what = f"a network of {count:,} parameters"
+    check_memory(4 * 4 * count, what, remedy="choose a smaller one", error=OptionError)
+    return count
 
 
 def solve_width(

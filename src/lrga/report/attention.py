@@ -1,8 +1,9 @@
 """What the attention of a trained network attends to, on one graph."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from lrga.training.evaluate import run_model
 from lrga.training.graphs import load_training_data
 from lrga.training.predict import Predictor, check_fit, with_features
 from lrga.training.run_folder import RunFolder
+from lrga.training.trust import data_from_file
 
 _SLOW_NODES = 2_000
 MOST_NODES, MOST_EDGES = 200_000, 4_000_000
@@ -123,6 +125,7 @@ def explain(
     root: str | Path | None = None,
     device: str = "cpu",
     say: Say | None = None,
+    trust: bool = False,
 ) -> Explanation:
     """Runs a trained network on one graph and keeps what its attention did.
 
@@ -136,15 +139,19 @@ def explain(
         root: Data root, where it is not the run's.
         device: Where to compute.
         say: Is told what is done, of a graph that takes long.
+        trust: Whether a ``module:factory`` that the run names may be imported and its data root written to
+            (:mod:`lrga.training.trust`).
     """
     if RunFolder(run).config().link is not None:
         from lrga.report.link_attention import explain_links  # which needs what this module has
 
         if graph != 0 or source is not None:
             raise OptionError("graph 0, the only one where links are predicted", f"graph {graph}", "leave it out")
-        return explain_links(run, split=split, which=which, layers=layers, root=root, device=device, say=say)
+        return explain_links(
+            run, split=split, which=which, layers=layers, root=root, device=device, say=say, trust=trust
+        )
     predictor = Predictor.of(run, which=which, device=device)
-    graphs, name = _graphs(predictor, source, split, root)
+    graphs, name = _graphs(predictor, source, split, root, trust)
     if not 0 <= graph < len(graphs):
         where = f"{name} {split}" if source is None else str(source)
         raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these")
@@ -179,14 +186,15 @@ def explain(
 
 
 def _graphs(
-    predictor: Predictor, source: str | Path | None, split: str, root: str | Path | None
+    predictor: Predictor, source: str | Path | None, split: str, root: str | Path | None, trust: bool
 ) -> tuple[PackedGraphs, str]:
     config = RunFolder(predictor.folder).config()
     if source is not None:
-        return predictor.read(source, root=root), str(source)
+        return predictor.read(source, root=root, trust=trust), str(source)
     if split not in SPLITS:
         raise OptionError(f"a split: {', '.join(SPLITS)}", repr(split), "choose one of these")
-    data = config.data if root is None else replace(config.data, root=str(root))
+    command = f"lrga explain {shlex.quote(str(predictor.folder))} --input {config.data.name}"
+    data = data_from_file(config.data, predictor.folder, trust=trust, root=root, command=command)
     graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
     check_fit(graphs, predictor.architecture, f"{data.name} ({split})")
     return graphs, data.name

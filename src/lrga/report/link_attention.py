@@ -1,7 +1,6 @@
 """What the attention attends to where links are predicted: one graph, and pairs that may be links of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from lrga.tasks.edge import edge_classification
 from lrga.training.link_evaluate import Messages, scores_of
 from lrga.training.link_run import load_link_source
 from lrga.training.run import load_run
+from lrga.training.trust import data_from_file
 
 PAIRS = 300  # true ones that are judged, and as many false ones at most
 _TASK = edge_classification(2, classes=("no link", "link"))
@@ -29,6 +29,7 @@ def explain_links(
     root: str | Path | None = None,
     device: str = "cpu",
     say: Say | None = None,
+    trust: bool = False,
 ) -> Explanation:
     """As :func:`~lrga.report.attention.explain`, of a run that predicts links.
 
@@ -38,8 +39,7 @@ def explain_links(
     model, config = load_run(run, which=which, device=device)
     assert config.link is not None
     place = next(iter(model.parameters())).device
-    given = config.data if root is None else replace(config.data, root=str(root))
-    data = load_link_source(given).to(place)
+    data = load_link_source(data_from_file(config.data, run, trust=trust, root=root)).to(place)
     if split not in data.splits:
         raise OptionError(f"a split: {', '.join(data.splits)}", repr(split), "choose one of these")
     messages = Messages.of(data, conv=config.model.model, weighted=config.link.edge_weights)

@@ -1,10 +1,11 @@
 """``metrics.jsonl`` as it stands, be it half written or damaged."""
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from lrga import limits
+from lrga.errors import DataError
 from lrga.training.events import EpochRecord
 from lrga.training.files import is_number
 
@@ -22,11 +23,13 @@ def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
         ([], [])
     """
     try:
-        content = Path(path).read_bytes()
+        content = limits.read_bytes(Path(path))
     except FileNotFoundError:
         return [], []
     except OSError as error:
         return [], [f"{Path(path).name}: {error.strerror or error}"]
+    except DataError as error:
+        return [], [str(error)]
     whole, _, rest = content.rpartition(b"\n")
     lines = whole.split(b"\n") if whole else []
     epochs: list[dict[str, float]] = []
@@ -43,7 +46,7 @@ def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
 
 def _epoch(line: bytes) -> tuple[dict[str, float] | None, str | None]:
     try:
-        values: Any = json.loads(line)
+        values: Any = limits.parse_json(line)
     except ValueError:
         return None, "no JSON"
     if not isinstance(values, dict) or any(not is_number(values.get(name)) for name in COLUMNS):

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lrga import limits
 from lrga.bench.recording import best_epoch
 from lrga.bench.records import FINISHED, RunRecord
-from lrga.models.budget import count_of
+from lrga.errors import DataError
 from lrga.models.zoo import MODELS
 from lrga.report.metrics_file import read_metrics
 from lrga.tasks.task import METRICS, Metric, Task
@@ -164,14 +165,14 @@ def _parameters(result: dict[str, Any] | None, network: Architecture | None, tas
     counted = (result or {}).get("parameters")
     if isinstance(counted, int):
         return counted
-    return None if network is None or task is None else count_of(network.build)
+    return None if network is None or task is None else network.size()
 
 
 def _last_word(path: Path) -> str:
     """The last line of the log, which says how far the run came."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = limits.read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    except (OSError, DataError):
         lines = []
     return f"last in its log: {lines[-1].strip()}" if lines else "no log"
 

@@ -1,6 +1,5 @@
 """What a user points at: run folders, records, benchmark records, or folders of them."""
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lrga import limits
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, RunRecord
 from lrga.data import manifest
 from lrga.errors import DataError, DataMissingError, LRGAError
@@ -80,7 +80,7 @@ def gather(paths: Iterable[str | Path], *, say: Say | None = None) -> Collection
             remedy = "name a run folder, a record (.json) or a folder of them"
             raise DataMissingError(f"runs at {path}", "no such file or folder", remedy)
         for place in _places(path):
-            if (real := place.resolve()) not in seen:
+            if (real := os.path.realpath(place)) not in seen:
                 seen.add(real)
                 _read(place, found)
                 patience(f"{len(seen):,} files and folders read")
@@ -127,8 +127,8 @@ def _read_file(path: Path, found: Collection) -> None:
         found.problems.append(Problem(str(path), f"larger than any record, {path.stat().st_size:,} bytes"))
         return
     try:
-        values: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        values: Any = limits.read_json(path)
+    except ValueError as error:
         found.problems.append(Problem(str(path), f"no JSON: {error}"))
         return
     if isinstance(values, dict) and "run" in values and "config" in values:

@@ -16,6 +16,7 @@ from lrga.errors import (
     OptionError,
     UnsupportedError,
 )
+from lrga.limits import read_bytes
 from lrga.theory.inputs import AUTO, as_graph
 from lrga.theory.labelled import LabelledGraph, graph_from_arcs
 
@@ -56,7 +57,7 @@ def read_graphs(
     if kind not in ("graph6", "edgelist", "graphml"):
         return _by_networkx(path, kind, directed, node_attribute, edge_attribute)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} as a text file", str(error), f"give a file in the format {kind}") from error
     if kind == "graph6":

@@ -5,7 +5,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from lrga.errors import CheckpointError, OptionError
-from lrga.models.budget import solve_width
+from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.gnn import GNN
 from lrga.models.zoo import INPUTS, Inputs, budget_of, published_shape
 from lrga.training.config import ModelConfig
@@ -41,6 +41,10 @@ class Architecture:
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
         return GNN(**asdict(self))
+
+    def size(self) -> int:
+        """The number of parameters; a network that does not fit into memory is refused before it is made."""
+        return checked_size(self.build, self.num_layers)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; :meth:`from_json` reads them."""
@@ -105,6 +109,7 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
             resample_features=model.resample_features,
         )
 
+    check_layers(layers)
     if model.hidden is not None:
         return of_width(model.hidden)
     if shape is not None:

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from lrga import limits
 from lrga.errors import CheckpointError, LRGAError, OptionError
 from lrga.training.files import is_number, parse_json, place_folder, sealed, to_json_bytes, unsealed, writing
 
@@ -69,14 +70,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies one checkpoint."""
     remedy = "delete this folder: the run then continues from the checkpoint before it, if there is one"
     try:
-        written = parse_json((path / STATE).read_text(encoding="utf-8"))
+        written = parse_json(limits.read_bytes(path / STATE, error=CheckpointError))
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
             raise CheckpointError(f"{path} in format {FORMAT}", got, "continue with the version that wrote it")
         written = unsealed(written, path / STATE)
         parts = {}
         for name, facts in written["files"].items():
-            content = (path / name).read_bytes()
+            content = limits.read_bytes(path / name, error=CheckpointError)
             if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
                 what = "another content" if len(content) == facts["bytes"] else f"{len(content):,} bytes"
                 raise CheckpointError(f"{path / name} as it was written ({facts['bytes']:,} bytes)", what, remedy)

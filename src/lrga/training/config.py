@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from lrga import limits
 from lrga.data.catalog import CATALOG
 from lrga.data.link_catalog import link_name
 from lrga.errors import LRGAError, OptionError
@@ -240,16 +241,25 @@ class TrainingConfig:
         return cls(**made)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Reads a JSON file."""
+    def load(cls, path: str | Path, *, trust: bool = False) -> Self:
+        """Reads a JSON file.
+
+        Args:
+            path: The file.
+            trust: Whether a ``module:factory`` that it names may be imported and its data root written to
+                (:mod:`lrga.training.trust`).
+        """
+        from lrga.training.trust import data_from_file  # which needs what this module has
+
         try:
-            return cls.from_json(parse_json(Path(path).read_text(encoding="utf-8")))
+            config = cls.from_json(parse_json(limits.read_bytes(Path(path), error=OptionError)))
+        except LRGAError:
+            raise
         except FileNotFoundError as error:
             raise OptionError(f"the configuration file {path}", "no such file", "name an existing file") from error
         except (OSError, ValueError, RecursionError) as error:
-            if isinstance(error, LRGAError):
-                raise
             raise OptionError(f"JSON in {path}", str(error), "correct the file") from error
+        return replace(config, data=data_from_file(config.data, path, trust=trust))
 
     def changed(self, **options: Any) -> Self:
         """A copy with other values of any options, each found by its name in whichever section has it.

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from lrga import limits
 from lrga.data.files import temporary_beside
 from lrga.errors import CheckpointError, OptionError
 
@@ -66,11 +67,18 @@ def to_json_bytes(value: Any) -> bytes:
 def read_json(path: Path) -> Any:
     """Reads what :func:`replace_json` wrote."""
     try:
-        return parse_json(path.read_text(encoding="utf-8"))
+        return parse_json(limits.read_bytes(path, error=CheckpointError))
     except FileNotFoundError as error:
         raise CheckpointError(f"the file {path}", "no such file", "name the folder of a run of lrga train") from error
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"JSON in {path}", str(error), "restore the file, or train anew") from error
+
+
+def check_plain(path: Path) -> None:
+    """Refuses a link, a pipe or a device among the files that a run writes to: the folder may be somebody else's."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        got = "a link to another file" if path.is_symlink() else "a pipe, a device or a folder"
+        raise CheckpointError(f"a plain file at {path}", got, "delete it")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -79,7 +87,10 @@ def parse_json(text: str | bytes) -> Any:
     def refuse(name: str) -> None:
         raise ValueError(f"{name}, which is no number of JSON")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError as error:
+        raise ValueError("brackets nested too deeply") from error
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from lrga.data.link_data import LinkData
 from lrga.errors import CheckpointError, OptionError
+from lrga.models.budget import checked_size
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
 from lrga.training.config import TrainingConfig
@@ -71,6 +72,10 @@ class LinkArchitecture:
         )
         predictor = LinkPredictor(hidden, hidden, self.predictor_layers, dropout=self.dropout, kind=self.predictor)
         return LinkModel(gnn, predictor, num_nodes=self.num_nodes if self.num_features is None else None)
+
+    def size(self) -> int:
+        """The number of parameters; a network that does not fit into memory is refused before it is made."""
+        return checked_size(self.build, max(self.num_layers, self.predictor_layers))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; :meth:`from_json` reads them."""

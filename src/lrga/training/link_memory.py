@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.limits import show_bytes
 from lrga.models.embeddings import Node2Vec
 from lrga.nn.recompute import recompute_layers
 from lrga.training.determinism import random_states_kept
@@ -25,7 +26,7 @@ from lrga.training.evaluate import autocast
 from lrga.training.link_architecture import LinkArchitecture, LinkNetwork
 from lrga.training.link_evaluate import Messages
 from lrga.training.link_trainer import LinkTrainer, score_again
-from lrga.training.memory import MARGIN, LiveBytes, peak_of_process, show_bytes
+from lrga.training.memory import MARGIN, LiveBytes, peak_of_process
 
 _NODES = (1500, 4500)  # of the small graphs
 _MOST_EDGES = 300_000  # of the larger one, where the graph is dense

@@ -18,6 +18,7 @@ from lrga.training.link_evaluate import Messages, scores_of
 from lrga.training.link_run import load_link_source
 from lrga.training.run import load_run
 from lrga.training.run_folder import RunFolder
+from lrga.training.trust import data_from_file
 
 HEADER = ("source", "target", "score")
 
@@ -37,7 +38,7 @@ class LinkScorer:
     @torch.no_grad()
     def of(
         cls, folder: str | Path, *, which: str = "best", device: str = "auto", root: str | Path | None = None,
-        data: LinkData | None = None,
+        data: LinkData | None = None, trust: bool = False,
     ) -> "LinkScorer":  # fmt: skip
         """The model of a run folder.
 
@@ -47,14 +48,16 @@ class LinkScorer:
             device: Where to compute.
             root: Another data root than the run's.
             data: The graph itself, in place of the one that the run names.
+            trust: Whether the run's own data root may be written to.
         """
         place = choose_device(device)
         model, config = load_run(folder, which=which, device=str(place))
         if config.link is None:
             got = f"one on {config.data.name}"
             raise OptionError(f"a link-prediction run in {folder}", got, "predict graphs with: lrga predict RUN INPUT")
-        source = config.data if root is None else config.changed(root=str(root)).data
-        graph = load_link_source(source) if data is None else data
+        if data is None:
+            data = load_link_source(data_from_file(config.data, folder, trust=trust, root=root))
+        graph = data
         if graph.fingerprint() != RunFolder(folder).model_facts()[2]:
             remedy = "bring back the graph of the run"
             raise CheckpointError(f"the graph that {folder} was trained on", "another under the same name", remedy)

@@ -12,7 +12,6 @@ from lrga.data.link_data import SPLITS, LinkData
 from lrga.data.loading import load
 from lrga.distributed.launch import launched
 from lrga.errors import DataError, OptionError
-from lrga.models.budget import count_of
 from lrga.tasks.link import LinkTask
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device, deterministic, seed_torch
@@ -72,7 +71,7 @@ def train_links(
     given: LinkData = load_link_source(config.data) if data is None else data
     given.check(config.data.name)
     task, architecture = link_task(config, given), resolve_link(config, given)
-    count_of(architecture.build)  # a network that cannot be made is refused before a folder is
+    architecture.size()  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
     numbers = [device.index] if device.type == "cuda" and device.index is not None else []
     with torch.random.fork_rng(numbers), deterministic(config.run.deterministic):

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import IO
 
 from lrga.errors import FolderInUseError
-from lrga.training.files import writing
+from lrga.training.files import check_plain, writing
 
 _TRIES, _PAUSE = 6, 0.1  # who only looks whether a folder is in use holds its lock for a moment
 
@@ -22,6 +22,7 @@ class FolderLock:
 
     def __enter__(self) -> "FolderLock":
         path = self.folder / ".lock"
+        check_plain(path)
         for left in reversed(range(_TRIES)):
             with writing(path):
                 file = open(path, "a+", encoding="utf-8")  # stays open as long as the lock is held

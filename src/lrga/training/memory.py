@@ -28,6 +28,7 @@ from lrga.data.packed import PackedGraphs
 from lrga.distributed.collectives import world_size
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
+from lrga.limits import parse_bytes, show_bytes
 from lrga.models.gnn import GNN
 from lrga.nn.recompute import recompute_layers
 from lrga.training.determinism import random_states_kept
@@ -35,34 +36,7 @@ from lrga.training.trainer import Trainer
 
 MARGIN = 1.15  # for what a fit to small batches does not see
 _TRIALS = ((1000, 4000), (3000, 4000), (1000, 16_000), (3000, 16_000))  # nodes and edges
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE)
 _M_MMAP_THRESHOLD = -3  # of malloc.h
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def parse_bytes(text: str | int) -> int:
-    """A size as people write it.
-
-    Example:
-        >>> parse_bytes("8GB"), parse_bytes("1.5g"), parse_bytes("1GiB"), parse_bytes(1000)
-        (8000000000, 1500000000, 1073741824, 1000)
-    """
-    if isinstance(text, int) and not isinstance(text, bool) and text > 0:
-        return text
-    match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is None or float(match[1]) == 0:
-        raise OptionError("a size of memory such as 8GB or 500MB", repr(text), "write one of these")
-    return round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()])
-
-
-def show_bytes(size: float) -> str:
-    """As people read it.
-
-    Example:
-        >>> show_bytes(2_340_000_000), show_bytes(51_000_000)
-        ('2.3 GB', '51 MB')
-    """
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from lrga.data.building import plan_dataset
 from lrga.data.catalog import dataset_facts
 from lrga.data.link_catalog import link_name
 from lrga.data.place import SPLITS
-from lrga.models.budget import count_of
 from lrga.models.zoo import INPUTS
 from lrga.tasks.link import LinkTask
 from lrga.tasks.named import task_of, with_choices
@@ -48,7 +47,7 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         | ({"notes": notes} if notes else {}),
         "task": task.to_json(),
         "model": architecture.to_json(),
-        "parameters": count_of(architecture.build),
+        "parameters": architecture.size(),
         "optimizer": config.to_json()["optimizer"],
         "batches_per_epoch": -(-graphs["train"] // size),
         "seed": config.run.seed,
@@ -77,7 +76,7 @@ def _plan_links(config: TrainingConfig) -> dict[str, Any]:
         "data": {"name": config.data.name, "graphs": edges, "built": ready},
         "task": task.to_json(),
         "model": architecture.to_json(),
-        "parameters": count_of(architecture.build),
+        "parameters": architecture.size(),
         "optimizer": written["optimizer"],
         "link": written["link"],
         "batches_per_epoch": -(-edges["train"] // config.optimizer.batch_size),

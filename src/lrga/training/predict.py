@@ -26,6 +26,7 @@ from lrga.training.files import writing
 from lrga.training.graphs import catalogue_name
 from lrga.training.run import load_run
 from lrga.training.run_folder import RunFolder
+from lrga.training.trust import data_from_file
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,12 @@ class Predictor:
         architecture, task, _ = home.model_facts()
         return cls(model, task, architecture, Path(folder), place, home.features())
 
-    def read(self, source: str | Path, *, root: str | Path | None = None) -> PackedGraphs:
+    def read(
+        self, source: str | Path, *, root: str | Path | None = None, trust: bool = False
+    ) -> PackedGraphs:  # fmt: skip
         """Graphs from ``source``: anything :func:`~lrga.data.custom.load_inputs` reads, or a split of a named data set
         as ``ZINC/test``; checked against the model. Columns of features are put into the model's order by their names.
+        The run's data root is written to only with ``trust``.
 
         ``meta["notes"]`` of the graphs holds what one should know of them.
         """
@@ -61,10 +65,11 @@ class Predictor:
             split = split or "test"
             if split not in SPLITS:
                 raise OptionError(f"a split of {dataset}: {', '.join(SPLITS)}", repr(split), f"write {dataset}/test")
-            config = RunFolder(self.folder).config().data
-            same = catalogue_name(config.name) == dataset
-            options = config.options if same else {}
-            graphs = load(dataset, root or config.root, source=config.source if same else None, **options)[split]
+            data = RunFolder(self.folder).config().data
+            if catalogue_name(data.name) != dataset:
+                data = replace(data, name=dataset, source=None, options={})
+            data = data_from_file(data, self.folder, trust=trust, root=root)
+            graphs = load(dataset, data.root, source=data.source, **data.options)[split]
         check_fit(graphs, self.architecture, str(source))
         return graphs
 

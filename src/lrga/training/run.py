@@ -1,16 +1,17 @@
 """Training in one call: from a configuration to a result, in a folder that survives any crash."""
 
+import shlex
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError
-from lrga.models.budget import count_of
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
@@ -25,6 +26,7 @@ from lrga.training.run_folder import RunFolder
 from lrga.training.session import Session
 from lrga.training.signals import StopRequest
 from lrga.training.tensorboard import TensorBoardLog
+from lrga.training.trust import data_from_file
 
 _RESTORE = "restore the folder, or train anew"
 
@@ -97,7 +99,7 @@ def _train(
     with leader_first():  # which may have to build the data
         graphs = load_training_data(config.data, config.run, data)
     architecture = resolve(config.model, graphs.inputs, dataset=graphs.dataset)
-    count_of(architecture.build)  # a network that cannot be made is refused before a folder is
+    architecture.size()  # a network that cannot be made is refused before a folder is
     device = choose_device(config.run.device)
     with home.lock(), torch.random.fork_rng(forked_devices(device)):
         fingerprint = graphs.fingerprint()
@@ -114,6 +116,7 @@ def continue_run(
     time_limit: float | None = None,
     max_epochs: int | None = None,
     device: str | None = None,
+    trust: bool = False,
 ) -> TrainingResult:
     """Continues the run of a folder.
 
@@ -125,9 +128,14 @@ def continue_run(
         time_limit: As in :func:`train`.
         max_epochs: Another number of epochs; a run that ended by the old one goes on.
         device: Another device.
+        trust: Whether a ``module:factory`` that the folder alone names may be imported and its data root written to
+            (:mod:`lrga.training.trust`). What ``config`` names is the caller's own.
     """
     home = RunFolder(folder)
     written = home.config()
+    if config is None and data is None:
+        command = f"lrga train {written.data.name} --resume {shlex.quote(str(folder))}"
+        written = replace(written, data=data_from_file(written.data, folder, trust=trust, command=command))
     if config is not None:
         check_same(home, config, ignore=("max_epochs",))
     config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
@@ -152,19 +160,33 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     home = RunFolder(folder)
     config = home.config()
     architecture, task, _ = home.model_facts()
+    weights = home.weights("model" if which == "last" else "best")
     try:
+        _check_weights(architecture, weights, home)
         with torch.random.fork_rng([]):
             model = architecture.build()
+    except CheckpointError:
+        raise
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         got = (str(error).splitlines() or [""])[0]
         raise CheckpointError(f"a network that can be made in {home.path / 'model.json'}", got, _RESTORE) from error
-    weights = home.weights("model" if which == "last" else "best")
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
         got = str(error).splitlines()[-1].strip()
         raise CheckpointError(f"weights that fit model.json in {folder}", got, _RESTORE) from error
     return in_target_units(model, task).to(choose_device(device)).eval(), config
+
+
+def _check_weights(architecture: Architecture, weights: dict[str, Tensor], home: RunFolder) -> None:
+    """Refuses, before memory is taken, a network larger than the weights that are there for it."""
+    expected, remedy = f"weights that fit model.json in {home.path}", "restore the folder"
+    if architecture.num_layers > len(weights):
+        got = f"{len(weights):,} tensors for {architecture.num_layers:,} layers"
+        raise CheckpointError(expected, got, remedy)
+    found = sum(tensor.numel() for tensor in weights.values())
+    if (needed := architecture.size()) > found:
+        raise CheckpointError(expected, f"{found:,} numbers for {needed:,} parameters", remedy)
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from lrga import limits
 from lrga.data.catalog import CATALOG
 from lrga.errors import CheckpointError, DTypeError, OptionError
 from lrga.tasks.task import Task
@@ -30,7 +31,17 @@ from lrga.training.architecture import Architecture
 from lrga.training.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
 from lrga.training.config import TrainingConfig, first_difference
 from lrga.training.events import EpochRecord
-from lrga.training.files import is_number, parse_json, read_json, replace_file, replace_json, sealed, unsealed, writing
+from lrga.training.files import (
+    check_plain,
+    is_number,
+    parse_json,
+    read_json,
+    replace_file,
+    replace_json,
+    sealed,
+    unsealed,
+    writing,
+)  # fmt: skip
 from lrga.training.lock import FolderLock
 from lrga.training.result import TrainingResult
 
@@ -193,6 +204,7 @@ class RunFolder:
     def append_metrics(self, record: EpochRecord) -> None:
         """Adds the line of an epoch."""
         path = self.path / "metrics.jsonl"
+        check_plain(path)
         with writing(path), open(path, "ab") as file:
             file.write((json.dumps(record.to_json(), allow_nan=False) + "\n").encode())
             file.flush()
@@ -201,6 +213,7 @@ class RunFolder:
     def cut_metrics(self, size: int) -> None:
         """Drops lines written after the checkpoint that training goes on from: those epochs come again."""
         path = self.path / "metrics.jsonl"
+        check_plain(path)
         found = path.stat().st_size if path.exists() else 0
         if found < size:
             remedy = "restore the file, or train anew"
@@ -213,7 +226,7 @@ class RunFolder:
         """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
         path = self.path / "metrics.jsonl"
         try:
-            lines = path.read_bytes()[:size].splitlines() if path.exists() else []
+            lines = limits.read_bytes(path, error=CheckpointError)[:size].splitlines() if path.exists() else []
             return tuple(EpochRecord.from_json(parse_json(line)) for line in lines)
         except (OSError, ValueError, RecursionError) as error:
             remedy = "continue the run, which mends it, or restore the file"
@@ -223,6 +236,7 @@ class RunFolder:
     def log(self, text: str) -> None:
         """Adds a line with the time to ``log.txt``."""
         path = self.path / "log.txt"
+        check_plain(path)
         with writing(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
@@ -251,7 +265,7 @@ class RunFolder:
         path = self.path / f"{which}.safetensors"
         if path.is_file() and self.result() is not None:
             try:
-                return load(path.read_bytes())
+                return load(limits.read_bytes(path, error=CheckpointError))
             except (OSError, SafetensorError) as error:
                 raise CheckpointError(f"whole weights in {path}", str(error), "take a checkpoint's") from error
         checkpoint, _ = self.checkpoint()

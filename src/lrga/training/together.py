@@ -14,7 +14,6 @@ import torch
 
 from lrga.distributed.launch import launched
 from lrga.errors import OptionError, RankLostError
-from lrga.models.budget import count_of
 from lrga.training.architecture import resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic
@@ -63,7 +62,7 @@ def train_together(
     outcomes: dict[int, Outcome] = {}
     graphs = load_training_data(configs[0].data, configs[0].run, data)
     architecture = resolve(configs[0].model, graphs.inputs, dataset=graphs.dataset)
-    count_of(architecture.build)
+    architecture.size()
     on_device, fingerprint = graphs.to(device), graphs.fingerprint()
     deadline = None if time_limit is None else begin + 60 * time_limit
     with ExitStack() as stack, torch.random.fork_rng(forked_devices(device)):
