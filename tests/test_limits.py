@@ -209,6 +209,7 @@ def change(path, **values):
     written = json.loads(path.read_text())
     found = next(section for section in (written.get("architecture"), written.get("model")) if section)
     found |= values
+    written.pop("sha256", None)  # a checksum would refuse it first
     path.write_text(json.dumps(written))
 
 
