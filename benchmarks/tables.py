@@ -75,7 +75,7 @@ def gpu_targets(record: Mapping[str, Any]) -> str:
 
 def gpu_short(record: Mapping[str, Any]) -> str:
     """Ours beside the named baselines, both launches of both, for the README."""
-    headings = ["", "beside", "theirs, eager", "theirs, replayed", "ours, eager", "ours, replayed", "times faster"]
+    headings = ["", "baseline", "theirs, eager", "theirs, replayed", "ours, eager", "ours, replayed", "times faster"]
     cases = [
         ["a training step on PATTERN, LRGA + GCN", "as a PyG user writes it", "step LRGA + GCN", "PyG"],
         ["a training step on PATTERN, LRGA + GatedGCN", "the same", "step LRGA + GatedGCN", "PyG"],
@@ -94,9 +94,9 @@ def gpu_short(record: Mapping[str, Any]) -> str:
         faster = [f"{theirs[0] / ours[i]:.1f}× {name}" for i, name in enumerate(("eager", "replayed")) if ours[i]]
         rows.append([what, beside, *map(number, (*theirs, *ours)), ", ".join(faster)])
     facts = (
-        f"{record['device']}, TF32, forward + backward in ms (`benchmarks/gpu.py`, which checks values first). *Eager* "
-        "is launched by PyTorch operation by operation, *replayed* is a CUDA graph, as `lrga train` runs it; – was not "
-        f"measured. *Times faster* is their eager time over ours.\n{conditions(record)}"
+        f"{record['device']}, TF32, forward + backward in ms (`benchmarks/gpu.py`, which checks values first). *Eager*"
+        ": ordinary PyTorch execution; *replayed*: a CUDA graph, as in `lrga train`; –: not measured. *Times faster*: "
+        f"the baseline's eager time divided by ours.\n{conditions(record)}"
     )
     return f"{facts}\n\n{markdown(headings, rows)}"
 

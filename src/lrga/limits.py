@@ -1,8 +1,8 @@
-"""Reading files that may be hostile: never more memory than there is, never waiting for a file that has no end.
+"""Memory limits for reading untrusted files.
 
-A small file can ask for any amount of memory: by a number in its header, by compression, by nesting. Readers therefore
-call :func:`check_memory` before they allocate what a file asks for. The limit is the memory that is available;
-``LRGA_MAX_MEMORY``, or ``lrga --max-memory SIZE``, sets another one.
+A small file can require any amount of memory: by a size in its header, by compression, by nesting. Readers therefore
+call :func:`check_memory` before they allocate. The default limit is the available memory; ``LRGA_MAX_MEMORY`` or
+``lrga --max-memory SIZE`` sets another one.
 """
 
 import errno
@@ -50,7 +50,7 @@ def show_bytes(size: float) -> str:
 
 
 def available_memory() -> int:
-    """Bytes of main memory that a new allocation may hope for."""
+    """Available main memory in bytes."""
     bounds = [b for b in (_from_meminfo(), _from_cgroup(), _from_sysconf()) if b is not None]
     return min(bounds) if bounds else _UNKNOWN
 
@@ -62,7 +62,7 @@ def max_memory() -> int:
 
 
 def check_memory(need: int, what: str, *, remedy: str = "correct the file", error: type[LRGAError] = DataError) -> None:
-    """Refuses what would take ``need`` bytes where that is above the limit.
+    """Raises an error if ``need`` bytes exceed the memory limit.
 
     Example:
         >>> check_memory(10**18, "the features of graph.pt")

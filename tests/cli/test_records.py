@@ -133,10 +133,10 @@ def test_minutes_are_numbers_too():
 
 def test_differences_are_a_table_from_records_alone():
     lines = runner.invoke(app, ["reproduce", "differences", str(RESULTS), "--markdown"]).stdout.splitlines()
-    assert lines[0] == "| cell | diff | SE | tried, with its SE | comes near with |"
+    assert lines[0] == "| cell | diff | SE | variants (SE) | closest within 2 SE |"
     assert all(line.count(" | ") == 4 for line in lines[2:])
     found = json.loads(runner.invoke(app, ["reproduce", "differences", str(RESULTS), "--json"]).stdout)
     assert len(found) == len(lines) - 2
-    assert "comes near with: " in runner.invoke(app, ["reproduce", "differences", str(RESULTS)]).stdout
+    assert "closest within 2 SE: " in runner.invoke(app, ["reproduce", "differences", str(RESULTS)]).stdout
     refused = runner.invoke(app, ["reproduce", "differences", "--dataset", "ZINC"])
     assert isinstance(refused.exception, OptionError)

@@ -164,7 +164,7 @@ def test_own_numbers_are_learnt_and_predicted_in_their_units_by_name(tmp_path):
     assert lines[0] == lines[1]
     assert all(30_000 < float(line.split(",")[1]) < 100_000 for line in lines[0][1:])
     assert "data: graph regression" in lrga(*common, "--dry-run").stderr
-    with pytest.raises(OptionError, match="own data alone"):
+    with pytest.raises(OptionError, match="only for your own data"):
         lrga("train", "ZINC", "--no-standardize-targets")
     with pytest.raises(OptionError, match="standardize_targets"):
         lrga("train", "ogbl-ddi", "--standardize-targets")

@@ -182,7 +182,7 @@ def elsewhere(tmp_path):
     ],
 )
 def test_a_data_root_that_only_a_file_names_is_not_written_to(elsewhere, tmp_path, command):
-    with pytest.warns(UserWarning, match="not used: the data root is .*data"):
+    with pytest.warns(UserWarning, match="not/mine, where CLUSTER is not built .*using the data root .*data instead"):
         lrga(*command)
     assert not (tmp_path / "not").exists()
     assert (tmp_path / "data").is_dir()
@@ -205,7 +205,7 @@ def test_a_root_named_on_the_command_line_is_the_users_own(elsewhere, tmp_path):
 
 def test_nothing_is_built_from_a_source_that_only_a_file_names(tmp_path):
     data = make_config("ZINC", source=str(tmp_path / "theirs")).data
-    with pytest.warns(UserWarning, match="source .*theirs that runs/c names is not used"):
+    with pytest.warns(UserWarning, match="runs/c names the source .*theirs, .*; using the data root .* instead"):
         assert data_from_file(data, "runs/c").source is None
     assert data_from_file(data, "runs/c", trust=True).source == str(tmp_path / "theirs")
     assert data_from_file(data, "runs/c", source=tmp_path / "mine").source == str(tmp_path / "mine")
@@ -219,7 +219,7 @@ def test_a_record_chooses_no_root_either(tmp_path):
     values = json.loads(path.read_text())
     values["config"]["data"]["root"] = str(tmp_path / "theirs")
     path.write_text(json.dumps(values))
-    with pytest.warns(UserWarning, match="not used"):
+    with pytest.warns(UserWarning, match="theirs, where CLUSTER is not built yet; using the data root .* instead"):
         assert verify(path, device="cpu", progress=False, output=tmp_path / "again").agrees
     assert not (tmp_path / "theirs").exists()
 

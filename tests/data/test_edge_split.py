@@ -106,7 +106,7 @@ def test_repeats_after_the_training_period_do_not_count_in_its_weights():
     data = split_edges(edge, None, SplitRequest(by="time"), weight=weight, time=time)
     assert data.edge_weight.tolist() == [1.0] * 8
     assert data.splits["val"].weight.tolist() == [1.0]
-    assert "10 repeated edges later than their split left out of its weights" in data.meta["notes"]
+    assert "10 repeated edges later than their split ignored in its weights" in data.meta["notes"]
 
 
 def test_repeats_within_the_training_period_are_summed():

@@ -25,10 +25,10 @@ def write_nodes(folder, header, rows, edges="source,target\n0,1\n1,0\n"):
 def test_features_that_float32_would_merge_are_refused_by_name(tmp_path):
     """16 seconds of 2023: in float32 they are one value."""
     folder = write_nodes(tmp_path, "size,time,y", [f"0.5,{1_700_000_000 + n},{n % 2}" for n in range(16)])
-    with pytest.raises(DataError, match=r"'time' of nodes.csv.*16 different values of which float32 tells [12] apart"):
+    with pytest.raises(DataError, match=r"'time' of nodes.csv.*16 distinct values that become [12] in float32"):
         load_custom(folder)
     notes = load_inputs(folder).meta["notes"]  # a model that was trained on a wider column may still predict
-    assert "of the 16 values of 'time'" in notes[0]
+    assert "'time': 16 distinct values become" in notes[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
@@ -44,7 +44,7 @@ def test_features_of_which_few_values_merge_are_told_of(tmp_path):
     values[:3] = 0.5, 0.5 + 1e-12, 0.5 + 2e-12
     data = load_custom(write_nodes(tmp_path, "x,y", [f"{v!r},{n % 2}" for n, v in enumerate(values.tolist())]))
     assert len(data.notes) == 1
-    assert "values of 'x' float32 tells" in data.notes[0]
+    assert "'x': 20,000 distinct values become " in data.notes[0]
 
 
 def test_features_that_float32_holds_are_not_told_of(tmp_path):
@@ -148,7 +148,7 @@ def test_repeated_rows_of_edges_are_one_edge_and_told_of(tmp_path):
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
     assert table.edge_index.tolist() == [[0, 1, 1], [1, 0, 2]]
     assert table.num_edges.tolist() == [3]
-    assert table.notes == ("2 repeated rows of edges.csv joined with their first",)
+    assert table.notes == ("2 duplicate rows of edges.csv removed",)
 
 
 def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
@@ -156,8 +156,8 @@ def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
     assert table.edge_attr.tolist() == [[1.5], [2.5], [1.0]]
     assert table.notes == (
-        "1 repeated rows of edges.csv joined with their first",
-        "1 edges of edges.csv join the nodes of another, with other values",
+        "1 duplicate rows of edges.csv removed",
+        "1 parallel edges in edges.csv (same nodes, other values)",
     )
 
 

@@ -18,7 +18,7 @@ from lrga.errors import RankLostError
     [
         ("killed", "rank 1 (process {pid} on", 3),
         ("error", "failed: NonFiniteError: expected a number, got none", 2),
-        ("hangs 1", "given no sign of life", 2),
+        ("hangs 1", "without a heartbeat for", 2),
     ],
 )
 def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_names_it(launch, how, message, world):
@@ -30,7 +30,7 @@ def test_a_rank_that_stops_ends_the_others_within_a_minute_by_a_message_that_nam
         launch.end(processes)
     for rank in others:
         assert processes[rank].returncode == 1, ends[rank]
-        assert f"expected all {world} ranks to go on, got rank 1" in ends[rank][1]
+        assert f"expected all {world} ranks to keep running, got rank 1" in ends[rank][1]
         assert message.format(pid=processes[1].pid) in ends[rank][1]
 
 
@@ -43,7 +43,7 @@ def test_a_rank_0_that_stops_is_named_by_those_that_wait_for_it(launch, how):
         launch.end(processes)
     for process, (_, errors) in zip(processes[1:], ends, strict=True):
         assert process.returncode == 1, errors
-        assert f"expected all 3 ranks to go on, got rank 0 (process {processes[0].pid}" in errors
+        assert f"expected all 3 ranks to keep running, got rank 0 (process {processes[0].pid}" in errors
 
 
 def test_a_silent_rank_is_named_within_half_a_minute():

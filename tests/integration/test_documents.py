@@ -247,7 +247,8 @@ def test_commands_named_in_passing_exist(page):
     prose = FENCE.sub("", page.read_text())
     for command in re.findall(r"`lrga ([^`]+)`", prose):
         words = [word for word in shlex.split(command.split("|")[0].split("…")[0]) if word not in (".", ",")]
-        name = get_command(app).commands.get(words[0].rstrip(",")) if words else None
+        main = get_command(app)
+        name = main.commands.get(words[0].rstrip(",")) if words else None
         assert name is not None or words[0].startswith("-"), command
         for word in words:
             option = word.split("=")[0]
@@ -255,6 +256,8 @@ def test_commands_named_in_passing_exist(page):
             known |= {name for parameter in getattr(name, "params", []) for name in parameter.secondary_opts}
             for sub in getattr(name, "commands", {}).values():
                 known |= {name for parameter in sub.params for name in parameter.opts}
+            if words[0].startswith("-"):  # options before the name of the command
+                known |= {name for parameter in main.params for name in parameter.opts}
             assert not option.startswith("--") or option in known | {"--help", "--version"}, command
 
 

@@ -1,4 +1,5 @@
 import copy
+import operator
 import pickle
 
 import pytest
@@ -11,11 +12,16 @@ from torch_geometric.nn import (
     GAT,
     GCN,
     GIN,
+    LINKX,
     PNA,
+    ARMAConv,
     ASAPooling,
     AttentiveFP,
+    ChebConv,
+    FiLMConv,
     GATConv,
     GCNConv,
+    GeneralConv,
     GINEConv,
     GPSConv,
     GraphConv,
@@ -23,6 +29,7 @@ from torch_geometric.nn import (
     HeteroConv,
     HGTConv,
     MessagePassing,
+    ResGatedGraphConv,
     SAGEConv,
     SAGPooling,
     Sequential,
@@ -733,3 +740,109 @@ def test_a_convolution_with_attributes_of_the_same_names_keeps_them(graphs):
     assert model.aggr == "mean"
     copied = pickle.loads(pickle.dumps(model))
     assert torch.equal(copied(batch.x, batch.edge_index), model(batch.x, batch.edge_index))
+
+
+class OwnParts(MessagePassing):
+    """A convolution whose own attributes have the names of the layer's."""
+
+    def __init__(self):
+        super().__init__(aggr="mean")
+        self.norm, self.act, self.skip, self.attention = nn.LayerNorm(D), nn.ReLU(), 2.0, False
+
+    def forward(self, x, edge_index):
+        return self.skip * x + self.act(self.norm(self.propagate(edge_index, x=x)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        OwnParts,
+        lambda: ARMAConv(D, D),
+        lambda: FiLMConv(D, D),
+        lambda: GeneralConv(D, D),
+        lambda: ResGatedGraphConv(D, D),
+    ],
+)
+def test_attributes_of_a_convolution_are_not_overwritten(make, graphs):
+    batch = Batch.from_data_list(graphs)
+    conv = make().eval()
+    model = lrga.augment(conv, rank=3)
+    torch.testing.assert_close(
+        model(batch.x, batch.edge_index, batch=batch.batch), conv(batch.x, batch.edge_index), rtol=1e-5, atol=1e-6
+    )
+    assert list(model.conv.state_dict()) == list(conv.state_dict())
+
+
+def test_convolutions_in_plain_lists_are_replaced_too(graphs):
+    class Listed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = GCNConv(D, D), GCNConv(D, OUT)
+            self.order, self.by_name = [self.first, self.second], {"first": (self.first,)}
+
+        def forward(self, x, edge_index, batch):
+            for conv in self.order:
+                x = conv(x, edge_index)
+            return x
+
+    model = lrga.augment(Listed(), rank=3, init="paper")
+    assert model.order[0] is model.first
+    assert model.by_name["first"][0] is model.first
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.batch))
+    batch = Batch.from_data_list(graphs)
+    with pytest.raises(BatchContextError):
+        model.order[0](batch.x.double(), batch.edge_index)
+
+
+def test_a_batch_in_the_place_of_the_convolutions_own_is_used(graphs):
+    class Chebyshev(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = ChebConv(D, OUT, K=2)
+
+        def forward(self, x, edge_index, batch):
+            return self.conv(x, edge_index, None, batch)
+
+    model = lrga.augment(Chebyshev(), rank=3, init="paper")
+    check_batch_equals_alone(model, graphs, lambda m, b: m(b.x, b.edge_index, b.batch))
+
+
+@pytest.mark.parametrize("single_graph", [False, True])
+def test_a_batch_vector_in_the_place_of_edge_weights_is_refused(single_graph, graphs):
+    batch = Batch.from_data_list(graphs)
+    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=3, single_graph=single_graph)
+    with pytest.raises(BatchContextError, match="by position"):
+        layer(batch.x, batch.edge_index, batch.batch)
+    with pytest.raises(BatchContextError, match="by position"), lrga.batch_context(batch.batch.clone()):
+        layer(batch.x, batch.edge_index, batch.batch)
+
+
+def test_layers_without_node_features_are_left_alone():
+    model = LINKX(10, D, 8, OUT, num_layers=1)
+    with pytest.raises(OptionError, match="takes no node features"):
+        lrga.augment(model, rank=3)
+
+
+def test_a_model_can_be_augmented_on_the_meta_device(graphs):
+    batch = Batch.from_data_list(graphs)
+    with torch.device("meta"):
+        model = lrga.augment(GCN(D, 8, 2, OUT), rank=4)
+    model = model.to_empty(device="cpu")
+    model.reset_parameters()
+    assert model(batch.x, batch.edge_index, batch=batch.batch).isfinite().all()
+
+
+def test_lazy_widths_taken_under_inference_mode_can_be_trained(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = lrga.augment(GCN(-1, 8, 2, OUT), rank=4)
+    with torch.inference_mode():
+        model(batch.x, batch.edge_index, batch=batch.batch)
+    model(batch.x, batch.edge_index, batch=batch.batch).sum().backward()
+
+
+def test_modules_themselves_are_no_choice():
+    model = Mixed()
+    with pytest.raises(DTypeError, match="a class, a name, a function"):
+        lrga.augment(model, rank=3, exclude=model.encoder[0])
+    assert augmented_in(lrga.augment(model, rank=3, include=lambda conv, width=OUT: conv.out_channels == width))
+    assert augmented_in(lrga.augment(model, rank=3, include=operator.attrgetter("out_channels")))

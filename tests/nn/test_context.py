@@ -1,5 +1,8 @@
+import asyncio
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -164,11 +167,42 @@ def test_two_batches_that_share_their_edges_cannot_be_told_apart_in_the_backward
     loss.backward()
 
 
-def test_reentrant_checkpoints_are_refused_in_the_backward_pass():
+@pytest.mark.parametrize("around", [None, OTHER])
+def test_reentrant_checkpoints_take_the_batch_of_the_forward_pass_too(around):
+    plain = lrga.augment(Layers(), rank=4, init="paper")
     model = lrga.augment(Layers(use_reentrant=True), rank=4)
-    loss = model(X.clone().requires_grad_(), EDGES, BATCH).sum()
-    with pytest.raises(BatchContextError, match="use_reentrant=False"), lrga.batch_context(OTHER):
+    model.load_state_dict(plain.state_dict())
+    plain(X, EDGES, BATCH).square().sum().backward()
+    loss = model(X.clone().requires_grad_(), EDGES, BATCH).square().sum()
+    with lrga.batch_context(around):
         loss.backward()
+    torch.testing.assert_close([p.grad for p in model.parameters()], [p.grad for p in plain.parameters()])
+
+
+def test_edges_that_are_not_those_of_the_forward_pass_are_refused():
+    class Copying(Layers):
+        def forward(self, x, edge_index, batch):
+            return checkpoint(lambda y: self.first(y, edge_index.clone()), x, use_reentrant=False)
+
+    model = lrga.augment(Copying(), rank=4)
+    loss = model(X.clone().requires_grad_(), EDGES, BATCH).sum()
+    with pytest.raises(BatchContextError, match="recompute_layers"):
+        loss.backward()
+
+
+def test_a_layer_for_one_graph_can_be_computed_again():
+    model = augmented(single_graph=True)
+    expected = gradients(model, model(X, EDGES.clone()).square().sum())
+    model = lrga.nn.recompute_layers(model)
+    torch.testing.assert_close(gradients(model, model(X, EDGES.clone()).square().sum()), expected)
+
+
+def test_another_model_may_use_the_same_edges_with_another_batch():
+    edges = EDGES.clone()
+    augmented()(X, edges, batch=None)
+    plain, model = checkpointed_pair()
+    expected = gradients(plain, plain(X, edges, BATCH).square().sum())
+    torch.testing.assert_close(gradients(model, model(X, edges, BATCH).square().sum()), expected)
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -224,7 +258,6 @@ def test_a_model_of_layers_can_be_given_the_batch_once():
         expected = Encoder.forward(model, X, EDGES)
     torch.testing.assert_close(model(X, EDGES, BATCH), expected)
     torch.testing.assert_close(model(X, EDGES, batch=BATCH), expected)
-    torch.testing.assert_close(model.forward(X, EDGES, BATCH), expected)
     with pytest.raises(BatchContextError):
         model(X, EDGES)
     assert model(X, EDGES, batch=None).shape == (5, D)
@@ -265,6 +298,107 @@ def test_scripted_modules_are_refused():
         context.tell_batch(traced)
 
 
+def test_a_batch_of_several_graphs_without_a_batch_vector_is_refused():
+    """PyG makes none where it does not know the number of nodes, as in pairs of graphs."""
+
+    class Pair(Data):
+        def __inc__(self, key, value, *args):
+            return self.x_s.size(0) if key == "edge_index_s" else super().__inc__(key, value, *args)
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(D, D)
+
+        def forward(self, data):
+            return self.conv(data.x_s, data.edge_index_s)
+
+    data = Batch.from_data_list([Pair(x_s=X, edge_index_s=EDGES)] * 2, follow_batch=["x_s"])
+    assert data.batch is None
+    with pytest.raises(BatchContextError, match="follow_batch"):
+        lrga.augment(Network(), rank=3)(data)
+    with pytest.raises(BatchContextError, match="follow_batch"):
+        lrga.batch_context(data)
+    with lrga.batch_context(data.x_s_batch):
+        lrga.augment(Network(), rank=3).conv(data.x_s, data.edge_index_s)
+
+
+class WithData(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(D, D)
+
+    def forward(self, data, batch=None):
+        return self.conv(data.x, data.edge_index)
+
+
+def test_a_batch_vector_counts_more_than_plain_data():
+    model = lrga.augment(WithData(), rank=3, init="paper").eval()
+    data = Data(x=X, edge_index=EDGES)
+    with lrga.batch_context(BATCH):
+        expected = model.conv(X, EDGES)
+        torch.testing.assert_close(model(data), expected)
+    torch.testing.assert_close(model(data, BATCH), expected)
+    torch.testing.assert_close(model(data, batch=BATCH), expected)
+    assert not torch.allclose(model(data), expected)  # one graph
+
+
+def test_parameters_by_position_only_are_told_apart():
+    class Positional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(D, D)
+
+        def forward(self, x, edge_index, /, batch):
+            return self.conv(x, edge_index)
+
+    assert lrga.augment(Positional(), rank=3)(X, EDGES, BATCH).shape == (5, D)
+
+
+def test_lists_of_modules_with_a_forward_of_their_own_are_told():
+    class Stack(nn.ModuleList):
+        def forward(self, x, edge_index, batch):
+            for conv in self:
+                x = conv(x, edge_index)
+            return x
+
+    assert lrga.augment(Stack([GCNConv(D, D), GCNConv(D, D)]), rank=3)(X, EDGES, BATCH).shape == (5, D)
+
+
+def test_layers_within_a_layer_are_told():
+    wrapped = lrga.provide_batch(lrga.LRGAConv(Encoder(), D, D, rank=2))
+    assert wrapped(X, EDGES, batch=BATCH).shape == (5, D)
+
+
+def test_containers_of_pyg_are_told_in_a_script_and_after_pickling(tmp_path):
+    """In a script PyG gives each Sequential a forward of its own."""
+    script = """
+import pickle, torch, lrga
+from torch_geometric.nn import GCNConv, Sequential
+x, edges, batch = torch.randn(5, 6), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 4]]), torch.tensor([0, 0, 1, 1, 1])
+layers = [(GCNConv(6, 8), "x, edge_index -> x"), torch.nn.Linear(8, 3)]
+model = lrga.augment(Sequential("x, edge_index, batch", layers), rank=4, init="paper")
+content = pickle.dumps(model)
+Sequential("x, edge_index, batch", [(GCNConv(6, 5), "x, edge_index -> x")])
+out = model(x, edges, batch)
+assert torch.equal(model(x, edges, batch=batch), out)
+assert torch.equal(pickle.loads(content)(x, edges, batch), out)
+with lrga.batch_context(batch):
+    assert torch.equal(model(x, edges, batch), out)
+"""
+    (tmp_path / "script.py").write_text(script)
+    subprocess.run([sys.executable, "-W", "ignore", "script.py"], check=True, cwd=tmp_path, timeout=120)
+
+
+def test_a_model_with_a_way_of_loading_of_its_own_loads():
+    class Own(WithData):
+        def load_state_dict(self, state_dict, strict=True):
+            return super().load_state_dict(state_dict, strict)
+
+    model = lrga.augment(Own(), rank=3)
+    model.load_state_dict(model.state_dict())
+
+
 def test_the_innermost_call_that_tells_counts():
     model = lrga.provide_batch(GPSConv(D, lrga.LRGAConv(GCNConv(D, D), D, D, rank=3), attn_type="multihead")).eval()
     expected = model(X, EDGES, BATCH)
@@ -298,3 +432,20 @@ def test_a_context_entered_for_inference_serves_training_as_well():
             model(X, EDGES)
         model(X, EDGES).sum().backward()
     assert model.convs[0].attention.project.weight.grad.abs().sum() > 0
+
+
+def test_tasks_that_wait_for_each_other_have_a_batch_each():
+    model, found = augmented(), {}
+
+    async def answer(batch, seconds):
+        with lrga.batch_context(batch):
+            await asyncio.sleep(seconds)
+            found[id(batch)] = model(X, EDGES)
+
+    async def main():
+        await asyncio.gather(answer(BATCH, 0.01), answer(OTHER, 0.03))
+
+    asyncio.run(main())
+    for batch in (BATCH, OTHER):
+        torch.testing.assert_close(found[id(batch)], model(X, EDGES, batch=batch))
+    assert context.current() is None

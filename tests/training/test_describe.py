@@ -56,7 +56,7 @@ def test_columns_are_called_by_their_names(tmp_path):
 
 def test_integers_taken_as_many_classes_are_warned_of():
     many = splits(lambda i: i % 21)
-    assert "the integers in y are taken as 21 classes" in warnings_of(many)[0]
+    assert "the integers in y are read as 21 classes" in warnings_of(many)[0]
     assert not [text for text in warnings_of(splits(lambda i: i % 20)) if "integers" in text]
 
 
@@ -66,33 +66,33 @@ def test_classes_that_were_asked_for_are_not_warned_of(tmp_path):
     asked = load_training_data(DataConfig(name=str(tmp_path / "many.pt"), options={"task": "classification"}))
     assert not [note for note in asked.notes if "integers" in note]
     guessed = load_training_data(DataConfig(name=str(tmp_path / "many.pt")))
-    assert [note for note in guessed.notes if "25 classes; if they are numbers" in note]
+    assert [note for note in guessed.notes if "25 classes; for a regression" in note]
 
 
 def test_edges_in_one_direction_are_warned_of():
     given = splits(lambda i: i % 2, edges=torch.tensor([[0, 1], [1, 2]]))
-    assert "one direction only" in warnings_of(given)[0]
+    assert "edges are directed, so messages flow one way only" in warnings_of(given)[0]
     partly = splits(lambda i: i % 2, edges=torch.tensor([[0, 1, 2], [1, 0, 1]]))
     assert "directed edges (67% with their reverse)" in notes_of(partly)[1]
 
 
 def test_edges_that_come_several_times_are_told_of():
     given = splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2))
-    assert warnings_of(given) == ["warning: 256 edges are there more than once, each with a message of its own"]
+    assert warnings_of(given) == ["warning: 256 duplicate edges; each sends its own message"]
 
 
 def test_a_class_that_train_lacks_is_warned_of():
     given = splits(lambda i: 2 if i == 45 else i % 2)
-    assert warnings_of(given) == ["warning: no graph of train has the class 2, which val or test have"]
+    assert warnings_of(given) == ["warning: classes in val or test but not in train: 2"]
 
 
 def test_a_constant_target_is_warned_of():
-    assert "the same throughout train" in warnings_of(splits(lambda i: 7.5))[0]
+    assert "constant in the training split" in warnings_of(splits(lambda i: 7.5))[0]
 
 
 def test_a_split_too_small_to_choose_by_is_warned_of():
     given = splits(lambda i: i % 2, sizes=(40, 3, 12))
-    assert warnings_of(given) == ["warning: val (3): too few graphs to choose an epoch or a model by"]
+    assert warnings_of(given) == ["warning: val (3): too few graphs for reliable model selection"]
 
 
 def test_masked_splits_are_counted_by_their_rows(tmp_path):
@@ -125,7 +125,7 @@ def test_named_sets_are_not_described(tmp_path):
 
 def test_whole_numbers_written_with_a_decimal_point_are_warned_of():
     """As a table program writes classes once a label is missing: 0.0, 1.0."""
-    assert "y holds 3 different numbers, all whole" in warnings_of(splits(lambda i: float(i % 3)))[0]
+    assert "y has 3 distinct values, all integers" in warnings_of(splits(lambda i: float(i % 3)))[0]
     assert warnings_of(splits(lambda i: float(i % 3)), task="regression") == []
     assert warnings_of(splits(lambda i: 2.0 * i)) == []
 
@@ -135,5 +135,5 @@ def test_columns_that_are_not_used_are_told_of(tmp_path):
     (tmp_path / "edges.csv").write_text("graph,source,target\n" + "".join(f"{g},0,1\n{g},1,0\n" for g in range(40)))
     (tmp_path / "graphs.csv").write_text("graph,y,weight\n" + "".join(f"{g},{g % 2},{g}\n" for g in range(40)))
     notes = load_training_data(DataConfig(name=str(tmp_path))).notes
-    assert "warning: graphs have no features: weight of graphs.csv not used" in notes
+    assert "warning: graph-level features are not supported; ignored in graphs.csv: weight" in notes
     assert notes[1].startswith("no node features (each is 1), no edge features")

@@ -98,13 +98,13 @@ def test_a_run_without_names_predicts_and_says_so(predictor, tmp_path):
     older = Predictor.of(tmp_path / "run", device="cpu")
     graphs = older.read(tmp_path / "data")
     assert list(older.rows(graphs)) == list(predictor.rows(predictor.read(tmp_path / "data")))
-    assert [note for note in graphs.meta["notes"] if "node features of the run are not known" in note]
+    assert [note for note in graphs.meta["notes"] if "node features of the run are unknown" in note]
 
 
 def test_graphs_without_names_are_taken_in_their_order_and_it_is_said(predictor, tmp_path):
     ring = torch.stack([torch.arange(4), torch.arange(4).roll(1)])
     torch.save([Data(x=torch.rand(4, 3), edge_index=ring, edge_attr=torch.rand(4, 2))], tmp_path / "new.pt")
-    assert "not known" in predictor.read(tmp_path / "new.pt").meta["notes"][0]
+    assert "are unknown" in predictor.read(tmp_path / "new.pt").meta["notes"][0]
 
 
 def test_a_run_does_not_go_on_under_other_names(predictor, tmp_path):

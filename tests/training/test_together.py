@@ -130,7 +130,7 @@ def test_a_lost_rank_ends_all_runs(make_config, make_splits, tmp_path, monkeypat
     """The next seed would wait for it."""
 
     def lose(*args, **kwargs):
-        raise RankLostError("all 2 ranks to go on", "rank 1 is gone", "restart")
+        raise RankLostError("all 2 ranks to keep running", "rank 1 is gone", "restart")
 
     monkeypatch.setattr(together, "train", lose)
     with pytest.raises(RankLostError, match="rank 1 is gone"):

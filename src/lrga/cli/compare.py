@@ -45,8 +45,8 @@ def compare(
     On a data set of the paper this is its protocol, and its numbers stand beside ours. Interrupted, the same command
     continues.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs are left (--time-limit reached, or another
-    process makes them), 128 + N stopped by signal N.
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit reached, or in
+    progress in another process), 128 + N stopped by signal N.
 
     Examples:
 

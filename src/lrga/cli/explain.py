@@ -22,7 +22,7 @@ def explain(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Import the module:factory that the run names, and write to its data root.")
+        bool, typer.Option("--trust", help="Trust the run: import its module:factory and write to its data root.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print facts of the attention as JSON.")] = False,
 ) -> None:

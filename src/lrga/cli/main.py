@@ -59,7 +59,7 @@ def main(
     max_memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory that a file that is read may ask for, 64GB; by default what is available.",
+            help="Memory limit for the content of a file, such as 64GB (default: the available memory).",
             metavar="SIZE",
             callback=_set_max_memory,
         ),
@@ -103,5 +103,5 @@ def run() -> None:
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
     except MemoryError:
-        print("Error: not enough memory. To fix: free some, or use smaller graphs or batches.", file=sys.stderr)
+        print("Error: out of memory. To fix: free memory, or use smaller graphs or batches.", file=sys.stderr)
         sys.exit(1)

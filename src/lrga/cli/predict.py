@@ -35,7 +35,7 @@ def predict(
     batch_size: Annotated[int, typer.Option(help="Graphs at a time.")] = 128,
     data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Build a data set in the data root that the run names.")
+        bool, typer.Option("--trust", help="Trust the run folder: a data set may be built in its data root.")
     ] = False,
     escape_formulas: Annotated[
         bool,
@@ -47,8 +47,8 @@ def predict(
 ) -> None:
     """Predict with a saved model: CSV with the id of each graph, node or edge, the prediction and the scores.
 
-    Ids and class names are written as they are in your data. Before you open predictions on data of others in a
-    spreadsheet, write them with [bold]--escape-formulas[/].
+    Ids and class names are written unchanged. If the data come from others and you will open the file in a spreadsheet,
+    add [bold]--escape-formulas[/].
 
     Examples:
 

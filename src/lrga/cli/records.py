@@ -52,12 +52,12 @@ def show_differences(folders: Sequence[str], *, markdown: bool, as_json: bool) -
     if as_json:
         _print_json([difference.to_json() for difference in found])
         return
-    headings = ("cell", "diff", "SE", "tried, with its SE", "comes near with")
+    headings = ("cell", "diff", "SE", "variants (SE)", "closest within 2 SE")
     if markdown:
         print(f"| {' | '.join(headings)} |\n|---|---:|---:|---|---|")
     for difference in found:
         cell, changed, errors, tried, verdict = difference.cells()
-        line = f"{cell}: {changed} ({errors} SE); tried: {tried}; comes near with: {verdict}"
+        line = f"{cell}: {changed} ({errors} SE); variants: {tried}; closest within 2 SE: {verdict}"
         _say(f"| {' | '.join(difference.cells())} |" if markdown else line, markdown)
 
 

@@ -15,9 +15,9 @@ def reproduce(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="table1, table2 (links), table3 (random features), rank (ablation), claims (what the tables leave "
-            "to be explained); of records alone: answers (to the paper's claims), differences (cells far from the "
-            "paper's) or usage (minutes); preset (the layers of each network)."
+            help="table1, table2 (links), table3 (random features), rank (ablation), claims (further ablations); "
+            "from existing records: answers (to the paper's claims), differences (cells that deviate from the paper) "
+            "or usage (run time); preset (the layers of each network)."
         ),
     ],
     dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
@@ -47,7 +47,7 @@ def reproduce(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Layers: paper (the default; see lrga reproduce preset), or the benchmark's of 2022 or 2020 for all.",
+            help="Layers: paper (default; see lrga reproduce preset), or the benchmark's 2022 or 2020 version for all.",
             rich_help_panel=c.PROTOCOL,
         ),
     ] = None,
@@ -112,7 +112,7 @@ def reproduce(
         bool,
         typer.Option(
             "--trust",
-            help="Import the module:factory that the record of --verify names, and write to its data root.",
+            help="Trust the record of --verify: import its module:factory and write to its data root.",
             rich_help_panel=_RECORDS,
         ),
     ] = False,
@@ -124,8 +124,8 @@ def reproduce(
     Without further options this is the paper's protocol with its seeds (four; ten in table2); whatever is changed is
     said below the table. Runs that have a record are skipped, interrupted ones continued.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs are left (--time-limit reached, or another
-    process makes them), 128 + N stopped by signal N.
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit reached, or in
+    progress in another process), 128 + N stopped by signal N.
 
     Examples:
 

@@ -60,8 +60,8 @@ def sweep(
 
     Any option of training may be swept. Interrupted, the same command continues.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs are left (--time-limit reached, or another
-    process makes them), 128 + N stopped by signal N.
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit reached, or in
+    progress in another process), 128 + N stopped by signal N.
 
     Examples:
 

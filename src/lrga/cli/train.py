@@ -111,7 +111,7 @@ def train(
         bool | None,
         typer.Option(
             "--standardize-targets/--no-standardize-targets",
-            help="Own data: train on numbers to predict less their mean, divided by their deviation (default: yes).",
+            help="Own data, regression: standardise the targets with the training split's mean and std (default: yes).",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -212,7 +212,7 @@ def train(
         bool,
         typer.Option(
             "--trust",
-            help="Import the module:factory that only --resume or --config names, and write to its data root.",
+            help="Trust --resume or --config: import the module:factory and write to the data root named there.",
             rich_help_panel=_RUN,
         ),
     ] = False,
@@ -288,7 +288,7 @@ def train(
         source_of_flag = context.get_parameter_source(flag)
         if not used and source_of_flag is not None and source_of_flag.name == "COMMANDLINE":
             got = f"--{flag.replace('_', '-')} {'without --live' if flag == 'live_port' else 'beside --resume'}"
-            raise OptionError("options that this run uses", got, "leave it out")
+            raise OptionError("only options that this run uses", got, "remove it")
     several = parse_seeds(seeds, context.args)
     if several is not None and (seed is not None or resume is not None or live):
         raise OptionError("--seeds without --seed, --resume and --live", "both", "name the seeds once")

@@ -26,8 +26,8 @@ def wl(
         str,
         typer.Option(
             "--format",
-            help="graph6, edgelist, graphml, sparse6, gml, gexf, pajek, leda, adjlist or multiline_adjlist; told from "
-            "the file's ending by default.",
+            help="graph6, edgelist, graphml, sparse6, gml, gexf, pajek, leda, adjlist or multiline_adjlist; default: "
+            "by file extension.",
             metavar="FORMAT",
         ),
     ] = "auto",
@@ -47,8 +47,8 @@ def wl(
 ) -> None:
     """Which Weisfeiler–Lehman tests tell graphs apart: a verdict for two, a matrix for more.
 
-    An edge list has a line "a b" or "a b label" per edge, and nodes without edges on lines of their own; a first line
-    of names of columns ("source target") is a header.
+    An edge list has a line "a b" or "a b label" per edge, and isolated nodes on lines of their own. A first line with
+    column names ("source target") is a header.
 
     Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
     [bold]lrga wl family.g6 --json[/]

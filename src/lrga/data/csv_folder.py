@@ -89,7 +89,7 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         for level, (table, rows) in present.items():
             _check_labelled(level, table, rows, graph_of[level], split)
     if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
-        notes.append(f"warning: graphs have no features: {', '.join(unused)} of graphs.csv not used")
+        notes.append(f"warning: graph-level features are not supported; ignored in graphs.csv: {', '.join(unused)}")
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
     return GraphTable(
         num_nodes=num_nodes,
@@ -198,9 +198,9 @@ def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
     first[repeated] = [seen[key] == row for key, row in zip(keys, repeated.tolist(), strict=True)]
     joined, pairs = int((~first).sum()), len(np.unique(codes[repeated]))
     if joined:
-        notes.append(f"{joined:,} repeated rows of {edges.path.name} joined with their first")
+        notes.append(f"{joined:,} duplicate rows of {edges.path.name} removed")
     if len(seen) > pairs:
-        notes.append(f"{len(seen) - pairs:,} edges of {edges.path.name} join the nodes of another, with other values")
+        notes.append(f"{len(seen) - pairs:,} parallel edges in {edges.path.name} (same nodes, other values)")
     return first
 
 

@@ -163,7 +163,7 @@ def make_split(
                 f"at least one of the {what}", "none", f"mark some of the {split.level}s of {source} {name}"
             )
         if split.level != level and not (rows[table.graphs_of(level)] & known).any():
-            raise DataError(f"a target for some {level} of the {what}", "none", "divide the graphs otherwise")
+            raise DataError(f"a target for some {level} of the {what}", "none", "use another split")
     return split
 
 

@@ -68,7 +68,7 @@ def split_edges(
         end = np.array([columns["time"][code == number].max(initial=-np.inf) for number in range(len(SPLITS))])
         late = repeats.time > end[code[repeats.edge]]
         columns["weight"] = np.bincount(repeats.edge, np.where(late, 0.0, repeats.weight))
-        notes += [f"{int(late.sum()):,} repeated edges later than their split left out of its weights"] * bool(
+        notes += [f"{int(late.sum()):,} repeated edges later than their split ignored in its weights"] * bool(
             late.any()
         )
     counts = np.bincount(code, minlength=3)

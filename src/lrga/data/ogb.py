@@ -127,7 +127,7 @@ class OgbSet:
         if len(values) != 1 or int(values[0, 0]) < 1:
             got = f"{len(values)} numbers" if len(values) != 1 else str(int(values[0, 0]))
             raise DataError(f"one number of at least 1 in {path} (a link set is one graph)", got, "get it again")
-        check_memory(8 * int(values[0, 0]), f"the graph that {path} speaks of")
+        check_memory(8 * int(values[0, 0]), f"the graph described by {path}")
         return int(values[0, 0])
 
     def _column(self, path: Path, rows: int) -> Tensor | None:

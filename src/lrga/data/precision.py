@@ -1,4 +1,4 @@
-"""Numbers as float32, which keeps 7 digits: what that loses is never lost silently."""
+"""Conversion to float32 (7 digits) that reports lost precision."""
 
 from collections.abc import Sequence
 
@@ -25,19 +25,19 @@ def as_float32(
 
     Example:
         >>> as_float32([np.array([1, 2]), np.array([2**24, 2**24 + 1])], ["a", "b"], "f", strict=False)[1]
-        "of the 2 values of 'b' float32 tells 1 apart (it keeps 7 digits)"
+        "'b': 2 distinct values become 1 in float32 (7 digits)"
     """
     merged = []
     for name, column in zip(names, columns, strict=True):
         distinct, kept, coarse = _loss(column)
         if coarse and strict:
-            got = f"{distinct:,} different values of which float32 tells {kept:,} apart, near {float(column[0]):.10g}"
-            remedy = "subtract an offset from the column, such as its smallest value, or take it away if it is an id"
-            raise DataError(f"values that differ by enough for their size in column {name!r} of {where}", got, remedy)
+            got = f"{distinct:,} distinct values that become {kept:,} in float32, near {float(column[0]):.10g}"
+            remedy = "subtract an offset such as the column's minimum, or remove the column if it is an id"
+            raise DataError(f"values that float32 can distinguish in column {name!r} of {where}", got, remedy)
         if kept < distinct:
-            merged.append(f"of the {distinct:,} values of {name!r} float32 tells {kept:,} apart")
-    more = f", and in {len(merged) - 3} columns more" if len(merged) > 3 else ""
-    note = "; ".join(merged[:3]) + f"{more} (it keeps 7 digits)" if merged else None
+            merged.append(f"{name!r}: {distinct:,} distinct values become {kept:,} in float32")
+    more = f", and {len(merged) - 3} more columns" if len(merged) > 3 else ""
+    note = "; ".join(merged[:3]) + f"{more} (7 digits)" if merged else None
     return np.stack([column.astype(np.float32) for column in columns], axis=1), note
 
 

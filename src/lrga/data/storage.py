@@ -131,9 +131,10 @@ def _check(packed: PackedGraphs, path: Path) -> None:
     largest = int(packed.nodes_per_graph.max()) if len(packed) else 0
     source = packed.source
     if packed.num_edges and not 0 <= int(source.min()) <= int(source.max()) < largest:
-        raise DataError(f"edges between the nodes of {path}", "others", "build the data set again")
+        raise DataError(f"edge indices within the nodes of {path}", "indices out of range", "build the data set again")
     if int(packed.in_degree.sum()) != packed.num_edges:
-        raise DataError(f"in-degrees of {packed.num_edges:,} edges in {path}", "others", "build the data set again")
+        got = f"{int(packed.in_degree.sum()):,}"
+        raise DataError(f"in-degrees that sum to {packed.num_edges:,} in {path}", got, "build the data set again")
 
 
 def _plain(objects: dict[str, list[Any]], path: Path) -> dict[str, list[Any]]:

@@ -135,12 +135,12 @@ class Monitor:
         quiet, other = max((now - self._seen[o][1], o) for o in self._others)
         if quiet < silence:
             return None
-        return f"rank {other} ({self._who[other]}) has given no sign of life for {quiet:.0f} seconds"
+        return f"rank {other} ({self._who[other]}) without a heartbeat for {quiet:.0f} seconds"
 
     def _store_gone(self) -> str:
         self._gone = True
         who = f" ({self._who[0]})" if 0 in self._who else ""
-        return f"rank 0{who} or its machine, which holds the run's store, does not answer"
+        return f"rank 0{who}, which hosts the distributed store, not responding"
 
     def _watch(self) -> None:
         count = 0
@@ -174,5 +174,5 @@ class Monitor:
 
 def lost_error(world: int, found: str) -> RankLostError:
     """The error for what :meth:`Monitor.lost` found."""
-    remedy = "see why it stopped; torchrun --max-restarts 3 … goes on from the last checkpoint by itself"
-    return RankLostError(f"all {world} ranks to go on", found, remedy)
+    remedy = "check the log of that rank; torchrun --max-restarts 3 … resumes from the last checkpoint automatically"
+    return RankLostError(f"all {world} ranks to keep running", found, remedy)

@@ -72,8 +72,8 @@ def low_rank_attention(
         v: The paper's :math:`m_2(X)`.
         z: The paper's :math:`m_3(X)`.
         batch: Graph of each node as in PyG, in any order; ``None`` is one graph.
-        num_graphs: Number of graphs. Needed for empty graphs at the end; saves a wait for the GPU. Without it, ids far
-            beyond the number of nodes are refused, for every graph up to the highest id takes memory.
+        num_graphs: Number of graphs. Needed for empty graphs at the end; avoids a GPU synchronisation. Without it,
+            graph ids far above the number of nodes raise an error, since memory grows with the highest id.
         eps: Added to η (subtracted where signed inputs make η negative).
         backend: ``"auto"``, ``"segmented"`` (PyTorch, linear), ``"triton"`` (fused kernels, on a GPU) or ``"dense"``
             (the O(N²) definition, for comparison).

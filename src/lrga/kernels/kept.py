@@ -1,7 +1,7 @@
-"""Tensors that an object computes once and keeps: they must serve every later call, whatever mode the first was in.
+"""Cached tensors that stay valid after inference mode and CUDA graph capture.
 
-Tensors made under :class:`torch.inference_mode` cannot take part in a training step, and those made while a CUDA graph
-is captured belong to the memory of that graph, which overwrites them at each replay and takes them along when it goes.
+Tensors created under :class:`torch.inference_mode` cannot be used in a training step. Tensors created during CUDA graph
+capture live in the graph's memory pool: each replay overwrites them, and they are freed with the graph.
 """
 
 from collections.abc import Callable
@@ -39,9 +39,9 @@ def is_capturing() -> bool:
 
 
 class Keeps:
-    """Base of frozen dataclasses with properties that are :class:`kept`; knows whether the object is part of a capture.
+    """Base of frozen dataclasses with :class:`kept` properties; records whether the object was created during capture.
 
-    Such an object is computed anew with each replay, and what it keeps with it.
+    Such an object is recomputed by each replay, together with its cached properties.
     """
 
     _is_recorded = False

@@ -57,7 +57,7 @@ def checked_size(build: Callable[[], nn.Module], layers: int) -> int:
         raise
     except (RuntimeError, OverflowError) as error:  # more elements than an int64 counts
         got = (str(error).splitlines() or [""])[0]
-        raise OptionError("a network that can be made", got, "choose a smaller width") from error
+        raise OptionError("a network that can be built", got, "choose a smaller width") from error
     what = f"a network of {count:,} parameters"
     check_memory(4 * 4 * count, what, remedy="choose a smaller one", error=OptionError)
     return count

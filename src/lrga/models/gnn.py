@@ -179,12 +179,13 @@ class GNN(nn.Module):
             reset(module)
 
     def set_output_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Makes the network predict ``output * std + mean``, in double precision: targets that were standardised for
-        training in the units of the data. It is not part of the state dict.
+        """Rescales the output to ``output * std + mean`` in float64, which undoes the standardisation of targets.
+
+        The scale is not part of the state dict.
 
         Args:
-            mean: Of each of the ``out_channels`` numbers.
-            std: Likewise.
+            mean: Mean of each of the ``out_channels`` targets.
+            std: Standard deviation of each target.
 
         Example:
             >>> import torch, lrga

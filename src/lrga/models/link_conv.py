@@ -86,7 +86,7 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
 
 
 def _is_usual(conv: nn.Module, kind: type[M], **options: Any) -> TypeGuard[M]:
-    """Whether nobody listens to the module or has put another one, or one with other options, in its place."""
+    """Whether the module is an unmodified ``kind`` without hooks and with these options."""
     if not is_plain(conv, kind) or conv.explain or conv.decomposed_layers != 1 or conv.flow != "source_to_target":
         return False
     hooked = any(value for name, value in vars(conv).items() if name.endswith("_hooks"))

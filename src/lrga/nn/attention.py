@@ -162,12 +162,21 @@ class LowRankGlobalAttention(nn.Module):
     def _check(self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Segments:
         width = self.in_channels
         check_features("x", x, width if width >= 0 else None)
+        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled() and isinstance(self.project, Linear):
+            self._initialize_outside_inference(x)
         weight = weight_of(self.project)
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None, parameters=weight)
         check_same_dtype(x, weight)
         if isinstance(batch, Segments):  # from a model that computed them once for all its layers
             return batch
         return Segments.from_batch(batch, x.size(0), num_graphs)
+
+    def _initialize_outside_inference(self, x: Tensor) -> None:
+        """Takes a lazy width now, so that the parameters can be trained later."""
+        assert isinstance(self.project, Linear)
+        if isinstance(self.project.weight, nn.UninitializedParameter):
+            with torch.inference_mode(False):
+                self.project.initialize_parameters(self.project, (x,))
 
     def _project(self, x: Tensor) -> Tensor:
         assert self.project is not None

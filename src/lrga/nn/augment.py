@@ -36,15 +36,15 @@ def augment(
 
     The model's own forward code keeps working: each convolution is replaced by a layer that is called in the same way,
     returns features of the same width, and has the attributes of the convolution it wraps. Parameters of the original
-    are copied, not shared. Load a checkpoint of the plain model before augmenting it; a plain checkpoint that is loaded
-    afterwards needs ``strict=False`` and leaves the attention as it is.
+    are copied, not shared. Load a checkpoint of the plain model before augmenting it; loading it afterwards requires
+    ``strict=False`` and leaves the attention weights unchanged.
 
-    The attention must know which node belongs to which graph. It learns this from the call of the model, or of any part
-    of it that contains augmented layers: a PyG ``Batch`` or an argument named ``batch`` is used (``batch=None`` is one
-    graph, as everywhere in PyG), a plain ``Data`` is one graph. Otherwise the layers raise an error, unless they are
-    called inside :func:`lrga.batch_context` or made with ``single_graph=True``.
+    The attention must know which node belongs to which graph. It takes the batch vector from the arguments of the
+    model, or of any submodule with augmented layers: a PyG ``Batch`` or an argument named ``batch`` (``batch=None`` is
+    one graph, as everywhere in PyG); a plain ``Data`` is one graph. Otherwise the layers raise an error, unless they
+    are called inside :func:`lrga.batch_context` or created with ``single_graph=True``.
 
-    Left as they are, unless ``include`` names them: convolutions between two node sets (in ``HeteroConv``, in the
+    Not augmented, unless ``include`` names them: convolutions between two node sets (in ``HeteroConv``, in the
     result of ``to_hetero``, those made with a pair of widths, the readout of ``AttentiveFP``), the convolutions that
     score nodes in PyG's pooling layers, and convolutions already in an :class:`lrga.LRGAConv`. ``print(model)`` shows
     which layers were augmented.
@@ -52,16 +52,15 @@ def augment(
     Args:
         module: Any model made of PyG convolutions, or one convolution.
         rank: The paper's κ.
-        include: Which convolutions to augment; all by default. A class, a name as of ``named_modules()`` (``*`` matches
-            any part of it), a function of the convolution or of its name and the convolution, or a list of these. A
-            class or name of an enclosing module selects all convolutions in it.
-        exclude: Which convolutions to leave as they are, in the same form.
-        init: ``"identity"`` starts with layers that return what their convolution returns, so the model computes what
-            it computed before and training moves on from there. ``"paper"`` draws :math:`m_5` at random, as the paper
-            does.
+        include: Which convolutions to augment; all by default. A class, a name from ``named_modules()`` (``*`` is a
+            wildcard), a function ``f(conv)`` or ``f(name, conv)`` that returns a bool, or a list of these. The class or
+            name of an enclosing module selects all convolutions in it.
+        exclude: Which convolutions not to augment, in the same form.
+        init: With ``"identity"`` each layer initially returns the output of its convolution, so the augmented model
+            starts with the outputs of the original. ``"paper"`` initialises :math:`m_5` randomly, as the paper does.
         **options: ``heads``, ``skip``, ``dropout``, ``backend`` as in :class:`lrga.LRGAConv`; ``norm`` and ``act``,
             both ``None`` by default, as the model has its own (they need ``init="paper"``); ``single_graph=True``
-            takes all nodes as one graph in a call that does not say.
+            treats all nodes as one graph if a call has no batch vector.
 
     Example:
         >>> import torch, lrga
@@ -90,16 +89,18 @@ def augment(
     for conv, name in chosen.items():
         kind: Any = type(conv)
         replaced[conv] = _augmented_class(kind)(conv, name, rank, init=init, reference=reference, **options)
-    return provide_batch(_replace(model, replaced))
+    model = _replace(model, replaced)
+    _replace_in_containers(model, replaced)
+    return provide_batch(model)
 
 
 def provide_batch(module: nn.Module) -> nn.Module:
-    """Lets the :class:`lrga.LRGAConv` layers in ``module`` take the batch vector from the calls around them.
+    """Passes the batch vector of every call of ``module`` to the :class:`lrga.LRGAConv` layers inside it.
 
-    From now on a call of ``module``, or of any module in it that contains such layers, tells them the batch: a PyG
-    ``Batch`` or ``Data`` among its arguments, or an argument named ``batch`` (with ``num_graphs`` or ``batch_size``, if
-    the module takes them). The innermost call that tells counts. The module is changed in place and returned; its
-    parameters and state dict stay as they are. :func:`augment` does the same to the models that it returns.
+    The batch vector is taken from the arguments of ``module``, or of any submodule with such layers: a PyG ``Batch`` or
+    ``Data``, or an argument named ``batch`` (with ``num_graphs`` or ``batch_size``, if the module has them). In nested
+    calls the innermost batch vector is used. The module is modified in place and returned; its parameters and state
+    dict do not change. :func:`augment` already does this for the models it returns.
 
     Example:
         >>> import torch, lrga
@@ -116,7 +117,8 @@ def provide_batch(module: nn.Module) -> nn.Module:
             "a model with lrga.LRGAConv layers", type(module).__name__, "add them, or use lrga.augment(model, rank=…)"
         )
     for holder in holders:
-        if not isinstance(holder, LRGAConv | nn.ModuleList | nn.ModuleDict):  # a layer takes the batch by itself
+        takes_it = isinstance(holder, LRGAConv) and not any(isinstance(m, LRGAConv) for m in holder.conv.modules())
+        if not takes_it and type(holder) not in (nn.ModuleList, nn.ModuleDict):
             tell_batch(holder)
     return module
 
@@ -152,7 +154,7 @@ class AugmentedConv(LRGAConv):
         self.train(conv.training)
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, those of the convolution too; with ``init="identity"`` it then starts again."""
+        """Resets all parameters, including the convolution's, with the same ``init``."""
         super().reset_parameters()
         self._initialize_mix()
 
@@ -204,8 +206,8 @@ class AugmentedConv(LRGAConv):
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         conv = own.get("_modules", {}).get("conv")
-        is_own = name in own or name in own["_modules"] or hasattr(type(self), name) if conv is not None else True
-        if is_own or not hasattr(conv, name):
+        is_own = name in own or name in OWN_ATTRIBUTES or name.startswith("_") or hasattr(type(self), name)
+        if conv is None or is_own or not hasattr(conv, name):
             nn.Module.__setattr__(self, name, value)
         else:  # a host model that replaces a part of its convolution
             setattr(conv, name, value)
@@ -219,7 +221,7 @@ class AugmentedConv(LRGAConv):
         else:
             batch, num_graphs = kwargs.pop("batch", FROM_CONTEXT), kwargs.pop("num_graphs", None)
         edges = next((value for value in (kwargs.get("edge_index"), *args[1:]) if value is not None), None)
-        segments = self._segments(x, edges, args[2:], batch, num_graphs)
+        segments = self._segments(x, edges, args[2:] if self._conv_names[:1] == ("x",) else (), batch, num_graphs)
         return self._combine(x, self.conv(*args, **kwargs), segments)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -287,6 +289,24 @@ def _replace(module: nn.Module, replaced: dict[nn.Module, AugmentedConv]) -> nn.
     return module
 
 
+def _replace_in_containers(model: nn.Module, replaced: dict[nn.Module, AugmentedConv]) -> None:
+    """Replaces convolutions in plain lists, tuples and dictionaries that a model keeps beside its modules."""
+
+    def new(value: Any) -> Any:
+        if isinstance(value, nn.Module):
+            return replaced.get(value, value)
+        if type(value) in (list, tuple):
+            return type(value)(new(item) for item in value)
+        return {key: new(item) for key, item in value.items()} if type(value) is dict else value
+
+    inside = {id(conv) for layer in replaced.values() for conv in layer.modules()}
+    for module in model.modules():
+        if id(module) not in inside:
+            for name, value in vars(module).items():
+                if type(value) in (list, tuple, dict) and not name.startswith("_"):
+                    vars(module)[name] = new(value)
+
+
 def _select(model: nn.Module, include: Any, exclude: Any) -> dict[nn.Module, str]:
     """The convolutions to augment, each with its name; one that is used in two places has the first."""
     paths = list(_convolutions(model, ()))
@@ -337,6 +357,8 @@ def _reason_to_leave(path: Path) -> str | None:
     conv = path[-1][1]
     if isinstance(getattr(conv, "in_channels", None), tuple | list | dict):
         return "made for two node sets or several node types"
+    if next(iter(inspect.signature(conv.forward).parameters), None) == "edge_index":
+        return "takes no node features"
     for (_, parent), (child_name, child) in pairwise(path):
         if isinstance(parent, HeteroConv) or _is_hetero_transformed(parent):
             return "in a model of several node types"
@@ -361,7 +383,7 @@ def _as_list(option: str, selectors: Any) -> list[Selector] | None:
         return None
     listed = list(selectors) if isinstance(selectors, list | tuple | set | frozenset) else [selectors]
     for selector in listed:
-        if not isinstance(selector, type | str) and not callable(selector):
+        if isinstance(selector, nn.Module) or not (isinstance(selector, type | str) or callable(selector)):
             raise DTypeError(
                 f"{option} as a class, a name, a function or a list of these", repr(selector), "see help(lrga.augment)"
             )
@@ -374,8 +396,15 @@ def _matches(selector: Selector, path: Path) -> bool:
     if isinstance(selector, type):
         return any(isinstance(module, selector) for _, module in path)
     name, conv = path[-1]
-    takes_name = len(inspect.signature(selector).parameters) > 1
-    return bool(selector(name, conv) if takes_name else selector(conv))
+    return bool(selector(name, conv) if _takes_two(selector) else selector(conv))
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # one written in C
+        return False
+    return sum(p.default is inspect.Parameter.empty for p in parameters) > 1
 
 
 def _listed(paths: list[Path]) -> str:

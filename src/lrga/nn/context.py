@@ -5,8 +5,10 @@ import functools
 import inspect
 import threading
 from collections.abc import Mapping
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +44,7 @@ class Assignment:
                 f"features of {self.batch.size(0)} nodes, as many as the batch vector has",
                 f"features of {num_nodes} nodes",
                 "where the model changes its nodes (pooling, sampling), put lrga.batch_context(new_batch) around "
-                "the part that follows",
+                "the part that follows, or exclude its layers: lrga.augment(…, exclude=…)",
             )
         if torch.compiler.is_compiling():  # tensors of a trace must not be kept
             return Segments.from_batch(self.batch, num_nodes, self.num_graphs)
@@ -54,6 +56,8 @@ class Assignment:
     def equals(self, other: "Assignment") -> bool:
         """Whether both assign every node to the same graph; ``False`` where the values cannot be read."""
         a, b = self.batch, other.batch
+        if self.error is not None or other.error is not None:
+            return False
         if a is b:
             return True
         if a is None or b is None or a.shape != b.shape or a.device != b.device:
@@ -63,53 +67,89 @@ class Assignment:
         return torch.equal(a, b)
 
 
-class _State(threading.local):
-    """The innermost assignment of a thread, and the backward pass in which it was set (-1 outside of any)."""
+class _Traced(threading.local):
+    """What traced code reads and sets: a compiler does not trace through context variables."""
 
     assignment: Assignment | None = None
-    backward: int = -1
+    of_trace: Assignment | None = None  # set by traced code, for eager code that it calls
 
 
-_state = _State()
+# The innermost assignment of a thread or task, and the backward pass in which it was set (-1 outside of any).
+_context: ContextVar[tuple[Assignment | None, int]] = ContextVar("lrga_batch", default=(None, -1))
+_traced = _Traced()
+
+
+def _get() -> tuple[Assignment | None, int]:
+    if torch.compiler.is_compiling():
+        return _traced.assignment, -1
+    return _context.get() if _traced.of_trace is None else (_traced.of_trace, -1)
+
+
+def _enter(assignment: Assignment) -> tuple[Any, Any, Any]:
+    """Makes an assignment the innermost one; returns what :func:`_leave` takes."""
+    tracing = torch.compiler.is_compiling()
+    outer = (_traced.assignment, _traced.of_trace, None if tracing else _context.get())
+    _traced.assignment = assignment
+    _traced.of_trace = assignment if tracing else None
+    if not tracing:
+        _context.set((assignment, torch._C._current_graph_task_id()))
+    return outer
+
+
+def _leave(outer: tuple[Any, Any, Any]) -> None:
+    _traced.assignment = outer[0]
+    _traced.of_trace = outer[1]
+    if outer[2] is not None and not torch.compiler.is_compiling():
+        _context.set(outer[2])
+
+
 # Activation checkpointing calls a layer again in the backward pass: without the model around it and, on a GPU, in
 # another thread. It passes the same edge tensor, by which the assignment of the forward pass is found again.
-_of_edges: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_of_edges: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # edges -> layer -> assignment
 
 
 def current() -> Assignment | None:
     """The innermost assignment, if any."""
-    return _state.assignment
+    return _get()[0]
 
 
-def for_layer(edges: Any) -> Assignment | None:
+def for_layer(layer: nn.Module, edges: Any, default: Assignment | None = None) -> Assignment | None:
     """The assignment for a layer that is called with these edges and without a batch vector.
 
     In a backward pass (activation checkpointing) it is the one of the forward pass.
+
+    Args:
+        layer: The layer.
+        edges: Its edges.
+        default: Taken where no context tells.
     """
+    current_one, since = _get()
     if torch.compiler.is_compiling():
-        return _state.assignment
+        return current_one or default
     edges = getattr(edges, "source", edges)  # of an EdgeLayout
     backward = torch._C._current_graph_task_id()
-    if backward == -1:
-        if _state.assignment is not None and isinstance(edges, Tensor):
-            _remember(edges, _state.assignment)
-        return _state.assignment
-    if _state.assignment is not None and _state.backward == backward:
-        return _state.assignment  # the whole model is computed again, and told its batch again
-    found: Assignment | None = _of_edges.get(edges) if isinstance(edges, Tensor) else None
+    if backward == -1 or (current_one is not None and since == backward):
+        assignment = current_one or default
+        if backward == -1 and assignment is not None and isinstance(edges, Tensor):
+            _remember(layer, edges, assignment)
+        return assignment
+    found = _recall(layer, edges) if isinstance(edges, Tensor) else None
     if found is None:
         raise BatchContextError(
-            "a layer that is computed again in the backward pass to receive the edge_index of the forward pass",
+            "a checkpointed layer to receive the edge_index of the forward pass when it is recomputed",
             "another tensor, or none",
-            "call torch.utils.checkpoint.checkpoint with use_reentrant=False and pass edge_index through it, or use "
+            "keep edge_index until the backward pass and pass it through torch.utils.checkpoint.checkpoint, or use "
             "lrga.nn.recompute_layers(model)",
         )
     return found
 
 
-def _remember(edges: Tensor, assignment: Assignment) -> None:
-    known = _of_edges.get(edges)
-    if known is assignment:
+def _remember(layer: nn.Module, edges: Tensor, assignment: Assignment) -> None:
+    layers = _of_edges.get(edges)
+    if layers is None:
+        layers = _of_edges[edges] = WeakKeyDictionary()
+    known = layers.get(layer)
+    if known is assignment or (known is not None and known.error is not None):
         return
     if known is not None and not known.equals(assignment):
         several = BatchContextError(
@@ -118,14 +158,27 @@ def _remember(edges: Tensor, assignment: Assignment) -> None:
             "pass edge_index.clone() for each batch vector, or batch=… to the checkpointed layer",
         )
         assignment = Assignment(None, error=several)
-    _of_edges[edges] = assignment
+    layers[layer] = assignment
+
+
+def _recall(layer: nn.Module, edges: Tensor) -> Assignment | None:
+    """What :func:`_remember` kept for these edges, or for a tensor that shares their memory (a detached one)."""
+    layers = _of_edges.get(edges)
+    if layers is None and edges.layout == torch.strided:
+        shared = [
+            known
+            for known in _of_edges
+            if known.layout == torch.strided and known.data_ptr() == edges.data_ptr() and known.shape == edges.shape
+        ]
+        layers = _of_edges.get(shared[0]) if shared else None
+    return None if layers is None else layers.get(layer)
 
 
 class batch_context:
-    """Tells layers which node belongs to which graph, for calls that do not say so themselves.
+    """Provides the batch vector to layers that are called without one.
 
     Needed around methods other than ``forward`` (``model.encode(x, edge_index)``) and after a model has changed its
-    nodes. Around a model that is called with a batch vector of its own, that one is used.
+    nodes (pooling). A batch vector passed to the model itself takes precedence.
 
     Args:
         batch: PyG's batch vector ``[N]`` (or a PyG ``Batch``); ``None`` is one graph.
@@ -142,22 +195,22 @@ class batch_context:
     """
 
     def __init__(self, batch: Any, num_graphs: int | None = None) -> None:
+        if isinstance(batch, Batch) and batch.batch is None and batch.num_graphs > 1:
+            raise _batch_without_vector()
         if not isinstance(batch, Tensor) and hasattr(batch, "batch"):  # a PyG Batch or Data
             num_graphs = getattr(batch, "num_graphs", num_graphs) if batch.batch is not None else num_graphs
             batch = batch.batch
         if batch is not None and not isinstance(batch, Tensor):
             raise _not_a_batch(batch)
         self.assignment = Assignment(batch, num_graphs)
-        self._outer: list[tuple[Assignment | None, int]] = []
+        self._outer: list[tuple[Any, Any, Any]] = []
 
     def __enter__(self) -> "batch_context":
-        self._outer.append((_state.assignment, _state.backward))
-        _state.assignment = self.assignment
-        _state.backward = _current_backward()
+        self._outer.append(_enter(self.assignment))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        _state.assignment, _state.backward = self._outer.pop()
+        _leave(self._outer.pop())
 
 
 def tell_batch(module: nn.Module) -> None:
@@ -175,30 +228,34 @@ def tell_batch(module: nn.Module) -> None:
 
 @functools.cache
 def _telling_class(base: Any) -> type:
-    """A subclass whose ``forward`` keeps the batch of the call for the layers within.
+    """A subclass whose calls keep their batch for the layers within.
 
     Hooks would not do: PyTorch skips them when a call ends by a KeyboardInterrupt or fails while it is compiled, and
     the next model would then be given this one's batch.
     """
-    names = tuple(
-        name
-        for name, parameter in list(inspect.signature(base.forward).parameters.items())[1:]
-        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    )
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = list(inspect.signature(base.forward).parameters.items())[1:]
+    names = tuple(name for name, parameter in parameters if parameter.kind in kinds)
 
-    @functools.wraps(base.forward)
-    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         assignment = _assignment_of_call(_positional_names(self, names), args, kwargs)
         if assignment is None:
-            return base.forward(self, *args, **kwargs)
-        outer, outer_backward = _state.assignment, _state.backward
-        _state.assignment = assignment
-        _state.backward = _current_backward()
+            return base.__call__(self, *args, **kwargs)
+        # As _enter and _leave do, but in this frame: a compiler that gives up on it would compile them by themselves.
+        tracing = torch.compiler.is_compiling()
+        outer, outer_of_trace = _traced.assignment, _traced.of_trace
+        outer_context = None if tracing else _context.get()
+        _traced.assignment = assignment
+        _traced.of_trace = assignment if tracing else None
+        if not tracing:
+            _context.set((assignment, torch._C._current_graph_task_id()))
         try:
-            return base.forward(self, *args, **kwargs)
+            return base.__call__(self, *args, **kwargs)
         finally:
-            _state.assignment = outer
-            _state.backward = outer_backward
+            _traced.assignment = outer
+            _traced.of_trace = outer_of_trace
+            if outer_context is not None:
+                _context.set(outer_context)
 
     def __reduce_ex__(self: nn.Module, protocol: Any) -> Any:
         make, arguments, *rest = base.__reduce_ex__(self, protocol)
@@ -206,9 +263,9 @@ def _telling_class(base: Any) -> type:
             return make, arguments, *rest
         return _new_telling, (base,), *rest  # pickle cannot find a class that is made at run time
 
-    def load_state_dict(self: nn.Module, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        check_has_attention(self, state_dict, strict)
-        return base.load_state_dict(self, state_dict, strict, assign)
+    def load_state_dict(self: nn.Module, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        check_has_attention(self, state_dict, kwargs.get("strict", args[0] if args else True))
+        return base.load_state_dict(self, state_dict, *args, **kwargs)
 
     def __repr__(self: nn.Module) -> str:
         text: str = base.__repr__(self)
@@ -217,7 +274,7 @@ def _telling_class(base: Any) -> type:
         return f"{text} with global attention in {', '.join(hidden)}" if hidden else text
 
     body = {
-        "forward": forward,
+        "__call__": __call__,
         "load_state_dict": load_state_dict,
         "__reduce_ex__": __reduce_ex__,
         "__repr__": __repr__,
@@ -253,10 +310,6 @@ def _new_telling(base: type) -> Any:
     return made.__new__(made)
 
 
-def _current_backward() -> int:
-    return -1 if torch.compiler.is_compiling() else torch._C._current_graph_task_id()
-
-
 def _positional_names(module: nn.Module, names: tuple[str, ...]) -> tuple[str, ...]:
     declared = getattr(getattr(module, "signature", None), "param_dict", None)
     return names if declared is None else tuple(declared)  # PyG's Sequential, whose forward takes *args
@@ -264,22 +317,21 @@ def _positional_names(module: nn.Module, names: tuple[str, ...]) -> tuple[str, .
 
 def _assignment_of_call(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Assignment | None:
     """What the arguments of a call say about graphs; ``None`` where they say nothing."""
+    named = dict(zip(names, args, strict=False)) | kwargs
+    if isinstance(named.get("batch"), Tensor):
+        sizes = [
+            named[name] for name in ("num_graphs", "batch_size") if isinstance(named.get(name), int | torch.SymInt)
+        ]
+        return Assignment(named["batch"], sizes[0] if sizes else None)
     given = [value for value in (*args, *kwargs.values()) if isinstance(value, Data | HeteroData)]
     if given:
         return _assignment_of_data(given)
-    named = dict(zip(names, args, strict=False)) | kwargs
     if "batch" not in named:
         return None
-    batch = named["batch"]
-    if batch is None:
-        return Assignment(None)
-    if not isinstance(batch, Tensor):
-        return Assignment(None, error=_not_a_batch(batch))
-    sizes = [named[name] for name in ("num_graphs", "batch_size") if isinstance(named.get(name), int | torch.SymInt)]
-    return Assignment(batch, sizes[0] if sizes else None)
+    return Assignment(None, error=None if named["batch"] is None else _not_a_batch(named["batch"]))
 
 
-def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment:
+def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment | None:
     if any(isinstance(data, HeteroData) for data in given):
         hetero = UnsupportedError(
             "homogeneous graphs, or a batch vector for each call of a layer",
@@ -287,6 +339,10 @@ def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment:
             "convert it with data.to_homogeneous(), or pass batch_dict=data.batch_dict to a HeteroConv of LRGAConvs",
         )
         return Assignment(None, error=hetero)
+    if any(isinstance(data, Batch) and data.batch is None and data.num_graphs > 1 for data in given):
+        return Assignment(None, error=_batch_without_vector())
+    if all(data.batch is None for data in given) and _get()[0] is not None:
+        return None  # plain Data says nothing that the context around it does not say better
     first, *others = (
         Assignment(data.batch, data.num_graphs if isinstance(data, Batch) and data.batch is not None else None)
         for data in given
@@ -299,6 +355,14 @@ def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment:
         "put lrga.batch_context(data.batch) around each part of the model that works on one of them",
     )
     return Assignment(None, error=several)
+
+
+def _batch_without_vector() -> BatchContextError:
+    return BatchContextError(
+        "a PyG Batch with a batch vector",
+        "one of several graphs without, as PyG makes it where data.num_nodes is not known (pairs of graphs)",
+        "put lrga.batch_context(data.x_s_batch) around each part of the model (follow_batch=['x_s', …] makes it)",
+    )
 
 
 def _not_a_batch(batch: object) -> DTypeError:

@@ -32,8 +32,8 @@ class _FromContext:
 FROM_CONTEXT = _FromContext()
 REMEDIES = (
     "pass batch=data.batch (batch=None for one graph) to the layer; or call lrga.provide_batch(model) once and pass "
-    "`batch` or a PyG Batch to the model; or put `with lrga.batch_context(batch):` around the call, as around methods "
-    "such as model.encode(…); or make the layer with single_graph=True"
+    "`batch` or a PyG Batch to the model; or use `with lrga.batch_context(batch):` around the call, for example around "
+    "model.encode(…); or create the layer with single_graph=True"
 )
 
 
@@ -56,7 +56,7 @@ class LRGAConv(nn.Module):
         dropout: Dropout on the attention's output.
         norm: A normalisation's name as PyG resolves it, a module, or ``None``.
         act: An activation's name as PyG resolves it, a module or function, or ``None``.
-        single_graph: Whether all nodes form one graph in a call that has no batch vector.
+        single_graph: Whether to treat all nodes as one graph if a call has no batch vector.
         backend: See :class:`LowRankGlobalAttention`.
 
     A call without ``batch`` takes the batch vector from the context: :func:`lrga.batch_context`, or a model that
@@ -132,6 +132,7 @@ class LRGAConv(nn.Module):
         self.norm = _normalization(norm, self._out_channels)
         self._norm_takes_batch = _takes_batch(self.norm)
         self._conv_takes_batch = _takes_batch(conv)
+        self._conv_names = tuple(inspect.signature(conv.forward).parameters)
 
     @property
     def in_channels(self) -> int:
@@ -199,11 +200,15 @@ class LRGAConv(nn.Module):
         if not isinstance(batch, _FromContext):
             check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
             return Segments.from_batch(batch, x.size(0), num_graphs)
-        assignment = context.for_layer(edge_index)
-        if assignment is None and self.single_graph:
-            return Segments.from_batch(None, x.size(0), num_graphs)
-        if assignment is None or (assignment.batch is not None and any(arg is assignment.batch for arg in args)):
-            raise self._missing_batch(any(_is_batch_like(arg, x) for arg in args))
+        by_position = dict(zip(self._conv_names[2:], args, strict=False))
+        if isinstance(by_position.get("batch"), Tensor):  # a parameter of the convolution
+            return Segments.from_batch(by_position["batch"], x.size(0), num_graphs)
+        assignment = context.for_layer(self, edge_index, context.Assignment(None) if self.single_graph else None)
+        vectors = [name for name, arg in by_position.items() if _is_batch_like(arg, x)]
+        of_edges = [name for name in vectors if name.startswith("edge")]
+        misplaced = of_edges and ("edge_weight" in of_edges or not _has_as_many(edge_index, x))
+        if assignment is None or misplaced:
+            raise self._missing_batch(bool(vectors))
         return assignment.segments(x)
 
     def _missing_batch(self, by_position: bool) -> BatchContextError:
@@ -287,7 +292,8 @@ class LazyMix(nn.LazyLinear):
 
     def initialize_parameters(self, input: Tensor) -> None:
         fresh = self.has_uninitialized_params()
-        super().initialize_parameters(input)
+        with torch.inference_mode(False):  # they may be trained later
+            super().initialize_parameters(input)
         if fresh and self.identity:
             pass_convolution_through(self)
 
@@ -324,9 +330,15 @@ def _activation(act: Any) -> Any:
 
 
 def _is_batch_like(value: Any, x: Tensor) -> bool:
+    """Whether it is a vector with one integer for each node."""
     if not isinstance(value, Tensor) or value.dim() != 1 or value.size(0) != x.size(0):
         return False
     return not value.is_floating_point()
+
+
+def _has_as_many(edge_index: Any, x: Tensor) -> bool:
+    """Whether there are as many edges as nodes, so that a vector may belong to either."""
+    return isinstance(edge_index, Tensor) and edge_index.size(-1) == x.size(0)
 
 
 def _takes_batch(module: nn.Module | None) -> bool:

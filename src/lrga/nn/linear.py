@@ -1,4 +1,4 @@
-"""When a module is no more than its parameters, and linear modules on many rows by :mod:`lrga.kernels.linear`."""
+"""Linear maps by :mod:`lrga.kernels.linear`, and the check that a module may be replaced by its parameters."""
 
 from collections.abc import Iterable
 from typing import Any, TypeGuard, TypeVar

@@ -19,11 +19,13 @@ def output_width(conv: nn.Module, in_channels: int) -> int | None:
     """
     if in_channels < 0 or any(isinstance(p, UninitializedParameter) for p in conv.parameters()):
         return None
-    reference = next((p for p in conv.parameters() if p.is_floating_point()), torch.empty(0))
-    factory: dict[str, Any] = {"device": reference.device, "dtype": reference.dtype}
+    reference = next((p for p in conv.parameters() if p.is_floating_point()), torch.empty(0, device="cpu"))
+    trial, device = copy.deepcopy(conv).eval(), reference.device
+    if device.type == "meta":  # it has widths, but no values to try them with
+        trial, device = trial.to_empty(device="cpu"), torch.device("cpu")
+    factory: dict[str, Any] = {"device": device, "dtype": reference.dtype}
     x = torch.zeros(2, in_channels, **factory)
-    edge_index = torch.tensor([[0, 1], [1, 0]], device=reference.device)
-    trial = copy.deepcopy(conv).eval()
+    edge_index = torch.tensor([[0, 1], [1, 0]], device=device)
     for options in _argument_trials(conv, in_channels, factory):
         try:
             with torch.no_grad():

@@ -33,11 +33,11 @@ def read_graphs(
 
     Args:
         path: The file.
-        format: One of :data:`FORMATS`; by default told from the ending.
+        format: One of :data:`FORMATS`; by default inferred from the file extension.
         directed: Whether the edges of edge lists and adjacency lists have a direction; other files say so themselves.
-        node_attribute, edge_attribute: Which attribute holds the integer labels; of GraphML ``"label"``, if there, by
-            default, of other formats (where it is a name) none. ``None`` leaves labels out. A third column of an edge
-            list is the edge's label.
+        node_attribute, edge_attribute: The attribute that holds the integer labels. The default is ``"label"`` for
+            GraphML, if present, and no labels for other formats. ``None`` ignores labels. The third column of an edge
+            list is the edge label.
 
     An edge list has one edge ``a b`` or ``a b label`` per line, nodes by any names, and nodes without edges on a line
     of their own; ``#`` and ``%`` with a space around them start comments, commas and semicolons may separate, and a

@@ -134,7 +134,7 @@ def optimizer_parts(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor]
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, groups: list[dict[str, Any]]) -> None:
-    """Takes up the moments and learning rates that :func:`optimizer_parts` gave; the rest stays the optimiser's own."""
+    """Loads the moments and learning rates saved by :func:`optimizer_parts`; other options stay the optimiser's own."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         index, key = name.split(".", 1)

@@ -169,10 +169,10 @@ class RunConfig:
         device: ``"auto"`` (a GPU where there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         loss: Another loss than the task's own, by name.
         metric: Another metric than the task's own, by name.
-        standardize_targets: Of own data, whether the numbers to predict are standardised by the training split while
-            training (losses, metrics and predictions are in their own units all the same); ``None`` does so.
-        checkpoint_minutes: A checkpoint is written after an epoch where the last is ten seconds old, within an epoch
-            whenever so many minutes have passed since the last, and at the end.
+        standardize_targets: Whether to standardise regression targets of your own data with the training split. Losses,
+            metrics and predictions are in the original units. ``None``, the default, means yes.
+        checkpoint_minutes: Within an epoch a checkpoint is written every so many minutes. Others follow after an epoch
+            if the last one is at least ten seconds old, and at the end.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
         engine: ``"captured"`` steps (:mod:`lrga.training.engine`), the ``"plain"`` loop, or ``"auto"``: captured on a
             GPU where the model allows it.

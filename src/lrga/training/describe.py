@@ -56,7 +56,7 @@ def describe(
     warnings += more
     small = [f"{name} ({len(targets[name])})" for name in ("val", "test") if len(targets[name]) < MIN_TO_CHOOSE_BY]
     if small:
-        warnings.append(f"{' and '.join(small)}: too few {task.level}s to choose an epoch or a model by")
+        warnings.append(f"{' and '.join(small)}: too few {task.level}s for reliable model selection")
     return (*notes, *(f"warning: {text}" for text in warnings))
 
 
@@ -79,14 +79,14 @@ def _classes(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tupl
     many = len(names) > MAX_CLASSES_OF_INTEGERS or (len(names) > 2 and 2 * len(names) > sum(total))
     if whole and many and not asked_for:
         warnings.append(
-            f"the integers in y are taken as {len(names):,} classes; if they are numbers to predict, write decimals or "
+            f"the integers in y are read as {len(names):,} classes; for a regression, write decimals or "
             "pass --task regression"
         )
     unseen = [
         name for name, count, every in zip(names, counts["train"].tolist(), total, strict=True) if every > count == 0
     ]
     if unseen:
-        warnings.append(f"no {task.level} of train has the class {_listed(unseen)}, which val or test have")
+        warnings.append(f"classes in val or test but not in train: {_listed(unseen)}")
     return f"{len(names):,} classes: {text}", warnings
 
 
@@ -97,11 +97,11 @@ def _values(targets: Mapping[str, Tensor], asked_for: bool) -> tuple[str, list[s
     constant = [str(i) for i, (a, b) in enumerate(zip(low, high, strict=True)) if a == b]
     if constant:
         which = "the target" if len(low) == 1 else f"target {_listed(constant)}"
-        return text, [f"{which} is the same throughout train: there is nothing to learn"]
+        return text, [f"{which} is constant in the training split: there is nothing to learn"]
     whole = len(low) == 1 and not asked_for and bool((train == train.round()).all())
     if whole and (count := len(train.unique())) <= MAX_CLASSES_OF_INTEGERS and 2 * count < len(train):
         advice = "if they are classes, write them without a decimal point or pass --task classification"
-        return text, [f"y holds {count} different numbers, all whole, taken as numbers to predict; {advice}"]
+        return text, [f"y has {count} distinct values, all integers, read as a regression target; {advice}"]
     return text, []
 
 
@@ -138,12 +138,12 @@ def _edges(splits: Mapping[str, PackedGraphs]) -> tuple[str, list[str]]:
         mirrored = np.unique(target * graphs.num_nodes + source)
         total, back = total + len(key), back + len(np.intersect1d(key, mirrored, assume_unique=True))
         repeated += len(source) - len(key)
-    notes = [f"{repeated:,} edges are there more than once, each with a message of its own"] if repeated else []
+    notes = [f"{repeated:,} duplicate edges; each sends its own message"] if repeated else []
     if total == 0:
         return "no edges", ["there are no edges: only the attention connects the nodes of a graph"]
     if back == total:
         return "undirected edges", notes
     if back > total // 10:
         return f"directed edges ({100 * back / total:.0f}% with their reverse)", notes
-    text = "edges run in one direction only, and messages with them: list both directions of undirected edges"
+    text = "edges are directed, so messages flow one way only: list both directions of undirected edges"
     return "directed edges", [text, *notes]

@@ -97,8 +97,8 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
     if found.task.kind == "regression":
         return _standardized(found, run.standardize_targets)
     if run.standardize_targets is not None:
-        expected = "numbers to predict where targets are to be standardised, or not"
-        raise OptionError(expected, "classes", "leave --standardize-targets and its opposite out")
+        expected = "a regression task for --standardize-targets or --no-standardize-targets"
+        raise OptionError(expected, "classification", "remove the option")
     return found
 
 

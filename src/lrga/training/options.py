@@ -40,8 +40,8 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     refuse_unused(config, {*given, *chosen})
     dataset = catalogue_name(name)
     if dataset is not None and given.get("standardize_targets") is not None:
-        got, remedy = f"--standardize-targets or its opposite for {dataset}", "leave it out: its protocol is fixed"
-        raise OptionError("targets standardised, or not, of your own data alone", got, remedy)
+        got, remedy = f"--[no-]standardize-targets for {dataset}", "remove it: the protocol of this data set is fixed"
+        raise OptionError("--[no-]standardize-targets only for your own data", got, remedy)
     if dataset is None:
         schedule = OptimizerConfig(batch_size=OWN_BATCH_SIZE)
     else:

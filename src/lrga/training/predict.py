@@ -84,7 +84,7 @@ class Predictor:
                 continue
             if found is None or wanted is None:
                 side = "of the run" if wanted is None else f"in {source}"
-                note = f"the names of the {level} features {side} are not known: columns are taken in their order"
+                note = f"the names of the {level} features {side} are unknown: columns are matched by position"
                 graphs.meta["notes"] = [*graphs.meta.get("notes", []), note]
                 continue
             missing, unknown = ([n for n in a if n not in b] for a, b in ((wanted, found), (found, wanted)))
@@ -235,7 +235,7 @@ def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
 def _check_features(
     name: str, level: str, values: Tensor | None, encoder: str, channels: int, source: str
 ) -> None:  # fmt: skip
-    remedy = "bring graphs with the features that the model was trained on"
+    remedy = "use graphs with the features that the model was trained on"
     wanted = f"{level} types 0 to {channels - 1}" if encoder == "embedding" else f"{channels} numbers for each {level}"
     wanted += f" ({name}) in {source}"
     if values is None:

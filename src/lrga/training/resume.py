@@ -1,7 +1,7 @@
-"""Taking up a run where it was left: is it the same run, on the same data, and where does it stand?
+"""Resuming a run: is it the same run on the same data, and which checkpoint is the newest?
 
-A start checks everything first (:func:`check_folder`, :func:`restored`) and writes then (:func:`begin_folder`): a start
-that is refused leaves the folder as it was.
+All checks (:func:`check_folder`, :func:`restored`) come before the first write (:func:`begin_folder`), so a start that
+fails leaves the folder unchanged.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def check_folder(
     many = config.link is None
     if seen != fingerprint:
         data, got = ("graphs", "others") if many else ("graph", "another")
-        remedy = f"bring back the {data} of the run, or train on {'these' if many else 'this one'} in another folder"
+        remedy = f"restore the original {data}, or train in another folder"
         raise CheckpointError(f"the {data} that {home.path} was trained on", f"{got} under the same name", remedy)
     if (written, known) != (architecture, task):
         remedy = "continue with the version of lrga that began it, or train in another folder"

@@ -169,7 +169,7 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
         raise
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         got = (str(error).splitlines() or [""])[0]
-        raise CheckpointError(f"a network that can be made in {home.path / 'model.json'}", got, _RESTORE) from error
+        raise CheckpointError(f"a network that can be built in {home.path / 'model.json'}", got, _RESTORE) from error
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

@@ -1,7 +1,7 @@
-"""What a configuration that was read from a file may do: no code of its own, no data root of its own to write to.
+"""Restrictions on configurations read from a file: no import of user code, no writing to the data root it names.
 
-A run folder, a configuration file or a record may come from somebody else. The file names the data: ``module:factory``
-would be imported, which runs its code, and ``root`` would be written to. Both need the user's word.
+A run folder, a configuration file or a record may come from someone else. It can name a ``module:factory``, which would
+be imported and run, and a data ``root``, which would be written to. Both require the user's consent (``--trust``).
 """
 
 import os
@@ -75,8 +75,8 @@ its code, got a module that only runs/a names. To fix: if you trust it, add --tr
         which = " and ".join(f"{key} {getattr(kept, key)}" for key in left_out)
         used = kept.root if "root" not in left_out and kept.root is not None else data_root()
         warnings.warn(
-            f"{kept.name} is not built there, so the {which} that {where} names is not used: the data root is {used} "
-            "(--data-root, --source or --trust change that)",
+            f"{where} names the {which}, where {kept.name} is not built yet; using the data root {used} instead. "
+            "Pass --data-root, --source or --trust to change this.",
             stacklevel=3,
         )
     without: dict[str, Any] = dict.fromkeys(left_out)

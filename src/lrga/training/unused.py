@@ -31,7 +31,7 @@ def refuse_unused(config: TrainingConfig, given: Collection[str]) -> None:
         >>> refuse_unused(config, ["heads"])
         Traceback (most recent call last):
         ...
-        lrga.errors.OptionError: expected options that this run uses, got --heads: only gat has such heads, ...
+        lrga.errors.OptionError: expected only options that this run uses, got --heads: only gat has such heads, ...
     """
     unused, collected = unused_options(config), _collected.get()
     for key in given:
@@ -60,7 +60,7 @@ def runs_of_a_table() -> Iterator[None]:
 
 def _refuse(key: str, reason: str) -> None:
     flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
-    raise OptionError("options that this run uses", f"{flag}: {reason}", "leave it out")
+    raise OptionError("only options that this run uses", f"{flag}: {reason}", "remove it")
 
 
 def unused_options(config: TrainingConfig) -> dict[str, str]:
