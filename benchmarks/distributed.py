@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from reporting import report
 
 import lrga
-from lrga.data.synthetic import SyntheticGraph, synthetic_graph
+from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_graph
 from lrga.distributed import count_traffic, joined, partition_graph, partition_model, training_step
 from lrga.distributed.collectives import rank_of, world_size
 from lrga.version import __version__

@@ -25,7 +25,7 @@ import torch
 from reporting import report
 from torch import Tensor
 
-from lrga.data.synthetic import synthetic_edges
+from lrga.data.datasets.synthetic import synthetic_edges
 from lrga.version import __version__
 
 OURS, BASELINE = "synthetic_edges", "random pairs, torch.unique"

@@ -16,12 +16,12 @@ from torch_geometric.loader import DataLoader
 
 from lrga import GNN
 from lrga.data import PackedGraphs, load
-from lrga.data.batch import PackedBatch
+from lrga.data.packed.batch import PackedBatch
 from lrga.tasks import task_of
 from lrga.training import OptimizerConfig, Trainer
-from lrga.training.capacity import Work
-from lrga.training.events import Listener
-from lrga.training.fallback import start_engine
+from lrga.training.callbacks.events import Listener
+from lrga.training.capture.capacity import Work
+from lrga.training.capture.eligibility import start_engine
 
 BATCH_SIZE, LAYERS, RANK, CLASSES = 64, 8, 30, 2
 WIDTHS = {"gcn": 100, "gatedgcn": 80}

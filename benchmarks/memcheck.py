@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
 
 import lrga
-from lrga.data.fixed import Capacity, FixedGraphs
 from lrga.data.packed import PackedGraphs
+from lrga.data.packed.padded import Capacity, FixedGraphs
 from lrga.kernels import edge_map, mix
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges_fused

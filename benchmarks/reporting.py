@@ -41,7 +41,7 @@ STARTED = conditions()  # before a script that imports this measures anything: w
 
 def described(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with commit, date and load; the last two as they were when the script began."""
-    from lrga.training.environment import commit
+    from lrga.training.runs.environment import commit
 
     return {**record, "commit": commit(), **STARTED}
 

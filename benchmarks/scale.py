@@ -30,7 +30,7 @@ from timing import at_least_one, need_device
 from torch import Tensor, nn
 
 import lrga
-from lrga.data.synthetic import synthetic_graph
+from lrga.data.datasets.synthetic import synthetic_graph
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.support import allows_tf32
 from lrga.training.memory import LiveBytes

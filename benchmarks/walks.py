@@ -21,7 +21,7 @@ from reporting import report
 from timing import at_least_one
 
 from lrga.data import load
-from lrga.data.walks import Walker
+from lrga.data.links.walks import Walker
 from lrga.kernels.edges import EdgeLayout
 from lrga.version import __version__
 

@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lrga.data.edge_list import load_edge_list
+from lrga.data.own.edge_list import load_edge_list
 from lrga.training import train
-from lrga.training.link_predict import LinkScorer
 from lrga.training.options import make_config
+from lrga.training.problems.link_predict import LinkScorer
 
 
 def social_network(path: Path, people: int = 120, clubs: int = 4) -> Path:

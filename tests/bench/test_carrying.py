@@ -13,7 +13,7 @@ from lrga.bench.protocols import table1
 from lrga.bench.records import find_record, read_records, write_record
 from lrga.bench.runner import Campaign
 from lrga.errors import DataError
-from lrga.training.events import Listener
+from lrga.training.callbacks.events import Listener
 
 
 class Slow(Listener):

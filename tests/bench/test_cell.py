@@ -5,8 +5,8 @@ import pytest
 from lrga.bench.cell import Cell, check_seeds, essence, model_label, refuse_taken, run_name
 from lrga.bench.protocols import paper_config, table1
 from lrga.errors import OptionError
-from lrga.training.resume import check_same
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.resume import check_same
 
 
 def test_every_option_that_changes_the_result_changes_the_name_of_the_run():

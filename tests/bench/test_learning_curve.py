@@ -1,7 +1,7 @@
 """A curve keeps few points, the first and the last among them."""
 
 from lrga.bench.learning_curve import POINTS, compact
-from lrga.training.events import EpochRecord
+from lrga.training.callbacks.events import EpochRecord
 
 
 def epochs(count: int) -> list[EpochRecord]:

@@ -8,7 +8,7 @@ from lrga.bench.notes import notes_of
 from lrga.bench.protocols import table1
 from lrga.bench.reproduction import reproduction
 from lrga.bench.runner import Outcome
-from lrga.data.catalog import CATALOG
+from lrga.data.datasets.catalog import CATALOG
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -10,7 +10,7 @@ from lrga.bench.recording import Witness, best_epoch, make_record
 from lrga.bench.records import RunRecord
 from lrga.tasks import graph_regression, node_classification
 from lrga.training import train
-from lrga.training.events import EpochRecord
+from lrga.training.callbacks.events import EpochRecord
 
 
 def an_epoch(number: int, val_metric: float) -> EpochRecord:

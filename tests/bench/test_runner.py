@@ -13,8 +13,8 @@ from lrga.bench.runner import Campaign, run_title, say_on_stderr
 from lrga.data import load
 from lrga.errors import DataMissingError, DeviceError, OptionError
 from lrga.training import Interrupted, train
-from lrga.training.events import Listener
-from lrga.training.run_folder import RunFolder
+from lrga.training.callbacks.events import Listener
+from lrga.training.runs.folder import RunFolder
 
 
 class Counter(Listener):
@@ -219,7 +219,7 @@ def test_lines_go_to_stderr(capsys, tiny):
 def test_the_seeds_of_a_cell_are_trained_at_once_where_that_pays(tiny, tmp_path, monkeypatch):
     alone = Campaign([table1("CLUSTER", seeds=[41, 95, 12], **tiny)], tmp_path / "alone").run()
     monkeypatch.setattr("lrga.bench.runner.pays", lambda config, device: True)
-    monkeypatch.setattr("lrga.training.together.pays", lambda config, device: True)
+    monkeypatch.setattr("lrga.training.runs.interleave.pays", lambda config, device: True)
     cell, counter, said = table1("CLUSTER", seeds=[41, 95, 12], **tiny), Counter(), []
     Campaign([table1("CLUSTER", seeds=[95], **tiny)], tmp_path / "both").run()
     outcomes = Campaign([cell], tmp_path / "both", listeners=counter.make, say=said.append).run()

@@ -8,7 +8,7 @@ import pytest
 from lrga.bench import study as module
 from lrga.bench.comparison import comparison
 from lrga.bench.study import CampaignInterrupted
-from lrga.training.events import Listener
+from lrga.training.callbacks.events import Listener
 
 
 class Stopper(Listener):

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from lrga.training.environment import commit
+from lrga.training.runs.environment import commit
 
 
 @pytest.fixture(scope="module")

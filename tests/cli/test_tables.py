@@ -13,7 +13,7 @@ from lrga.bench.params import sizes
 from lrga.bench.reproduction import reproduction
 from lrga.cli.main import app
 from lrga.cli.tables import facts_table, stdout
-from lrga.data.loading import overview
+from lrga.data.datasets.loading import overview
 
 
 def test_facts_are_printed_side_by_side_without_markup(capsys):

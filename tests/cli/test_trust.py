@@ -17,7 +17,7 @@ from lrga.report.attention import explain
 from lrga.training import TrainingConfig, continue_run
 from lrga.training.options import make_config
 from lrga.training.predict import Predictor
-from lrga.training.trust import data_from_file
+from lrga.training.runs.trust import data_from_file
 
 MODULE = """
 from pathlib import Path

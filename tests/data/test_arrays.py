@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.arrays import pack_arrays, to_tensor
+from lrga.data.packed.arrays import pack_arrays, to_tensor
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 
 TWO = {

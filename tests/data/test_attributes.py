@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from lrga.data.attributes import common_keys, count_nodes, find_level, plain_edge_index
+from lrga.data.packed.attributes import common_keys, count_nodes, find_level, plain_edge_index
 from lrga.errors import DataError, DTypeError, UnsupportedError
 
 COUNTS = {"node": [2, 3], "edge": [4, 5]}

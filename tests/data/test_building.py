@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lrga.data import building, cluster
-from lrga.data.building import build_command, build_dataset, load_splits, plan_dataset, plan_of_folder
-from lrga.data.manifest import FILE_NAME
+from lrga.data.datasets import building
+from lrga.data.datasets.building import build_command, build_dataset, load_splits, plan_dataset, plan_of_folder
+from lrga.data.datasets.manifest import FILE_NAME
+from lrga.data.datasets.sbm import cluster
 from lrga.errors import ChecksumError, DataMissingError, OptionError
 
 SMALL = {"sizes": (6, 2, 3)}
@@ -184,7 +185,7 @@ def test_a_killed_build_is_not_believed(tmp_path):
     plan = plan_dataset("CLUSTER", tmp_path, sizes=(3000, 1000, 1000))
     script = (
         "import sys\n"
-        "from lrga.data.building import build_dataset, plan_dataset\n"
+        "from lrga.data.datasets.building import build_dataset, plan_dataset\n"
         "plan = plan_dataset('CLUSTER', sys.argv[1], sizes=(3000, 1000, 1000))\n"
         "print('ready', flush=True)\n"
         "build_dataset(plan, workers=1)\n"

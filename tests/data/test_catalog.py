@@ -1,7 +1,7 @@
 import pytest
 
-from lrga.data.building import BUILDERS
-from lrga.data.catalog import CATALOG, dataset_facts
+from lrga.data.datasets.building import BUILDERS
+from lrga.data.datasets.catalog import CATALOG, dataset_facts
 from lrga.errors import OptionError
 
 

@@ -6,8 +6,8 @@ import tarfile
 import numpy as np
 import pytest
 
-from lrga.data.cifar10 import ARCHIVE, BATCHES, FOLDER, read_batch, read_images, unpack_batches
-from lrga.data.place import BuildPlace
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.superpixels.cifar10 import ARCHIVE, BATCHES, FOLDER, read_batch, read_images, unpack_batches
 from lrga.errors import ChecksumError, DataError
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import cluster
-from lrga.data.cluster import BLOCKS, build, options
-from lrga.data.place import BuildPlace
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.sbm import cluster
+from lrga.data.datasets.sbm.cluster import BLOCKS, build, options
 from lrga.errors import OptionError
 
 

@@ -1,6 +1,6 @@
 import torch
 
-from lrga.data.columns import Column
+from lrga.data.packed.columns import Column
 
 
 def test_rows_come_in_the_type_that_users_see():

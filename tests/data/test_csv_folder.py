@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.csv_folder import read_folder
+from lrga.data.own.csv_folder import read_folder
 from lrga.errors import DataError, DataMissingError
 
 GOOD = {

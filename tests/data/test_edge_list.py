@@ -3,8 +3,8 @@ import gzip
 import numpy as np
 import pytest
 
-from lrga.data import edge_list
-from lrga.data.edge_list import load_edge_list, read_edge_list, read_pairs
+from lrga.data.own import edge_list
+from lrga.data.own.edge_list import load_edge_list, read_edge_list, read_pairs
 from lrga.errors import DataError, DataMissingError, OptionError
 
 

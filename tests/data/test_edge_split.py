@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.edge_split import SplitRequest, split_edges
+from lrga.data.links.split import SplitRequest, split_edges
 from lrga.errors import DataError, OptionError
 
 UPPER = np.stack(np.triu_indices(30, 1), 1)

@@ -1,9 +1,9 @@
 import numpy as np
 import torch
 
-from lrga.data.arrays import pack_arrays
-from lrga.data.edge_table import EDGES_OF_A_BATCH, EdgeTable
-from lrga.data.segments import Cut, take
+from lrga.data.packed.arrays import pack_arrays
+from lrga.data.packed.edge_table import EDGES_OF_A_BATCH, EdgeTable
+from lrga.data.packed.segments import Cut, take
 
 
 def test_runs_equal_single_entries():

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from lrga.data.graph_table import GraphTable, Split
+from lrga.data.own.table import GraphTable, Split
 
 
 def table() -> GraphTable:

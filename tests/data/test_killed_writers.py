@@ -7,17 +7,17 @@ import threading
 
 import pytest
 
-from lrga.data.files import atomic_path, write_bytes
-from lrga.training.files import replace_file
+from lrga.io.files import atomic_path, write_bytes
+from lrga.io.json_files import replace_file
 from lrga.training.predict import write_table_file
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks for processes as POSIX systems do")
 
 WRITE = """
 import os, signal, sys
 from pathlib import Path
-from lrga.data.files import temporary_beside
+from lrga.io.files import temporary_beside
 with temporary_beside(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     if sys.argv[2] == "killed":

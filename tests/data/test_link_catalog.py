@@ -1,8 +1,8 @@
 import pytest
 
-from lrga.data.building import _builder
-from lrga.data.catalog import dataset_facts
-from lrga.data.link_catalog import LINK_CATALOG, link_name
+from lrga.data.datasets.building import _builder
+from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.link_catalog import LINK_CATALOG, link_name
 from lrga.errors import OptionError
 from lrga.models.link import LINK_SETS
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lrga.data.link_data import LinkData, LinkSplit, as_edge_index
+from lrga.data.links.data import LinkData, LinkSplit, as_edge_index
 from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
 
 

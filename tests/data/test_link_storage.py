@@ -2,8 +2,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from lrga.data.link_data import LinkData, LinkSplit
-from lrga.data.link_storage import load_link_data, save_link_data
+from lrga.data.links.data import LinkData, LinkSplit
+from lrga.data.links.storage import load_link_data, save_link_data
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 

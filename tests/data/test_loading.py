@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrga.data.catalog import CATALOG
-from lrga.data.link_catalog import LINK_CATALOG
-from lrga.data.loading import built_sets, describe, load, overview, verify
-from lrga.data.manifest import FILE_NAME, write_manifest
+from lrga.data.datasets.catalog import CATALOG
+from lrga.data.datasets.link_catalog import LINK_CATALOG
+from lrga.data.datasets.loading import built_sets, describe, load, overview, verify
+from lrga.data.datasets.manifest import FILE_NAME, write_manifest
 from lrga.errors import ChecksumError, DataMissingError, OptionError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from lrga.data.manifest import FILE_NAME, read_manifest, verify_manifest, write_manifest
+from lrga.data.datasets.manifest import FILE_NAME, read_manifest, verify_manifest, write_manifest
 from lrga.errors import ChecksumError, DataMissingError
 from lrga.version import __version__
 

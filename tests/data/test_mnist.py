@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.mnist import MD5, read_idx, read_images
-from lrga.data.place import BuildPlace
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.superpixels.mnist import MD5, read_idx, read_images
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lrga.data.negatives import NoEdgePairs, uniform_pairs
+from lrga.data.links.negatives import NoEdgePairs, uniform_pairs
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 
 

@@ -12,9 +12,9 @@ import torch
 from ogb_files import write_csv
 
 from lrga.data import load
-from lrga.data.link_catalog import LINK_CATALOG
-from lrga.data.loading import verify
-from lrga.data.ogb import SETS
+from lrga.data.datasets.link_catalog import LINK_CATALOG
+from lrga.data.datasets.loading import verify
+from lrga.data.datasets.ogb import SETS
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 DDI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ogbl_ddi"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import order as module
-from lrga.data.order import _order_at_once, chunks, order_by
-from lrga.data.segments import pointer
+from lrga.data.packed import order as module
+from lrga.data.packed.order import _order_at_once, chunks, order_by
+from lrga.data.packed.segments import pointer
 
 
 def graphs(seed, nodes, edges):

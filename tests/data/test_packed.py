@@ -6,7 +6,7 @@ from torch_geometric.loader import DataLoader
 
 from lrga.data import PackedGraphs
 from lrga.errors import BatchError, DTypeError, OptionError
-from lrga.training.captured import no_waiting
+from lrga.training.capture.cuda_graph import no_waiting
 
 
 def graphs(count=23):

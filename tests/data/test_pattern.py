@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import pattern
-from lrga.data.pattern import BLOCKS, PATTERNS, build, draw_graph, draw_patterns, options
-from lrga.data.place import BuildPlace
-from lrga.data.sbm import RandomStream
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.sbm import pattern
+from lrga.data.datasets.sbm.blocks import RandomStream
+from lrga.data.datasets.sbm.pattern import BLOCKS, PATTERNS, build, draw_graph, draw_patterns, options
 from lrga.errors import OptionError
 
 

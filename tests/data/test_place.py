@@ -1,6 +1,6 @@
 import pytest
 
-from lrga.data.place import BuildPlace, check_seed, check_sizes, default_workers, parse_sizes
+from lrga.data.datasets.place import BuildPlace, check_seed, check_sizes, default_workers, parse_sizes
 from lrga.errors import OptionError
 
 FULL = {"train": 10, "val": 2, "test": 3}

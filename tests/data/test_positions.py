@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.positions import positions
+from lrga.data.packed.positions import positions
 from lrga.errors import BatchError, DTypeError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.prepared import check_md5, check_sums, find_files, limited_sizes, read_arrays
+from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes, read_arrays
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 
 

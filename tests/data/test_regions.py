@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.regions import ARRAYS, Regions, cut_images, join, read_prepared
+from lrga.data.datasets.superpixels.regions import ARRAYS, Regions, cut_images, join, read_prepared
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"

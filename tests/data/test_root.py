@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lrga.data.root import cache_folder, data_root
+from lrga.data.datasets.root import cache_folder, data_root
 from lrga.errors import OptionError
 
 

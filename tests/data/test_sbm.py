@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.place import BuildPlace
-from lrga.data.sbm import GRAPHS_OF_A_CHUNK, Graph, RandomStream, sample
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.sbm.blocks import GRAPHS_OF_A_CHUNK, Graph, RandomStream, sample
 
 
 def test_the_stream_is_fixed_for_ever():

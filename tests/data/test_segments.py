@@ -2,8 +2,18 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import segments
-from lrga.data.segments import Cut, add_repeated, edge_ends, narrow, numbers_repeated, pointer, repeat, take, widen
+from lrga.data.packed import segments
+from lrga.data.packed.segments import (
+    Cut,
+    add_repeated,
+    edge_ends,
+    narrow,
+    numbers_repeated,
+    pointer,
+    repeat,
+    take,
+    widen,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.slic import CIFAR10_SETTINGS, MNIST_SETTINGS, slic_labels
+from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS, MNIST_SETTINGS, slic_labels
 from lrga.errors import DTypeError, ShapeError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"

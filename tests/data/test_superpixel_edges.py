@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from lrga.data.superpixel_edges import superpixel_edges
+from lrga.data.datasets.superpixels.edges import superpixel_edges
 
 
 def edges_of_one_graph(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

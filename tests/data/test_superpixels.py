@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import cifar10, mnist
-from lrga.data.place import BuildPlace
-from lrga.data.slic import MNIST_SETTINGS
-from lrga.data.superpixels import VALIDATION, Images, ImageSet, build_superpixels
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.superpixels import cifar10, mnist
+from lrga.data.datasets.superpixels.images import VALIDATION, Images, ImageSet, build_superpixels
+from lrga.data.datasets.superpixels.slic import MNIST_SETTINGS
 from lrga.errors import DataError, DataMissingError, OptionError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
@@ -67,7 +67,7 @@ def test_the_published_means_hold_for_all_prepared_superpixels():
 
 def test_a_complete_set_with_other_means_is_refused(tmp_path, monkeypatch):
     source = shared("superpixels")
-    monkeypatch.setattr("lrga.data.superpixels.dataset_facts", lambda _: _Facts())
+    monkeypatch.setattr("lrga.data.datasets.superpixels.images.dataset_facts", lambda _: _Facts())
     with pytest.raises(DataError, match="70.57"):
         mnist.build(place(tmp_path, source), **mnist.options(sizes=(3, 2, 2)))
 
@@ -89,7 +89,7 @@ def tiny_set(train: int = VALIDATION + 6, test: int = 5) -> ImageSet:
 
 def test_a_build_cut_off_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("skimage")
-    monkeypatch.setattr("lrga.data.superpixels.PART_IMAGES", 2)
+    monkeypatch.setattr("lrga.data.datasets.superpixels.images.PART_IMAGES", 2)
     images, here = tiny_set(), place(tmp_path, None)
     whole = build_superpixels(images, here, [6, 4, 5])
     parts = sorted(here.work.glob("*.npz"))

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.tours import GRID, Tours, draw_instance, geo_distances, join, read_tours, solve, solve_instances
+from lrga.data.datasets.tours import GRID, Tours, draw_instance, geo_distances, join, read_tours, solve, solve_instances
 from lrga.errors import DataError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"

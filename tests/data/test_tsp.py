@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import built_sets, load, tsp
-from lrga.data.place import BuildPlace
-from lrga.data.tours import GRID, Tours
+from lrga.data import built_sets, load
+from lrga.data.datasets import tsp
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.tours import GRID, Tours
 from lrga.errors import DataMissingError, OptionError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
@@ -134,8 +135,9 @@ def test_the_number_of_workers_does_not_matter(tmp_path, monkeypatch):
 SCRIPT = """
 import sys
 from pathlib import Path
-from lrga.data import built_sets, load, tsp
-from lrga.data.place import BuildPlace
+from lrga.data import built_sets, load
+from lrga.data.datasets import tsp
+from lrga.data.datasets.place import BuildPlace
 tsp.PART_INSTANCES = 5
 folder = Path(sys.argv[1])
 tsp.build(BuildPlace(raw=folder, work=folder / "work", workers=2), **tsp.options(sizes=(90, 5, 5), nodes=(60, 70)))

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from lrga.data import walks
-from lrga.data.walks import Walker
+from lrga.data.links import walks
+from lrga.data.links.walks import Walker
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.kernels.edges import EdgeLayout
 

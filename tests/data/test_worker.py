@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from lrga.data.worker import serve
+from lrga.data.datasets.worker import serve
 
 
 def request(folder, stack, name: str) -> str:

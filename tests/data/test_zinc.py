@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from lrga.data import load, zinc
-from lrga.data.catalog import dataset_facts
-from lrga.data.download import check_recorded
-from lrga.data.place import BuildPlace
+from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.place import BuildPlace
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
+from lrga.io.download import check_recorded
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 SPLITS = ("train", "val", "test")
@@ -223,7 +223,7 @@ def test_two_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, site):
         "import sys\n"
         "from dataclasses import replace\n"
         "from lrga.data import load\n"
-        "from lrga.data.catalog import CATALOG\n"
+        "from lrga.data.datasets.catalog import CATALOG\n"
         "facts = CATALOG['ZINC']\n"
         "files = tuple(replace(file, url=f'{sys.argv[1]}/{file.name}') for file in facts.files)\n"
         "CATALOG['ZINC'] = replace(facts, files=files)\n"

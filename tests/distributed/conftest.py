@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lrga.data.locking import folder_lock
+from lrga.io.building_lock import folder_lock
 
 
 def _load(name):

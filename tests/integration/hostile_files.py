@@ -345,8 +345,8 @@ def make_csv(folder: Path) -> None:
 
 
 def read_csv(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.custom import load_inputs
-    from lrga.training.plan import plan_run
+    from lrga.data.own.reading import load_inputs
+    from lrga.training.runs.plan import plan_run
 
     places = [folder / "own", folder / "one"]
     return [lambda: [plan_run(_own_config(place)) for place in places], lambda: [load_inputs(p) for p in places]]
@@ -371,8 +371,8 @@ def make_edge_lists(folder: Path) -> None:
 
 
 def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.edge_list import read_pairs
-    from lrga.training.plan import plan_run
+    from lrga.data.own.edge_list import read_pairs
+    from lrga.training.runs.plan import plan_run
 
     names = ["plain.csv", "spaces.txt", "tabs.tsv", "packed.csv.gz"]
     plans: list[Callable[[], Any]] = [
@@ -410,8 +410,8 @@ def make_torch_files(folder: Path) -> None:
 
 
 def read_torch_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.custom import load_inputs
-    from lrga.training.plan import plan_run
+    from lrga.data.own.reading import load_inputs
+    from lrga.training.runs.plan import plan_run
 
     paths = [folder / f"{name}.pt" for name in ("list", "old", "dict", "collated", "one")]
     reads: list[Callable[[], Any]] = [lambda path=path: plan_run(_own_config(path)) for path in paths]
@@ -447,10 +447,10 @@ def make_arrays(folder: Path) -> None:
 
 
 def read_array_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.regions import read_prepared as read_superpixels
-    from lrga.data.tours import read_tours
-    from lrga.data.tsp import tour_graphs
-    from lrga.data.zinc import read_prepared
+    from lrga.data.datasets.superpixels.regions import read_prepared as read_superpixels
+    from lrga.data.datasets.tours import read_tours
+    from lrga.data.datasets.tsp import tour_graphs
+    from lrga.data.datasets.zinc import read_prepared
 
     return [
         lambda: [read_prepared(folder / "zinc12k.npz", split)[:2] for split in ("train", "val", "test")],
@@ -468,7 +468,7 @@ def make_ogb(folder: Path) -> None:
 
 
 def read_ogb(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.ogb import SETS
+    from lrga.data.datasets.ogb import SETS
 
     return [
         lambda: SETS["ogbl-ddi"].read(folder / "ogbl_ddi"),
@@ -501,8 +501,8 @@ def make_pickles(folder: Path) -> None:
 
 
 def read_pickle_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.cifar10 import read_batch
-    from lrga.data.zinc import read_pickles
+    from lrga.data.datasets.superpixels.cifar10 import read_batch
+    from lrga.data.datasets.zinc import read_pickles
 
     return [
         lambda: read_pickles(folder / "train.pickle", folder / "train.index")[:2],
@@ -529,8 +529,8 @@ def make_images(folder: Path) -> None:
 
 
 def read_images(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.archive import extract
-    from lrga.data.mnist import read_idx
+    from lrga.data.datasets.superpixels.mnist import read_idx
+    from lrga.io.archive import extract
 
     reads: list[Callable[[], Any]] = [
         lambda name=name: read_idx(folder / name) for name in ("images-idx3-ubyte", "images-idx3-ubyte.gz")
@@ -579,7 +579,7 @@ def read_run(folder: Path) -> list[Callable[[], Any]]:
     from lrga.report.page import write_report
     from lrga.training import TrainingConfig, load_run, train
     from lrga.training.predict import Predictor
-    from lrga.training.run_folder import RunFolder
+    from lrga.training.runs.folder import RunFolder
 
     run = folder / "run"
     return [
@@ -598,7 +598,7 @@ def read_run(folder: Path) -> list[Callable[[], Any]]:
 def read_unfinished_run(folder: Path) -> list[Callable[[], Any]]:
     from lrga.report.page import write_report
     from lrga.training import load_run
-    from lrga.training.run_folder import RunFolder
+    from lrga.training.runs.folder import RunFolder
 
     (folder / "run" / "result.json").unlink(missing_ok=True)
     run = folder / "run"
@@ -613,7 +613,7 @@ def read_unfinished_run(folder: Path) -> list[Callable[[], Any]]:
 def read_link_run(folder: Path) -> list[Callable[[], Any]]:
     from lrga.report.page import write_report
     from lrga.training import load_run
-    from lrga.training.link_predict import LinkScorer
+    from lrga.training.problems.link_predict import LinkScorer
 
     run = folder / "run"
     return [
@@ -658,22 +658,22 @@ def read_records(folder: Path) -> list[Callable[[], Any]]:
 
 
 def make_data_set(folder: Path) -> None:
-    from lrga.data.loading import load
-    from lrga.data.ogb import SETS
+    from lrga.data.datasets.loading import load
+    from lrga.data.datasets.ogb import SETS
 
     load("CLUSTER", folder / "root", sizes=(6, 2, 2))
     make_ogb(folder / "source")
     load("ogbl-ddi", folder / "root", source=SETS["ogbl-ddi"].find(folder / "source"))
     (folder / "root" / "ZINC" / "raw").mkdir(parents=True)
     (folder / "root" / "ZINC" / "raw" / "a.index").write_text("1,2,3")
-    from lrga.data.download import RECORD_SUFFIX
+    from lrga.io.download import RECORD_SUFFIX
 
     facts = {"size": 5, "sha256": "0" * 64, "url": "https://example.org/a.index"}
     (folder / "root" / "ZINC" / "raw" / f"a.index{RECORD_SUFFIX}").write_text(json.dumps(facts))
 
 
 def sign_data_set(folder: Path) -> None:
-    from lrga.data.files import facts_of
+    from lrga.io.files import facts_of
 
     for manifest in folder.rglob("manifest.json"):
         try:
@@ -687,8 +687,8 @@ def sign_data_set(folder: Path) -> None:
 
 
 def read_data_set(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.loading import load, overview, verify
-    from lrga.data.place import SPLITS
+    from lrga.data.datasets.loading import load, overview, verify
+    from lrga.data.datasets.place import SPLITS
 
     root = folder / "root"
 

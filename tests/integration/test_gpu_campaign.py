@@ -7,7 +7,7 @@ from lrga.bench.carrying import pack, unpack
 from lrga.bench.protocols import table1
 from lrga.bench.runner import Campaign
 from lrga.bench.workers import run_side_by_side
-from lrga.training.events import Listener
+from lrga.training.callbacks.events import Listener
 
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda"
@@ -23,7 +23,9 @@ class StopAfter(Listener):
     def epoch_done(self, record):
         self.left -= 1
         if self.left == 0:
-            self.monkeypatch.setattr("lrga.training.keeper.FolderKeeper.pause", lambda keeper, trainer: "time_limit")
+            self.monkeypatch.setattr(
+                "lrga.training.runs.checkpointer.FolderKeeper.pause", lambda keeper, trainer: "time_limit"
+            )
 
 
 def numbers(outcomes):

@@ -13,10 +13,10 @@ from lrga.data.packed import PackedGraphs
 from lrga.errors import NonFiniteError
 from lrga.tasks import edge_classification, graph_regression, node_classification
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
-from lrga.training.captured import no_waiting
-from lrga.training.engine import Engine
-from lrga.training.events import Listener
-from lrga.training.together import train_together
+from lrga.training.callbacks.events import Listener
+from lrga.training.capture.cuda_graph import no_waiting
+from lrga.training.capture.engine import Engine
+from lrga.training.runs.interleave import train_together
 from lrga.training.trainer import Keeper, Trainer
 
 pytestmark = [

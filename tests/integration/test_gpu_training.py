@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lrga.data.loading import load
+from lrga.data.datasets.loading import load
 from lrga.errors import NonFiniteError
 from lrga.models.zoo import INPUTS
 from lrga.tasks import task_of
@@ -18,7 +18,7 @@ from lrga.training import (
     train,
 )
 from lrga.training.architecture import resolve
-from lrga.training.captured import no_waiting
+from lrga.training.capture.cuda_graph import no_waiting
 from lrga.training.memory import fit_memory
 
 pytestmark = [

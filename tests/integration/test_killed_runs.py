@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from lrga.data.loading import load
-from lrga.data.progress import silent
-from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, keeper, train
+from lrga.data.datasets.loading import load
+from lrga.io.progress import silent
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
+from lrga.training.runs import checkpointer as keeper
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
 
@@ -21,7 +22,7 @@ def processes():
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lrga.training", "lrga.data.loading", "lrga.data.custom"])
+    context.set_forkserver_preload(["lrga.training", "lrga.data.datasets.loading", "lrga.data.own.reading"])
     first = context.Process(target=time.monotonic)  # the server imports once, before anything is timed
     first.start()
     first.join()

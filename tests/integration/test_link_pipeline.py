@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from lrga.cli.main import app
 from lrga.data import load
 from lrga.tasks.link import LinkTask
-from lrga.training.link_architecture import resolve_link
-from lrga.training.link_trainer import LinkTrainer
 from lrga.training.options import make_config
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.link_trainer import LinkTrainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from ogb_files import make_ogb

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lrga
-from lrga.data.catalog import CATALOG
+from lrga.data.datasets.catalog import CATALOG
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 PREPARED = {"ZINC": "zinc", "MNIST": "superpixels", "CIFAR10": "superpixels", "TSP": "tsp"}

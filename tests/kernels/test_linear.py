@@ -10,7 +10,7 @@ from torch.autograd import gradgradcheck
 from lrga.kernels import linear as home
 from lrga.kernels.linear import column_sum, linear, takes
 from lrga.kernels.support import has_triton, why_not_triton
-from lrga.training.captured import no_waiting
+from lrga.training.capture.cuda_graph import no_waiting
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}
 TF32 = 3e-3

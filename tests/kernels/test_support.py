@@ -73,7 +73,7 @@ import os, sys
 import torch, lrga
 from lrga.bench.backends import explain_choices
 from lrga.kernels.support import allows_tf32, dot_precision
-from lrga.training.environment import environment
+from lrga.training.runs.environment import environment
 
 def is_understood(switch, allowed):
     exec(switch)

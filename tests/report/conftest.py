@@ -12,7 +12,7 @@ from lrga.bench.recording import _without_places
 from lrga.bench.records import RunRecord
 from lrga.tasks.named import NAMED_TASKS
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
-from lrga.training.events import EpochRecord
+from lrga.training.callbacks.events import EpochRecord
 from lrga.training.options import make_config
 
 ARTEFACTS = Path(__file__).resolve().parents[1] / "artefacts"

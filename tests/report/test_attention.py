@@ -9,9 +9,9 @@ import lrga
 from lrga.errors import CheckpointError, DataMissingError, OptionError, UnsupportedError
 from lrga.report.attention import LayerFactors, explain, recorded_factors
 from lrga.training import load_run, train
-from lrga.training.graphs import load_training_data
 from lrga.training.predict import Predictor
-from lrga.training.run_folder import RunFolder
+from lrga.training.problems.graph_data import load_training_data
+from lrga.training.runs.folder import RunFolder
 
 
 def test_the_factors_are_those_of_the_network_on_that_graph(trained):

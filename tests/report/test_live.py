@@ -14,7 +14,7 @@ from lrga.errors import OptionError
 from lrga.report import live
 from lrga.report.live import LiveView
 from lrga.training import Listener, train
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 
 def fetch(address, **headers):

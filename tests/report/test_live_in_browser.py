@@ -2,7 +2,7 @@
 
 from lrga.report.live import LiveView
 from lrga.training import Listener, train
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 
 def test_curves_appear_while_the_run_trains(trained, tmp_path, open_page, keep_screenshot):

@@ -7,7 +7,7 @@ import pytest
 
 from lrga.errors import DataError
 from lrga.report.page import write_report
-from lrga.training.environment import environment
+from lrga.training.runs.environment import environment
 
 
 def data_of(page):

@@ -67,7 +67,7 @@ def test_broken_files_become_problems(trained, make_record, write_records, tmp_p
 
 def test_a_folder_and_its_record_are_one_run(trained, make_record, tmp_path):
     from lrga.bench.recording import make_record as record_of
-    from lrga.training.run_folder import RunFolder
+    from lrga.training.runs.folder import RunFolder
 
     record = record_of(RunFolder(trained).config(), trained, status="finished", reason="max_epochs")
     (tmp_path / "records").mkdir()
@@ -78,7 +78,7 @@ def test_a_folder_and_its_record_are_one_run(trained, make_record, tmp_path):
 
 def test_how_an_unfinished_run_failed_is_known_from_its_record(trained, tmp_path):
     from lrga.bench.recording import make_record as record_of
-    from lrga.training.run_folder import RunFolder
+    from lrga.training.runs.folder import RunFolder
 
     folder = shutil.copytree(trained, tmp_path / "cluster-run")
     (folder / "result.json").unlink()

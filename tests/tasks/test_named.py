@@ -2,7 +2,7 @@
 
 import pytest
 
-from lrga.data.catalog import CATALOG
+from lrga.data.datasets.catalog import CATALOG
 from lrga.errors import OptionError
 from lrga.models.zoo import INPUTS
 from lrga.tasks.named import NAMED_TASKS, task_of, with_choices

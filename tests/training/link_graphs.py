@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from lrga.data.edge_split import SplitRequest, split_edges
+from lrga.data.links.split import SplitRequest, split_edges
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.training.options import make_config
 

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from lrga.data.fixed import Capacity
 from lrga.data.packed import PackedGraphs
-from lrga.training.capacity import Batches
+from lrga.data.packed.padded import Capacity
+from lrga.training.capture.capacity import Batches
 
 
 def packed(sizes):

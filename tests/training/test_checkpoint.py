@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lrga.errors import CheckpointError
-from lrga.training.checkpoint import (
+from lrga.training.runs.checkpoint import (
     checkpoint_name,
     load_optimizer,
     newest_checkpoint,

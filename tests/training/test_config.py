@@ -6,7 +6,7 @@ import pytest
 
 from lrga.errors import DTypeError, OptionError
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
-from lrga.training.link_config import LinkConfig
+from lrga.training.problems.link_config import LinkConfig
 
 
 def test_a_configuration_survives_json():

@@ -5,8 +5,8 @@ import torch
 from torch_geometric.data import Data
 
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
-from lrga.training.graphs import load_training_data
-from lrga.training.progress import PlainProgress
+from lrga.training.callbacks.terminal import PlainProgress
+from lrga.training.problems.graph_data import load_training_data
 
 BOTH_WAYS = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import lrga
-from lrga.training.diagnose import first_non_finite
+from lrga.training.callbacks.diagnose import first_non_finite
 
 
 def model_and_batch(make_splits):

@@ -12,7 +12,7 @@ from link_graphs import communities, config_of
 
 from lrga.errors import CheckpointError
 from lrga.training import continue_run, load_run, train
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 
 def edit(path, *keys, value):

@@ -8,10 +8,10 @@ import torch
 import lrga
 from lrga.errors import NonFiniteError
 from lrga.tasks import edge_classification, graph_classification, graph_regression, node_classification
+from lrga.training.callbacks.events import Listener
+from lrga.training.capture.engine import Engine
 from lrga.training.config import OptimizerConfig
-from lrga.training.engine import Engine
-from lrga.training.events import Listener
-from lrga.training.state import capture, restore
+from lrga.training.runs.state import capture, restore
 from lrga.training.trainer import Keeper, Trainer
 
 TASKS = {
@@ -186,7 +186,7 @@ def test_batches_are_evaluated_one_by_one_where_they_are_not_independent(make_sp
 
 def test_large_batches_are_evaluated_one_by_one(make_splits, monkeypatch):
     trainer = make_trainer(make_splits("graph", sizes=(20, 21, 34)), "captured", level="graph", batch_size=4)
-    monkeypatch.setattr("lrga.training.engine.AT_ONCE_ROWS", 1000)
+    monkeypatch.setattr("lrga.training.capture.engine.AT_ONCE_ROWS", 1000)
     assert Engine(trainer).held_out["test"].batch_size < 16
 
 

@@ -5,7 +5,7 @@ import re
 
 import torch
 
-from lrga.training.environment import commit, environment
+from lrga.training.runs.environment import commit, environment
 from lrga.version import __version__
 
 
@@ -27,7 +27,7 @@ def test_a_package_outside_a_repository_has_no_commit(tmp_path, monkeypatch):
     copied = tmp_path / "lrga" / "__init__.py"
     copied.parent.mkdir()
     copied.write_text("")
-    monkeypatch.setattr("lrga.training.environment.__file__", str(copied))
+    monkeypatch.setattr("lrga.training.runs.environment.__file__", str(copied))
     assert commit() is None
 
 

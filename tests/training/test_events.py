@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lrga.training.events import EpochRecord, Listener, Listeners
+from lrga.training.callbacks.events import EpochRecord, Listener, Listeners
 
 RECORD = EpochRecord(
     epoch=1, lr=1e-3, train_loss=1.0, train_metric=2.0, val_loss=3.0, val_metric=4.0, test_loss=5.0, test_metric=6.0,

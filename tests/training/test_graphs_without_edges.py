@@ -7,9 +7,9 @@ from torch_geometric.data import Data
 from lrga.errors import DataError, UnsupportedError
 from lrga.report.attention import explain
 from lrga.training import DataConfig, train
-from lrga.training.graphs import load_training_data
 from lrga.training.options import make_config
 from lrga.training.predict import Predictor
+from lrga.training.problems.graph_data import load_training_data
 
 EDGES = {"empty": {"edge_index": torch.empty(2, 0, dtype=torch.long)}, "none": {"edge_index": None}, "absent": {}}
 

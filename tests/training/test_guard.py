@@ -6,8 +6,8 @@ import torch
 import lrga
 from lrga.errors import NonFiniteError
 from lrga.tasks import node_classification
+from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
-from lrga.training.events import Listener
 from lrga.training.trainer import Trainer
 
 

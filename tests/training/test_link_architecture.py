@@ -2,8 +2,8 @@ import pytest
 
 from lrga.errors import CheckpointError
 from lrga.models.budget import count_of
-from lrga.training.link_architecture import LinkArchitecture, resolve_link
 from lrga.training.options import make_config
+from lrga.training.problems.link_architecture import LinkArchitecture, resolve_link
 
 COUNTS = {
     ("ogbl-ddi", "gcn", True): 1_576_081, ("ogbl-collab", "gcn", True): 1_069_489, ("ogbl-ppa", "gcn", True): 814_249,

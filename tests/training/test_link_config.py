@@ -2,8 +2,8 @@ import pytest
 
 from lrga.errors import OptionError
 from lrga.training.config import TrainingConfig
-from lrga.training.link_config import LinkConfig, link_protocol
 from lrga.training.options import make_config
+from lrga.training.problems.link_config import LinkConfig, link_protocol
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from link_graphs import communities, config_of
 
 from lrga.kernels.edges import EdgeLayout
 from lrga.tasks.link import LinkTask
-from lrga.training.link_architecture import resolve_link
-from lrga.training.link_evaluate import Messages, evaluate_links
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.link_evaluate import Messages, evaluate_links
 
 
 def made(**options):

@@ -12,13 +12,13 @@ from lrga.errors import OptionError
 from lrga.models.link import LinkGNN
 from lrga.nn.recompute import recompute_layers
 from lrga.training import train
-from lrga.training.events import Listener
-from lrga.training.link_architecture import resolve_link
-from lrga.training.link_memory import LinkMemoryPlan, _Need, keep_to_limit, plan_link_memory
-from lrga.training.link_run import link_task
-from lrga.training.link_trainer import LinkTrainer
+from lrga.training.callbacks.events import Listener
 from lrga.training.memory import LiveBytes
-from lrga.training.run_folder import RunFolder
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.link_memory import LinkMemoryPlan, _Need, keep_to_limit, plan_link_memory
+from lrga.training.problems.link_run import link_task
+from lrga.training.problems.link_trainer import LinkTrainer
+from lrga.training.runs.folder import RunFolder
 
 
 def trainer_of(data, **options):
@@ -31,7 +31,7 @@ def trainer_of(data, **options):
 @pytest.fixture
 def bare(monkeypatch):
     """Small graphs hide behind the memory of the process: it is left out."""
-    monkeypatch.setattr("lrga.training.link_memory.peak_of_process", lambda device: (0, 0))
+    monkeypatch.setattr("lrga.training.problems.link_memory.peak_of_process", lambda device: (0, 0))
 
 
 @pytest.mark.parametrize("conv", ["gcn", "graphsage", "gat", "gin", "gatedgcn"])
@@ -57,7 +57,7 @@ def test_layers_computed_again_give_values_gradients_dropout_and_statistics_of_t
 @pytest.mark.parametrize("model", ["gcn", "graphsage", "gat", "mf"])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_small_graphs_foretell_the_step_on_a_larger_one(model, recompute, bare):
-    from lrga.data.link_data import LinkData, LinkSplit
+    from lrga.data.links.data import LinkData, LinkSplit
 
     edge = torch.randint(12_000, (40_000, 2), generator=torch.Generator().manual_seed(0))
     edge = edge[edge[:, 0] != edge[:, 1]]

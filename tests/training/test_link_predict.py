@@ -11,8 +11,8 @@ from link_graphs import communities, config_of
 
 from lrga.errors import CheckpointError, DataError, DTypeError, OptionError, ShapeError
 from lrga.training import train
-from lrga.training.link_predict import HEADER, LinkScorer
 from lrga.training.predict import write_table, write_table_file
+from lrga.training.problems.link_predict import HEADER, LinkScorer
 
 
 @pytest.fixture(scope="module")
@@ -115,5 +115,5 @@ def test_a_file_whose_first_pair_reads_like_a_header_is_scored_whole(scorer, tmp
     ids = ("node1", "node2", *scorer.data.node_ids[2:])
     named = replace(scorer, data=replace(scorer.data, node_ids=ids))
     (tmp_path / "pairs.csv").write_text("node1,node2\n" + "n3,n4\n" * 5)
-    monkeypatch.setattr("lrga.data.edge_list.BLOCK_LINES", 2)
+    monkeypatch.setattr("lrga.data.own.edge_list.BLOCK_LINES", 2)
     assert named.read(tmp_path / "pairs.csv").tolist() == [[0, 1], *[[3, 4]] * 5]

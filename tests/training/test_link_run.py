@@ -11,8 +11,8 @@ from link_graphs import communities, config_of
 
 from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.training import Listener, continue_run, load_run, train
-from lrga.training.link_run import load_link_source
-from lrga.training.plan import plan_run
+from lrga.training.problems.link_run import load_link_source
+from lrga.training.runs.plan import plan_run
 
 
 def test_a_run_leaves_a_whole_folder_and_reports_the_best_epoch(tmp_path):

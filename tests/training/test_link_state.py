@@ -10,12 +10,12 @@ from link_graphs import communities, config_of
 
 from lrga.errors import CheckpointError, NonFiniteError
 from lrga.tasks.link import LinkTask
-from lrga.training.events import Listener
-from lrga.training.link_architecture import resolve_link
-from lrga.training.link_state import LinkKeeper, capture_links, restore_links
-from lrga.training.link_trainer import LinkTrainer
-from lrga.training.run_folder import RunFolder
-from lrga.training.signals import StopRequest
+from lrga.training.callbacks.events import Listener
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.link_state import LinkKeeper, capture_links, restore_links
+from lrga.training.problems.link_trainer import LinkTrainer
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.signals import StopRequest
 from lrga.training.trainer import Keeper
 
 

@@ -12,8 +12,8 @@ from link_graphs import communities, config_of
 
 from lrga.errors import NonFiniteError
 from lrga.tasks.link import LinkTask
-from lrga.training.link_architecture import resolve_link
-from lrga.training.link_trainer import LinkTrainer
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.link_trainer import LinkTrainer
 
 
 def trainer_of(data=None, task=None, **options):

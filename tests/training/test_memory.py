@@ -9,8 +9,8 @@ from torch import nn
 import lrga
 from lrga.data import load
 from lrga.errors import OptionError
+from lrga.io.limits import parse_bytes, show_bytes
 from lrga.kernels.edges import EdgeLayout
-from lrga.limits import parse_bytes, show_bytes
 from lrga.nn.recompute import recompute_layers
 from lrga.tasks import task_of
 from lrga.training import Listener, OptimizerConfig, Trainer

@@ -6,7 +6,7 @@ import pytest
 
 from lrga.errors import DataMissingError
 from lrga.training.options import make_config
-from lrga.training.plan import plan_run
+from lrga.training.runs.plan import plan_run
 
 
 def test_a_named_set_is_planned_without_being_built(tmp_path):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from lrga.errors import CheckpointError
-from lrga.training.events import EpochRecord
-from lrga.training.result import TrainingResult
+from lrga.training.callbacks.events import EpochRecord
+from lrga.training.runs.result import TrainingResult
 
 LAST = EpochRecord(
     epoch=2, lr=1e-3, train_loss=1.0, train_metric=60.0, val_loss=1.1, val_metric=55.0, test_loss=1.2, test_metric=54.0,

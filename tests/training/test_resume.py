@@ -8,7 +8,7 @@ import torch
 
 from lrga.errors import CheckpointError, OptionError
 from lrga.training import continue_run, train
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_finished_run_can_be_given_more_epochs(make_config, make_splits, tmp_p
 
 
 def test_a_damaged_checkpoint_costs_an_epoch_and_not_the_run(make_config, make_splits, tmp_path, monkeypatch):
-    monkeypatch.setattr("lrga.training.keeper.EPOCH_SECONDS", 0.0)
+    monkeypatch.setattr("lrga.training.runs.checkpointer.EPOCH_SECONDS", 0.0)
     whole = train(make_config(), tmp_path / "whole", data=make_splits())
     folder = tmp_path / "run"
     train(make_config(), folder, data=make_splits())

@@ -9,7 +9,7 @@ import torch
 
 from lrga.errors import CheckpointError, OptionError
 from lrga.training import Interrupted, Listener, continue_run, evaluate, load_run, new_folder, train
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 resource = pytest.importorskip("resource", reason="limits on file sizes need a POSIX system")
 
@@ -116,7 +116,7 @@ def test_a_time_limit_pauses_and_the_same_call_continues(make_config, make_split
 
 
 def test_a_full_disk_is_told_of_and_the_last_checkpoint_stays(make_config, make_splits, tmp_path, monkeypatch):
-    monkeypatch.setattr("lrga.training.keeper.EPOCH_SECONDS", 0.0)
+    monkeypatch.setattr("lrga.training.runs.checkpointer.EPOCH_SECONDS", 0.0)
     whole = train(make_config(), tmp_path / "whole", data=make_splits())
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     folder = tmp_path / "run"

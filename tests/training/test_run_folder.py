@@ -9,9 +9,9 @@ from lrga.errors import CheckpointError
 from lrga.models.zoo import INPUTS
 from lrga.tasks import task_of
 from lrga.training.architecture import resolve
+from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import DataConfig, ModelConfig, TrainingConfig
-from lrga.training.events import EpochRecord
-from lrga.training.run_folder import RunFolder
+from lrga.training.runs.folder import RunFolder
 
 CONFIG = TrainingConfig(data=DataConfig(name="ZINC"))
 TIMES = {"seconds": 0.1, "epoch_seconds": 0.1}

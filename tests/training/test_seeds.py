@@ -2,7 +2,7 @@
 
 import statistics
 
-from lrga.training.seeds import train_seeds
+from lrga.training.runs.seeds import train_seeds
 
 
 def test_mean_and_deviation_are_those_of_the_runs(make_config, make_splits, tmp_path):

@@ -6,11 +6,11 @@ import torch
 
 from lrga.training import train
 from lrga.training.architecture import resolve
-from lrga.training.events import Listener
-from lrga.training.graphs import load_training_data
-from lrga.training.run_folder import RunFolder
-from lrga.training.session import Session
-from lrga.training.signals import StopRequest
+from lrga.training.callbacks.events import Listener
+from lrga.training.problems.graph_data import load_training_data
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.session import Session
+from lrga.training.runs.signals import StopRequest
 
 
 def open_session(config, folder, splits, request):

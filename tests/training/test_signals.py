@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lrga.training.signals import Interrupted, StopRequest
+from lrga.training.runs.signals import Interrupted, StopRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

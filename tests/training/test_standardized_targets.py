@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from lrga.data.custom import load_custom
+from lrga.data.own.reading import load_custom
 from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.report.attention import explain
 from lrga.training import (
@@ -21,9 +21,9 @@ from lrga.training import (
     train,
 )
 from lrga.training.evaluate import evaluate
-from lrga.training.graphs import load_training_data
 from lrga.training.options import make_config as config_of
 from lrga.training.predict import Predictor, write_csv_file
+from lrga.training.problems.graph_data import load_training_data
 
 RING = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
 

@@ -9,7 +9,7 @@ import lrga
 from lrga.errors import CheckpointError
 from lrga.tasks import node_classification
 from lrga.training.config import OptimizerConfig
-from lrga.training.state import capture, restore
+from lrga.training.runs.state import capture, restore
 from lrga.training.trainer import Keeper, Trainer
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lrga.errors import MissingDependencyError
 from lrga.training import continue_run, train
-from lrga.training.tensorboard import TensorBoardLog
+from lrga.training.callbacks.tensorboard import TensorBoardLog
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of tensorboard's own imports
 

@@ -7,9 +7,9 @@ import torch
 
 import lrga
 from lrga.tasks import graph_regression, node_classification
+from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate, run_model
-from lrga.training.events import Listener
 from lrga.training.trainer import Keeper, Trainer
 
 

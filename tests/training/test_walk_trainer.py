@@ -7,8 +7,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from link_graphs import communities
 
 from lrga.models.embeddings import DeepWalk, Node2Vec
-from lrga.training.link_config import LinkConfig
-from lrga.training.walk_trainer import WalkTrainer
+from lrga.training.problems.link_config import LinkConfig
+from lrga.training.problems.walk_trainer import WalkTrainer
 
 OPTIONS = LinkConfig(walk_length=6, walk_context=3, walks_per_node=2, walk_batch_size=16, walk_epochs=2)
 

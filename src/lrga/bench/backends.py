@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.kernels import csr, mix
 from lrga.kernels.checks import check_choice, check_count
 from lrga.kernels.dispatch import explain_backend
@@ -15,9 +15,9 @@ from lrga.kernels.segments import Segments
 from lrga.kernels.support import allows_tf32, runs_on_gpu, why_not_triton
 from lrga.models.gnn import GNN
 from lrga.tasks import graph_regression
+from lrga.training.capture.eligibility import why_plain
 from lrga.training.config import OptimizerConfig
 from lrga.training.determinism import choose_device
-from lrga.training.fallback import why_plain
 from lrga.training.trainer import Trainer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}

@@ -5,7 +5,7 @@ from lrga.bench.paper import Published
 from lrga.bench.protocols import published_cell
 from lrga.models.zoo import RANK
 from lrga.training.config import TrainingConfig
-from lrga.training.graphs import catalogue_name
+from lrga.training.problems.graph_data import catalogue_name
 
 
 def published_for(config: TrainingConfig) -> Published | None:

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from lrga.bench.gathering import gather_records
 from lrga.bench.records import FINISHED, FOLDER, RunRecord, read_record, write_record
 from lrga.errors import CheckpointError, DataError
-from lrga.training.checkpoint import newest_checkpoint
-from lrga.training.files import replace_file, writing
-from lrga.training.run_folder import RunFolder
+from lrga.io.json_files import replace_file, writing
+from lrga.training.runs.checkpoint import newest_checkpoint
+from lrga.training.runs.folder import RunFolder
 
 _SMALL = ("config.json", "model.json", "environment.json", "metrics.jsonl", "log.txt")
 

@@ -12,14 +12,14 @@ from lrga.bench.cell import Cell
 from lrga.bench.link_protocols import LINK_SEEDS, table2
 from lrga.bench.preset import LATER
 from lrga.bench.protocols import table1, table3
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import BUDGETS, INPUTS, RANK, dataset_name, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
-from lrga.training.link_config import LinkConfig, refuse_foreign, refuse_idle
+from lrga.training.problems.link_config import LinkConfig, refuse_foreign, refuse_idle
 from lrga.training.unused import runs_of_a_table
 
 SBM = ("PATTERN", "CLUSTER")

@@ -11,10 +11,10 @@ from lrga.bench.preset import LATER
 from lrga.bench.protocols import table1
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import OptionError
-from lrga.training.graphs import Given, catalogue_name
 from lrga.training.options import make_config
+from lrga.training.problems.graph_data import Given, catalogue_name
 from lrga.training.unused import runs_of_a_table
 
 SEEDS = (41,)

@@ -7,8 +7,8 @@ from typing import Any
 
 from lrga.bench.records import RunRecord
 from lrga.errors import DataError, MissingDependencyError
+from lrga.io.json_files import replace_file
 from lrga.tasks.task import METRICS
-from lrga.training.files import replace_file
 
 
 def require_matplotlib() -> Any:

@@ -12,7 +12,7 @@ from lrga.bench.comparison import comparison, gain
 from lrga.bench.curves import draw_curves, require_matplotlib
 from lrga.bench.study import Study
 from lrga.bench.tables import CampaignTable, Row
-from lrga.data.place import default_workers
+from lrga.data.datasets.place import default_workers
 
 SIZES = (1500, 250, 250)
 EPOCHS = 12

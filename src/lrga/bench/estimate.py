@@ -27,7 +27,7 @@ from lrga.bench.cell import Cell
 from lrga.bench.display import plain_text, slim_table
 from lrga.bench.records import FINISHED, RunRecord, read_record
 from lrga.bench.sharing import device_of, parts_of
-from lrga.data.catalog import dataset_facts
+from lrga.data.datasets.catalog import dataset_facts
 from lrga.errors import DataError, OptionError
 from lrga.models.budget import count_of
 from lrga.models.zoo import INPUTS

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lrga import limits
 from lrga.bench.cell import Cell, run_name
 from lrga.bench.records import FINISHED, RUN_NAME, RunRecord, read_record
 from lrga.bench.runner import PENDING, Outcome
 from lrga.bench.tables import Row
 from lrga.errors import DataError, DataMissingError
+from lrga.io import limits
+from lrga.io.json_files import writing
 from lrga.training.config import TrainingConfig, essence
-from lrga.training.files import writing
 
 _FIELDS = {"format", "run", "status", "config"}  # what tells a record from other JSON files
 

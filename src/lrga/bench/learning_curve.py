@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lrga.training.events import EpochRecord
+from lrga.training.callbacks.events import EpochRecord
 
 POINTS = 100
 DIGITS = 5

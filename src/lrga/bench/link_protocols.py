@@ -1,9 +1,10 @@
 """Table 2 of the paper: three OGB sets, six rows, each as a full configuration beside the number that the paper prints.
 
-The authors' settings for LRGA + GCN, those of OGB's examples for the other rows (:mod:`lrga.training.link_config`);
-the reported number is the test metric of the best epoch in validation, over ten seeds. Where text, counts and released
-code of the paper leave something open, the choice is an option and stands in every record: the rank and the skip
-connection are those that the printed counts fix, and no validation edge is used in the test on collab.
+The authors' settings for LRGA + GCN, those of OGB's examples for the other rows
+(:mod:`lrga.training.problems.link_config`); the reported number is the test metric of the best epoch in validation,
+over ten seeds. Where text, counts and released code of the paper leave something open, the choice is an option and
+stands in every record: the rank and the skip connection are those that the printed counts fix, and no validation edge
+is used in the test on collab.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +12,14 @@ from typing import Any
 
 from lrga.bench.cell import Cell, model_label, refuse_taken
 from lrga.bench.paper import Published, published
-from lrga.data.link_catalog import LINK_CATALOG, link_name
+from lrga.data.datasets.link_catalog import LINK_CATALOG, link_name
 from lrga.errors import OptionError
 from lrga.models.embeddings import EMBEDDING_LABELS, EMBEDDINGS
 from lrga.models.link_conv import CONVOLUTIONS
 from lrga.models.zoo import MODELS, model_name
 from lrga.training.config import TrainingConfig
-from lrga.training.link_config import idle_options
 from lrga.training.options import make_config
+from lrga.training.problems.link_config import idle_options
 from lrga.training.unused import runs_of_a_table
 
 LINK_SEEDS = tuple(range(10))

@@ -7,9 +7,9 @@ from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import value_text
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
 from lrga.bench.runner import BUSY, PENDING, Outcome, run_title
-from lrga.data.catalog import CATALOG
-from lrga.training.graphs import catalogue_name
-from lrga.training.schedules import benchmark_schedule
+from lrga.data.datasets.catalog import CATALOG
+from lrga.training.presets import benchmark_schedule
+from lrga.training.problems.graph_data import catalogue_name
 
 # Sets of graphs that were read as if published, but were made in another way, by their checksum.
 REBUILT = {

@@ -7,10 +7,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from lrga.bench.cell import check_seeds
 from lrga.errors import OptionError
-from lrga.limits import parse_bytes
+from lrga.io.limits import parse_bytes
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig
-from lrga.training.link_config import LinkConfig
 from lrga.training.options import parse_budget
+from lrga.training.problems.link_config import LinkConfig
 
 _SECTIONS: dict[str, Any] = {
     "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,

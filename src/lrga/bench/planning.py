@@ -9,15 +9,15 @@ from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.runner import Outcome
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.link_catalog import link_name
 from lrga.models.budget import count_of
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import INPUTS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
-from lrga.training.graphs import Given, catalogue_name, load_training_data
-from lrga.training.link_architecture import resolve_link
-from lrga.training.link_run import load_link_source
+from lrga.training.problems.graph_data import Given, catalogue_name, load_training_data
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.link_run import load_link_source
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lrga.models.zoo import MODELS, dataset_name, model_name
-from lrga.training.schedules import benchmark_schedule
+from lrga.training.presets import benchmark_schedule
 
 PAPER = "paper"
 LATER = "2022"  # what everything but the reproduction trains by default

@@ -2,7 +2,7 @@
 
 Adam, learning rate 1e-3, halved on a plateau of the validation loss, training ends below 1e-5; residual connections and
 batch normalisation, no dropout, no weight decay; the reported number is the last epoch's, over four seeds. The rest
-differs from data set to data set (:mod:`lrga.training.schedules`), layers and wiring from network to network
+differs from data set to data set (:mod:`lrga.training.presets`), layers and wiring from network to network
 (:mod:`lrga.bench.preset`).
 """
 

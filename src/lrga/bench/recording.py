@@ -8,16 +8,16 @@ from typing import Any
 from lrga.bench.learning_curve import compact
 from lrga.bench.paper import Published
 from lrga.bench.records import CLOCK, FAILED, RunRecord
-from lrga.data.building import plan_dataset
-from lrga.data.link_catalog import link_name
-from lrga.data.place import SPLITS
+from lrga.data.datasets.building import plan_dataset
+from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.place import SPLITS
 from lrga.errors import CheckpointError
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
+from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
-from lrga.training.events import EpochRecord, Listener, RunFacts
-from lrga.training.graphs import catalogue_name
-from lrga.training.run_folder import RunFolder
+from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.runs.folder import RunFolder
 
 
 class Witness(Listener):

@@ -13,15 +13,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lrga import limits
 from lrga.bench.cell import earlier_name, run_name
-from lrga.data.files import temporary_beside
 from lrga.errors import DataError
+from lrga.io import limits
+from lrga.io.files import temporary_beside
+from lrga.io.json_files import to_json_bytes, write_file, writing
 from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS
+from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig
-from lrga.training.events import EpochRecord
-from lrga.training.files import to_json_bytes, write_file, writing
 
 FORMAT = 1
 FINISHED, TIME_LIMITED, FAILED, DIVERGED = "finished", "time-limited", "failed", "diverged"

@@ -15,18 +15,18 @@ from typing import Any
 from lrga.bench.cell import Cell, earlier_name, model_label, run_name
 from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
-from lrga.data.building import plan_dataset
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.building import plan_dataset
+from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
+from lrga.training.callbacks.events import Listener
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
-from lrga.training.events import Listener
-from lrga.training.graphs import Given, catalogue_name, load_own, load_training_data
-from lrga.training.link_run import load_link_source
-from lrga.training.result import TrainingResult
-from lrga.training.run_folder import RunFolder
-from lrga.training.signals import Interrupted
-from lrga.training.together import pays, train_together
+from lrga.training.problems.graph_data import Given, catalogue_name, load_own, load_training_data
+from lrga.training.problems.link_run import load_link_source
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.interleave import pays, train_together
+from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.signals import Interrupted
 
 PENDING, BUSY = "pending", "busy"
 

@@ -11,11 +11,11 @@ from lrga.bench.runner import Campaign, say_on_stderr
 from lrga.bench.tables import CampaignTable, Row, table_of
 from lrga.bench.workers import run_side_by_side
 from lrga.errors import OptionError
-from lrga.training.events import Listener
-from lrga.training.graphs import Given
-from lrga.training.progress import progress_display
-from lrga.training.progress_many import progress_displays
-from lrga.training.signals import Interrupted
+from lrga.training.callbacks.events import Listener
+from lrga.training.callbacks.terminal import progress_display
+from lrga.training.callbacks.terminal_many import progress_displays
+from lrga.training.problems.graph_data import Given
+from lrga.training.runs.signals import Interrupted
 
 OUTPUT = "runs"
 

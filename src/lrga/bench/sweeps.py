@@ -10,8 +10,8 @@ from lrga.bench.options import check_option
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
 from lrga.errors import OptionError
-from lrga.training.graphs import Given
 from lrga.training.options import make_config
+from lrga.training.problems.graph_data import Given
 from lrga.training.unused import runs_of_a_table
 
 SEEDS = (41,)

@@ -10,10 +10,10 @@ from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.bench.runner import Outcome
-from lrga.data.link_catalog import LINK_CATALOG
+from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS, Metric
-from lrga.training.graphs import catalogue_name
+from lrga.training.problems.graph_data import catalogue_name
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

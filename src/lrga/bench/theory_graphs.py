@@ -13,15 +13,15 @@ import torch
 from torch_geometric.data import Data
 
 from lrga.bench.theory_records import Say, TrainingRecord
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.models.gnn import GNN
 from lrga.tasks.graph import graph_classification
 from lrga.theory.labelled import LabelledGraph
 from lrga.theory.tour import Measurement, Series
 from lrga.theory.zoo import zoo
+from lrga.training.callbacks.events import EpochRecord, Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate
-from lrga.training.events import EpochRecord, Listener
 from lrga.training.trainer import Trainer
 
 NETWORKS = ("GNN", "RGNN", "RGNN + LRGA")

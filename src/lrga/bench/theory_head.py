@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import Data
 
 from lrga.bench.theory_records import Say, TrainingRecord
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.models.gnn import GNN
 from lrga.tasks.node import node_regression
 from lrga.theory.alignment import head_of

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from lrga.errors import DataError, DataMissingError
-from lrga.training.environment import environment
+from lrga.training.runs.environment import environment
 
 Say = Callable[[str], None]
 _FOLDER = "records_theory"

@@ -25,8 +25,8 @@ from lrga.bench.runner import Campaign, Outcome, say_on_stderr
 from lrga.errors import ChecksumError, OptionError
 from lrga.tasks.task import METRICS
 from lrga.training.config import TrainingConfig
-from lrga.training.graphs import load_training_data
-from lrga.training.trust import data_from_file
+from lrga.training.problems.graph_data import load_training_data
+from lrga.training.runs.trust import data_from_file
 
 SHARE = 0.02  # of the number itself, where no deviation is known
 EARLY = 0.05  # share by which losses of the first epochs may differ between machines at most

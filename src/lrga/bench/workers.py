@@ -18,7 +18,7 @@ from lrga.bench.cell import Cell
 from lrga.bench.records import CLOCK
 from lrga.bench.runner import Campaign, say_on_stderr
 from lrga.errors import OptionError, RankLostError
-from lrga.training.signals import Interrupted, StopRequest
+from lrga.training.runs.signals import Interrupted, StopRequest
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _STOPPED = {code for number in _SIGNALS for code in (128 + number, -number)}

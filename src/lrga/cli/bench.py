@@ -47,7 +47,7 @@ def bench(
         return
 
     from lrga.bench.speed import measure_speed
-    from lrga.data.progress import show_progress, silent
+    from lrga.io.progress import show_progress, silent
 
     with nullcontext(silent) if quiet else show_progress() as progress:
         result = measure_speed(device, width=width, rank=rank, threads=threads, progress=progress)

@@ -125,7 +125,7 @@ def data_options(
     directed: bool | None = None,
 ) -> dict[str, Any]:
     """Options of the data set, as typed."""
-    from lrga.data.place import parse_sizes
+    from lrga.data.datasets.place import parse_sizes
     from lrga.training.options import parse_fractions
 
     return {

@@ -38,7 +38,7 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
     from rich.table import Table
 
     from lrga.bench.slim_table import SlimTable
-    from lrga.data.loading import overview
+    from lrga.data.datasets.loading import overview
 
     rows = overview(data_root)
     if as_json:
@@ -100,7 +100,7 @@ def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> No
     """
     from rich.table import Table
 
-    from lrga.data.loading import describe
+    from lrga.data.datasets.loading import describe
 
     facts = describe(name, data_root)
     if as_json:
@@ -170,9 +170,9 @@ def build(
     Examples: [bold]lrga data build PATTERN[/], [bold]lrga data build CLUSTER --sizes 1500,250,250[/],
     [bold]lrga data build ZINC --source ~/zinc[/]
     """
-    from lrga.data.building import build_dataset, plan_dataset
-    from lrga.data.place import parse_sizes
-    from lrga.data.progress import show_progress
+    from lrga.data.datasets.building import build_dataset, plan_dataset
+    from lrga.data.datasets.place import parse_sizes
+    from lrga.io.progress import show_progress
 
     numbers = None if sizes is None else parse_sizes(sizes)
     given: dict[str, Any] = {"seed": seed, "sizes": numbers, "missing": missing}
@@ -211,7 +211,7 @@ def verify(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
 
     Example: [bold]lrga data verify ZINC[/]
     """
-    from lrga.data.loading import verify as verify_files
+    from lrga.data.datasets.loading import verify as verify_files
 
     checks = verify_files(name, data_root)
     if as_json:

@@ -25,7 +25,7 @@ def demo(
     from lrga.bench.demo import run_demo
     from lrga.bench.study import CampaignInterrupted
     from lrga.cli.campaigns import show
-    from lrga.data.place import parse_sizes
+    from lrga.data.datasets.place import parse_sizes
 
     graphs = None if sizes is None else parse_sizes(sizes)
     try:

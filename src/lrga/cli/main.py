@@ -28,7 +28,7 @@ from lrga.cli.theory import theory
 from lrga.cli.train import train
 from lrga.cli.wl import wl
 from lrga.errors import LRGAError
-from lrga.limits import ENVIRONMENT_VARIABLE, parse_bytes
+from lrga.io.limits import ENVIRONMENT_VARIABLE, parse_bytes
 from lrga.version import __version__
 
 app = typer.Typer(

@@ -63,9 +63,9 @@ def predict(
     import sys
 
     from lrga.errors import OptionError, visible
-    from lrga.training.link_predict import HEADER, LinkScorer
     from lrga.training.predict import Predictor, write_csv, write_csv_file, write_table, write_table_file
-    from lrga.training.run_folder import RunFolder
+    from lrga.training.problems.link_predict import HEADER, LinkScorer
+    from lrga.training.runs.folder import RunFolder
 
     if (source is None) == (node is None):
         got = "neither" if source is None else "both"

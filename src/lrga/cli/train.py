@@ -247,17 +247,17 @@ def train(
     [bold]lrga train my_module:my_graphs --resume runs/my-run[/]
     """
     from lrga.bench.options import parse_seeds
-    from lrga.data.place import parse_sizes
+    from lrga.data.datasets.place import parse_sizes
     from lrga.distributed.launch import is_leader
     from lrga.errors import OptionError
-    from lrga.limits import parse_bytes
+    from lrga.io.limits import parse_bytes
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
+    from lrga.training.callbacks.terminal import progress_display
     from lrga.training.options import configure, parse_fractions
-    from lrga.training.plan import plan_run
-    from lrga.training.progress import progress_display
-    from lrga.training.run_folder import RunFolder
-    from lrga.training.trust import data_from_file
+    from lrga.training.runs.folder import RunFolder
+    from lrga.training.runs.plan import plan_run
+    from lrga.training.runs.trust import data_from_file
 
     options = {
         "model": model, "budget": budget, "lrga": lrga, "hidden": hidden, "layers": layers, "heads": heads,
@@ -348,8 +348,8 @@ def _train_several(
 
     from lrga.cli.tables import stdout
     from lrga.training import Interrupted
-    from lrga.training.progress_many import progress_displays
-    from lrga.training.seeds import train_seeds
+    from lrga.training.callbacks.terminal_many import progress_displays
+    from lrga.training.runs.seeds import train_seeds
 
     displays = [] if quiet else progress_displays([f"seed {seed}" for seed in seeds])
     try:

@@ -1,13 +1,13 @@
 """Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
 
-from lrga.data.batch import PackedBatch
-from lrga.data.catalog import CATALOG, DatasetFacts, dataset_facts
-from lrga.data.custom import CustomData, load_custom
-from lrga.data.link_data import LinkData, LinkSplit
-from lrga.data.loading import built_sets, load, verify
-from lrga.data.packed import PackedGraphs
-from lrga.data.root import data_root
-from lrga.data.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
+from lrga.data.datasets.catalog import CATALOG, DatasetFacts, dataset_facts
+from lrga.data.datasets.loading import built_sets, load, verify
+from lrga.data.datasets.root import data_root
+from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
+from lrga.data.links.data import LinkData, LinkSplit
+from lrga.data.own.reading import CustomData, load_custom
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
 
 __all__ = [
     "CATALOG",

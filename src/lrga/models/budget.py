@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from lrga.errors import LRGAError, OptionError
+from lrga.io.limits import check_memory
 from lrga.kernels.checks import check_choice, check_count
-from lrga.limits import check_memory
 
 LAYER_BYTES = 4 << 20
 PREFERENCES = ("nearest", "below")

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lrga.data.batch import PackedBatch
-from lrga.data.packed import PackedGraphs
-from lrga.data.place import SPLITS
+from lrga.data.datasets.place import SPLITS
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import OptionError, UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.report.layout import communities, positions
@@ -22,10 +22,10 @@ from lrga.report.patience import Say
 from lrga.tasks.task import Task
 from lrga.training.determinism import seed_torch
 from lrga.training.evaluate import run_model
-from lrga.training.graphs import load_training_data
 from lrga.training.predict import Predictor, check_fit, with_features
-from lrga.training.run_folder import RunFolder
-from lrga.training.trust import data_from_file
+from lrga.training.problems.graph_data import load_training_data
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.trust import data_from_file
 
 _SLOW_NODES = 2_000
 MOST_NODES, MOST_EDGES = 200_000, 4_000_000
@@ -140,7 +140,7 @@ def explain(
         device: Where to compute.
         say: Is told what is done, of a graph that takes long.
         trust: Whether a ``module:factory`` that the run names may be imported and its data root written to
-            (:mod:`lrga.training.trust`).
+            (:mod:`lrga.training.runs.trust`).
     """
     if RunFolder(run).config().link is not None:
         from lrga.report.link_attention import explain_links  # which needs what this module has

@@ -16,7 +16,7 @@ from lrga.models.zoo import MODELS
 from lrga.report.runs import Run
 from lrga.tasks.task import Metric
 from lrga.training.config import TrainingConfig, essence
-from lrga.training.graphs import catalogue_name
+from lrga.training.problems.graph_data import catalogue_name
 
 
 @dataclass(frozen=True, kw_only=True)

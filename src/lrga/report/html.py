@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import CheckpointError, DataError, MissingDependencyError
+from lrga.io.json_files import replace_file
 from lrga.report.style import COLOURS
-from lrga.training.files import replace_file
 from lrga.version import __version__
 
 

@@ -11,10 +11,10 @@ from lrga.report.attention import Explanation, chosen_layers, edges_once, record
 from lrga.report.layout import communities, positions
 from lrga.report.patience import Say
 from lrga.tasks.edge import edge_classification
-from lrga.training.link_evaluate import Messages, scores_of
-from lrga.training.link_run import load_link_source
-from lrga.training.run import load_run
-from lrga.training.trust import data_from_file
+from lrga.training.problems.link_evaluate import Messages, scores_of
+from lrga.training.problems.link_run import load_link_source
+from lrga.training.runs.run import load_run
+from lrga.training.runs.trust import data_from_file
 
 PAIRS = 300  # true ones that are judged, and as many false ones at most
 _TASK = edge_classification(2, classes=("no link", "link"))

@@ -17,7 +17,7 @@ from lrga.errors import OptionError
 from lrga.models.zoo import MODELS
 from lrga.report.html import plotly_bundle, render
 from lrga.report.metrics_file import read_metrics
-from lrga.training.events import EpochRecord, Listener, RunFacts
+from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 
 HOST = "127.0.0.1"
 _LAST_LOOK = 3.0  # seconds that a page which looks on is given to fetch the end

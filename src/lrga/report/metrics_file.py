@@ -4,10 +4,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lrga import limits
 from lrga.errors import DataError
-from lrga.training.events import EpochRecord
-from lrga.training.files import is_number
+from lrga.io import limits
+from lrga.io.json_files import is_number
+from lrga.training.callbacks.events import EpochRecord
 
 COLUMNS = tuple(field.name for field in fields(EpochRecord))
 

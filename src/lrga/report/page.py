@@ -38,7 +38,7 @@ def write_report(
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from lrga.training.files import replace_json
+        >>> from lrga.io.json_files import replace_json
         >>> folder = Path(tempfile.mkdtemp())
         >>> rows = [{"method": "lrga", "ms": 1.0}, {"method": "other", "ms": 3.0}]
         >>> replace_json(folder / "speed.json", {"rows": rows})

@@ -9,11 +9,11 @@ from typing import Any
 
 from lrga.bench.curves import require_matplotlib
 from lrga.errors import CheckpointError, DataError, OptionError
+from lrga.io.json_files import replace_file
 from lrga.report.cells import ResultCell, budget_of, rank_series, result_cells
 from lrga.report.sources import Collection
 from lrga.report.speed import TITLES, SpeedRecord, unit_of
 from lrga.report.style import COLOURS, FORMATS, MARKERS, PAPER, colour, plain, styled
-from lrga.training.files import replace_file
 
 WIDTH = 6.4  # inches: a text column
 _SPLITS = {"train": ":", "val": "-", "test": "--"}

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lrga import limits
 from lrga.bench.recording import best_epoch
 from lrga.bench.records import FINISHED, RunRecord
 from lrga.errors import DataError
+from lrga.io import limits
+from lrga.io.json_files import is_number
 from lrga.models.zoo import MODELS
 from lrga.report.metrics_file import read_metrics
 from lrga.tasks.task import METRICS, Metric, Task
 from lrga.training.architecture import Architecture
+from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig, essence
-from lrga.training.events import EpochRecord
-from lrga.training.files import is_number
-from lrga.training.graphs import catalogue_name
-from lrga.training.run_folder import RunFolder
+from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.runs.folder import RunFolder
 
 UNFINISHED = "unfinished"
 # What a damaged file can raise while it is read; anything else is a fault of ours and must be seen.

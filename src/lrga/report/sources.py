@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lrga import limits
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, RunRecord
-from lrga.data import manifest
+from lrga.data.datasets import manifest
 from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.io import limits
 from lrga.report.patience import Patience, Say
 from lrga.report.runs import DAMAGE, UNFINISHED, Run, run_of_folder, run_of_record
 from lrga.report.speed import SpeedRecord, speed_record

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.data.negatives import KINDS
+from lrga.data.links.negatives import KINDS
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice
 from lrga.tasks.ranking import auc, hits, mrr

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from lrga.data.catalog import dataset_facts
-from lrga.data.custom import CustomData
+from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.own.reading import CustomData
 from lrga.tasks.edge import edge_classification, edge_regression
 from lrga.tasks.graph import graph_classification, graph_regression
 from lrga.tasks.node import node_classification, node_regression

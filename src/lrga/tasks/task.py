@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from lrga.data.batch import PackedBatch
-from lrga.data.fixed import FixedBatch
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.padded import FixedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
 from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import torch
 
-from lrga import limits
 from lrga.errors import OptionError
+from lrga.io import limits
 
 _GIB = 1024**3
 

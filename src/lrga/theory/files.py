@@ -16,7 +16,7 @@ from lrga.errors import (
     OptionError,
     UnsupportedError,
 )
-from lrga.limits import read_bytes
+from lrga.io.limits import read_bytes
 from lrga.theory.inputs import AUTO, as_graph
 from lrga.theory.labelled import LabelledGraph, graph_from_arcs
 

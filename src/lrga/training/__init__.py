@@ -1,11 +1,11 @@
 """Training: a configuration in, a result and a run folder out."""
 
+from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
 from lrga.training.evaluate import evaluate
-from lrga.training.events import EpochRecord, Listener, RunFacts
-from lrga.training.result import TrainingResult
-from lrga.training.run import continue_run, load_run, new_folder, train
-from lrga.training.signals import Interrupted
+from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.run import continue_run, load_run, new_folder, train
+from lrga.training.runs.signals import Interrupted
 from lrga.training.trainer import Trainer
 
 __all__ = [

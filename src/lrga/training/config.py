@@ -5,17 +5,17 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from lrga import limits
-from lrga.data.catalog import CATALOG
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.catalog import CATALOG
+from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import LRGAError, OptionError
+from lrga.io import limits
+from lrga.io.json_files import check_fields, is_number, parse_json
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import RANK, budget_of, model_name
 from lrga.nn.layer import PRESETS
 from lrga.nn.lrga_layer import reading_of
-from lrga.training.files import check_fields, is_number, parse_json
-from lrga.training.link_config import LinkConfig
+from lrga.training.problems.link_config import LinkConfig
 
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
@@ -27,7 +27,7 @@ class DataConfig:
 
     Attributes:
         name: A data set of the catalogue (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
-            or ``module:factory``. Graphs passed to :func:`~lrga.training.run.train` directly may have any name.
+            or ``module:factory``. Graphs passed to :func:`~lrga.training.runs.run.train` directly may have any name.
         root: Data root; by default ``LRGA_DATA`` or the platform's cache folder.
         source: Folder of raw or prepared files to build a named set from.
         options: Options of the data set: ``sizes`` and ``seed``; of own data ``task``, ``level``, ``split``, ``seed``.
@@ -174,8 +174,8 @@ class RunConfig:
         checkpoint_minutes: Within an epoch a checkpoint is written every so many minutes. Others follow after an epoch
             if the last one is at least ten seconds old, and at the end.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
-        engine: ``"captured"`` steps (:mod:`lrga.training.engine`), the ``"plain"`` loop, or ``"auto"``: captured on a
-            GPU where the model allows it.
+        engine: ``"captured"`` steps (:mod:`lrga.training.capture.engine`), the ``"plain"`` loop, or ``"auto"``:
+            captured on a GPU where the model allows it.
         deterministic: Whether sums on a GPU are added in the same order every time, so that two runs are equal to the
             last bit; slower. On a CPU they always are.
         memory_limit: Bytes that training may take, or ``None``. Where it would take more, layers are computed again in
@@ -247,9 +247,9 @@ class TrainingConfig:
         Args:
             path: The file.
             trust: Whether a ``module:factory`` that it names may be imported and its data root written to
-                (:mod:`lrga.training.trust`).
+                (:mod:`lrga.training.runs.trust`).
         """
-        from lrga.training.trust import data_from_file  # which needs what this module has
+        from lrga.training.runs.trust import data_from_file  # which needs what this module has
 
         try:
             config = cls.from_json(parse_json(limits.read_bytes(Path(path), error=OptionError)))

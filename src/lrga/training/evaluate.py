@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrga.data.batch import PackedBatch
-from lrga.data.fixed import FixedBatch
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.padded import FixedBatch
 from lrga.models.gnn import GNN
 from lrga.tasks.running import Running
 from lrga.tasks.task import Task

@@ -24,11 +24,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.distributed.collectives import world_size
 from lrga.errors import OptionError
+from lrga.io.limits import parse_bytes, show_bytes
 from lrga.kernels.edges import EdgeLayout
-from lrga.limits import parse_bytes, show_bytes
 from lrga.models.gnn import GNN
 from lrga.nn.recompute import recompute_layers
 from lrga.training.determinism import random_states_kept

@@ -5,13 +5,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.models.zoo import BUDGETS
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig
-from lrga.training.graphs import catalogue_name
-from lrga.training.link_config import LinkConfig, link_protocol, refuse_foreign, refuse_idle
-from lrga.training.schedules import benchmark_schedule
+from lrga.training.presets import benchmark_schedule
+from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.problems.link_config import LinkConfig, link_protocol, refuse_foreign, refuse_idle
 from lrga.training.unused import refuse_unused
 
 OWN_BATCH_SIZE = 32  # of data whose size nobody knows beforehand

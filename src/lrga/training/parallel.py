@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from lrga.data.batch import PackedBatch
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.distributed.collectives import gather_ragged, rank_of, reduce_, world_size
 from lrga.distributed.launch import is_leader, joined, launched
 from lrga.distributed.model import broadcast_state
@@ -28,9 +28,9 @@ from lrga.tasks.task import Task
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import step_seed
 from lrga.training.evaluate import Scores, autocast, in_mode, run_model
-from lrga.training.follower import forget_folder
-from lrga.training.keeper import FolderKeeper
-from lrga.training.state import capture, restore
+from lrga.training.runs.checkpointer import FolderKeeper
+from lrga.training.runs.ranks import forget_folder
+from lrga.training.runs.state import capture, restore
 from lrga.training.trainer import Trainer
 
 P = ParamSpec("P")

@@ -11,22 +11,22 @@ from typing import IO, Any
 import torch
 from torch import Tensor, nn
 
-from lrga.data.batch import PackedBatch
-from lrga.data.custom import load_inputs
-from lrga.data.files import temporary_beside
-from lrga.data.loading import load
-from lrga.data.packed import PackedGraphs
-from lrga.data.place import SPLITS
+from lrga.data.datasets.loading import load
+from lrga.data.datasets.place import SPLITS
+from lrga.data.own.reading import load_inputs
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, NonFiniteError, OptionError
+from lrga.io.files import temporary_beside
+from lrga.io.json_files import writing
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
 from lrga.training.determinism import choose_device, seed_torch
 from lrga.training.evaluate import run_model
-from lrga.training.files import writing
-from lrga.training.graphs import catalogue_name
-from lrga.training.run import load_run
-from lrga.training.run_folder import RunFolder
-from lrga.training.trust import data_from_file
+from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.run import load_run
+from lrga.training.runs.trust import data_from_file
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Predictor:
 
     @classmethod
     def of(cls, folder: str | Path, *, which: str = "last", device: str = "auto") -> "Predictor":
-        """The model of a run folder; ``which`` as in :func:`~lrga.training.run.load_run`."""
+        """The model of a run folder; ``which`` as in :func:`~lrga.training.runs.run.load_run`."""
         home, place = RunFolder(folder), choose_device(device)
         model, _ = load_run(folder, which=which, device=str(place))
         architecture, task, _ = home.model_facts()
@@ -51,9 +51,9 @@ class Predictor:
     def read(
         self, source: str | Path, *, root: str | Path | None = None, trust: bool = False
     ) -> PackedGraphs:  # fmt: skip
-        """Graphs from ``source``: anything :func:`~lrga.data.custom.load_inputs` reads, or a split of a named data set
-        as ``ZINC/test``; checked against the model. Columns of features are put into the model's order by their names.
-        The run's data root is written to only with ``trust``.
+        """Graphs from ``source``: anything :func:`~lrga.data.own.reading.load_inputs` reads, or a split of a named
+        data set as ``ZINC/test``; checked against the model. Columns of features are put into the model's order by
+        their names. The run's data root is written to only with ``trust``.
 
         ``meta["notes"]`` of the graphs holds what one should know of them.
         """

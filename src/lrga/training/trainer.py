@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lrga.data.batch import PackedBatch
-from lrga.data.packed import PackedGraphs
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.kernels.checks import check_choice
 from lrga.tasks.task import Task
+from lrga.training.callbacks.events import EpochRecord, Listener
+from lrga.training.callbacks.guard import Guard
+from lrga.training.capture.eligibility import start_engine
+from lrga.training.capture.engine import Engine
 from lrga.training.config import ENGINES, OptimizerConfig
 from lrga.training.determinism import norm_generator, order_generator
-from lrga.training.engine import Engine
 from lrga.training.evaluate import Scores, autocast, evaluate, recalibrate_norm, run_model
-from lrga.training.events import EpochRecord, Listener
-from lrga.training.fallback import start_engine
-from lrga.training.guard import Guard
 
 AT_ONCE = 4  # batches of small graphs that one captured step evaluates
 
@@ -53,7 +53,7 @@ class Keeper:
         self.save(trainer)
 
     def save(self, trainer: "Trainer") -> None:
-        """Called at the end of epochs and when pausing (:func:`lrga.training.state.capture`)."""
+        """Called at the end of epochs and when pausing (:func:`lrga.training.runs.state.capture`)."""
 
 
 class Trainer:
@@ -71,7 +71,7 @@ class Trainer:
         seed: Of the order of the graphs. (Weights and dropout follow PyTorch's own random state.)
         listener: Is told what happens.
         keeper: Writes down what happens, and says when to pause.
-        engine: ``"plain"`` is the loop below; ``"captured"`` the same in :class:`~lrga.training.engine.Engine`;
+        engine: ``"plain"`` is the loop below; ``"captured"`` the same in :class:`~lrga.training.capture.engine.Engine`;
             ``"auto"`` the latter on a GPU. Where that is not possible the loop below trains, and the listener is told
             why.
     """

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from lrga.data.building import READ_SOURCE
-from lrga.data.link_catalog import link_name
+from lrga.data.datasets.building import READ_SOURCE
+from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.tasks.named import task_of
 from lrga.training.config import TrainingConfig
-from lrga.training.graphs import catalogue_name
+from lrga.training.problems.graph_data import catalogue_name
 
 _ATTENTION = ("rank", "attention_heads", "reading", "backend")
 _FLAGS = {"root": "--data-root"}

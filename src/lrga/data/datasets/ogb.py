@@ -1,0 +1,201 @@
+"""ogbl-ppa, ogbl-collab and ogbl-ddi from the files of the Open Graph Benchmark, without the ogb package.
+
+A set is a folder as its archive unpacks::
+
+    raw/num-node-list.csv.gz  raw/num-edge-list.csv.gz  raw/edge.csv.gz       one graph, every edge once
+    raw/node-feat.csv.gz  raw/edge_weight.csv.gz  raw/edge_year.csv.gz        where the set has them
+    split/KIND/train.pt  valid.pt  test.pt                                    dicts of arrays edge, edge_neg, …
+
+A file that someone unzipped is read too, without its ``.gz``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lrga.data.datasets.link_catalog import LINK_CATALOG
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.prepared import check_sums
+from lrga.data.links.data import LinkData, LinkSplit
+from lrga.errors import DataError, DataMissingError
+from lrga.io.archive import extract
+from lrga.io.download import obtain
+from lrga.io.limits import check_memory
+from lrga.io.numeric_csv import read_numbers
+from lrga.io.progress import Progress, silent
+from lrga.io.pt_file import read_pt
+
+FILES = {"train": "train.pt", "val": "valid.pt", "test": "test.pt"}
+RECIPE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class OgbSet:
+    """One of the sets, as a builder (:class:`lrga.data.datasets.place.Builder`) that makes a :class:`LinkData`.
+
+    Attributes:
+        name: Its name.
+        split: Folder of its split below ``split``.
+        folder: Folder that its archive unpacks to.
+        weighted: Whether its edges have a weight and a year.
+        features: Columns of its node features; ``None`` where it has none.
+    """
+
+    name: str
+    split: str
+    folder: str
+    weighted: bool = False
+    features: int | None = None
+    RECIPE_VERSION: int = RECIPE_VERSION
+
+    def options(self) -> dict[str, Any]:
+        """There are none: the files decide."""
+        return {}
+
+    def build(self, place: BuildPlace) -> LinkData:
+        """From the folder the user names, else from the official archive."""
+        if place.source is not None:
+            return self.read(self.find(place.source), progress=place.progress)
+        archive = obtain(
+            LINK_CATALOG[self.name].files[0], place.raw, progress=place.progress, download=place.download
+        )  # fmt: skip
+        extract(archive, place.work)
+        return self.read(self.find(place.work), progress=place.progress)
+
+    def find(self, folder: Path) -> Path:
+        """The folder of the set: ``folder`` itself, or one below it called as OGB or its archive calls it."""
+        names = (".", self.name.replace("-", "_"), self.name, self.folder)
+        for place in (folder / name for name in names):
+            if _unzipped(place / "raw" / "edge.csv.gz").is_file():
+                return place
+        raise DataMissingError(
+            f"the files of {self.name} as OGB lays them out in {folder}",
+            "no raw/edge.csv.gz there",
+            f"name the folder that holds raw/ and split/{self.split}/ (the archive is {self._url})",
+        )
+
+    def read(self, folder: Path, *, progress: Progress = silent) -> LinkData:
+        """The set in ``folder``, every file checked against the others."""
+        raw = folder / "raw"
+        names = ["num-node-list", "num-edge-list", "edge"]
+        names += [] if self.features is None else ["node-feat"]  # without them a vector of each node would be learned
+        names += ["edge_weight", "edge_year"] if self.weighted else []
+        wanted = [_unzipped(raw / f"{name}.csv.gz") for name in names]
+        wanted += [folder / "split" / self.split / name for name in FILES.values()]
+        missing = [str(path) for path in wanted if not path.is_file()]
+        if missing:
+            remedy = f"copy what is missing from the official archive, {self._url}"
+            raise DataMissingError(f"all files of {self.name}", f"no {', '.join(missing)}", remedy)
+        nodes, edges = (self._count(raw / f"num-{what}-list.csv.gz") for what in ("node", "edge"))
+        edge = torch.from_numpy(self._numbers(raw / "edge.csv.gz", columns=2, rows=edges, progress=progress))
+        features = _unzipped(raw / "node-feat.csv.gz")
+        x = self._numbers(features, dtype=np.float32, rows=nodes, progress=progress) if features.is_file() else None
+        weight, year = (self._column(raw / f"{name}.csv.gz", edges) for name in ("edge_weight", "edge_year"))
+        splits = {}
+        for number, (name, file) in enumerate(FILES.items()):
+            progress("reading the splits", number, len(FILES))
+            splits[name] = self._split(folder / "split" / self.split / file, need_negatives=name != "train")
+        data = LinkData(
+            num_nodes=nodes,
+            edge=edge,
+            splits=splits,
+            x=None if x is None else torch.from_numpy(x),
+            edge_weight=None if weight is None else weight.float(),
+            edge_year=year,
+            metric=LINK_CATALOG[self.name].metric.lower(),
+            meta={"dataset": self.name} | self._differences(nodes, edge, splits, None if x is None else x.shape[1]),
+        )
+        data.check(str(folder))
+        return data
+
+    @property
+    def _url(self) -> str:
+        return LINK_CATALOG[self.name].files[0].url
+
+    def _numbers(self, path: Path, **options: Any) -> np.ndarray:
+        path = _unzipped(path)
+        check_sums(path)
+        return read_numbers(path, **options)
+
+    def _count(self, path: Path) -> int:
+        values = self._numbers(path, columns=1)
+        if len(values) != 1 or int(values[0, 0]) < 1:
+            got = f"{len(values)} numbers" if len(values) != 1 else str(int(values[0, 0]))
+            raise DataError(f"one number of at least 1 in {path} (a link set is one graph)", got, "get it again")
+        check_memory(8 * int(values[0, 0]), f"the graph described by {path}")
+        return int(values[0, 0])
+
+    def _column(self, path: Path, rows: int) -> Tensor | None:
+        if not _unzipped(path).is_file():
+            return None
+        return torch.from_numpy(self._numbers(path, columns=1, rows=rows)).view(-1)
+
+    def _split(self, path: Path, *, need_negatives: bool) -> LinkSplit:
+        check_sums(path)
+        value = read_pt(path)
+        wanted = ("edge", "edge_neg") if need_negatives else ("edge",)
+        if not isinstance(value, Mapping) or any(key not in value for key in wanted):
+            got = f"{', '.join(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+            raise DataError(f"a dict with {' and '.join(wanted)} in {path}", got, "get the file again")
+        negatives = _tensor(value["edge_neg"], "edge_neg", path) if "edge_neg" in value else None
+        edge = _tensor(value["edge"], "edge", path)
+        more = {key: _tensor(value[key], key, path).view(-1) for key in ("weight", "year") if key in value}
+        for key, tensor in more.items():
+            if len(tensor) != len(edge):
+                expected = f"a {key} for each of {len(edge):,} edges in {path}"
+                raise DataError(expected, f"{len(tensor):,}", "get it again")
+        weight = more["weight"].float() if "weight" in more else None
+        return LinkSplit(edge, negatives, weight, more.get("year"))
+
+    def _differences(
+        self, nodes: int, edge: Tensor, splits: Mapping[str, LinkSplit], features: int | None
+    ) -> dict[str, Any]:
+        """What tells these files from the published ones, to be said beside every number made with them."""
+        facts = LINK_CATALOG[self.name]
+        found = {"nodes": nodes} | {name: len(split.edge) for name, split in splits.items()}
+        wanted = {"nodes": int(facts.mean_nodes)} | facts.splits
+        odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
+        if features != self.features:
+            odd.append(f"{features or 'no'} columns of node features (published {self.features or 'none'})")
+        if _pairs_sum(edge, nodes) != _pairs_sum(splits["train"].edge, nodes):
+            odd.append("the edges of train are not those of the graph")
+        return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
+
+
+def _unzipped(path: Path) -> Path:
+    """The file without ``.gz`` where only that is there."""
+    plain = path.with_suffix("")
+    return plain if plain.is_file() and not path.is_file() else path
+
+
+def _tensor(value: Any, key: str, path: Path) -> Tensor:
+    tensor = value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        tensor = torch.from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
+    if not isinstance(tensor, Tensor) or tensor.is_complex():
+        raise DataError(f"an array of numbers as {key!r} in {path}", type(value).__name__, "get the file again")
+    if tensor.is_floating_point() and not bool((tensor.isfinite() & (tensor == tensor.round())).all()):
+        raise DataError(f"whole numbers as {key!r} in {path}", "others", "get the file again")
+    return tensor.long()
+
+
+def _pairs_sum(edge: Tensor, num_nodes: int) -> tuple[int, int]:
+    """A checksum of undirected edges in any order; 64 bits, wrapping round."""
+    if edge.dim() != 2 or edge.size(1) != 2:
+        return -1, -1  # refused by the check of the whole
+    key = torch.minimum(edge[:, 0], edge[:, 1]).mul_(num_nodes).add_(torch.maximum(edge[:, 0], edge[:, 1]))
+    key.add_(1).mul_(-7_046_029_254_386_353_131)
+    key.bitwise_xor_(key >> 29).mul_(-4_658_895_280_553_007_687)
+    return edge.size(0), int(key.sum())
+
+
+SETS: dict[str, OgbSet] = {
+    "ogbl-ppa": OgbSet("ogbl-ppa", "throughput", "ppassoc", features=58),
+    "ogbl-collab": OgbSet("ogbl-collab", "time", "collab", weighted=True, features=128),
+    "ogbl-ddi": OgbSet("ogbl-ddi", "target", "ddi"),
+}

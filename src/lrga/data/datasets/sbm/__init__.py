@@ -1,0 +1,1 @@
+"""PATTERN and CLUSTER: random graphs with blocks."""

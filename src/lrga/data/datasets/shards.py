@@ -1,0 +1,193 @@
+"""Long work in parts: several processes, progress, and what is finished survives a kill.
+
+Each part is one ``.npz`` file that appears whole or not at all; a build that starts again makes only those that are
+missing or damaged. The work of a part depends on its arguments alone, so the result depends neither on the number of
+processes nor on how often the work was interrupted.
+
+Processes are started as ``python -m lrga.data.datasets.worker`` rather than by :mod:`multiprocessing`, which would run
+the caller's own script again in each of them (or, forking, copy a process whose threads it cannot).
+"""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrga import errors
+from lrga.data.datasets.prepared import read_arrays
+from lrga.errors import ChecksumError, DataError, LRGAError, OptionError
+from lrga.io.files import atomic_path
+from lrga.io.progress import Progress
+
+# What a worker may be asked for: a function of JSON values that returns arrays.
+TASKS = {
+    "tours": "lrga.data.datasets.tours:solve_instances",
+    "regions": "lrga.data.datasets.superpixels.regions:cut_images",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: its file is ``name + ".npz"``, its content what ``task`` makes of ``arguments`` (JSON values).
+
+    ``items`` is how many units of progress it counts for, ``arrays`` what its file must hold.
+    """
+
+    name: str
+    task: str
+    arguments: Mapping[str, Any]
+    items: int
+    arrays: tuple[str, ...]
+
+
+def make_parts(parts: Sequence[Part], folder: Path, *, workers: int, progress: Progress, label: str) -> list[Path]:
+    """Makes every part that ``folder`` does not hold yet; returns their files in the order of ``parts``."""
+    missing = [part for part in parts if not _is_made(part, folder)]
+    total = sum(part.items for part in parts)
+    done = total - sum(part.items for part in missing)
+    progress(label, done, total)
+    lock = threading.Lock()
+
+    def finished(part: Part) -> None:
+        nonlocal done
+        with lock:
+            done += part.items
+            progress(label, done, total)
+
+    if workers > 1 and len(missing) > 1:
+        _make_in_processes(missing, folder, workers=min(workers, len(missing)), finished=finished)
+    else:
+        for part in missing:
+            make_part(part.name, part.task, part.arguments, folder)
+            finished(part)
+    return [_path(part.name, folder) for part in parts]
+
+
+def make_part(name: str, task: str, arguments: Mapping[str, Any], folder: Path) -> None:
+    """Does the work of one part and writes its file."""
+    if task not in TASKS:
+        raise OptionError(f"one of the tasks {', '.join(TASKS)}", repr(task), "choose one of these")
+    module, function = TASKS[task].split(":")
+    arrays = getattr(import_module(module), function)(**arguments)
+    with atomic_path(_path(name, folder)) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def _path(name: str, folder: Path) -> Path:
+    return folder / f"{name}.npz"
+
+
+def _is_made(part: Part, folder: Path) -> bool:
+    path = _path(part.name, folder)
+    if not path.exists():
+        return False
+    try:
+        read_arrays(path, part.arrays)
+    except (ChecksumError, DataError):  # a disk's fault: the part is made again
+        path.unlink()
+        return False
+    return True
+
+
+def _make_in_processes(parts: Sequence[Part], folder: Path, *, workers: int, finished: Any) -> None:
+    todo: queue.SimpleQueue[Part] = queue.SimpleQueue()
+    for part in parts:
+        todo.put(part)
+    problems: list[BaseException] = []
+    processes = [_start() for _ in range(workers)]
+    threads = [
+        threading.Thread(target=_feed, args=(process, todo, folder, finished, problems), daemon=True)
+        for process in processes
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        for process in processes:  # none is at work, unless something went wrong or the user pressed Ctrl-C
+            process.kill()
+        for process in processes:
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):  # a request that a dead worker did not take
+                    if stream is not None:
+                        stream.close()
+    if problems:
+        raise problems[0]
+
+
+def _start() -> subprocess.Popen[str]:
+    # One thread each: the processes are the parallelism. A session of their own: Ctrl-C is ours to handle. A worker
+    # whose parent was killed reads the end of its input and leaves.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, "-m", "lrga.data.datasets.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def _feed(
+    process: subprocess.Popen[str],
+    todo: "queue.SimpleQueue[Part]",
+    folder: Path,
+    finished: Any,
+    problems: list[BaseException],
+) -> None:
+    """Gives ``process`` one part after the other until none is left or something went wrong anywhere."""
+    try:
+        while not problems:
+            try:
+                part = todo.get_nowait()
+            except queue.Empty:
+                return
+            request = {"name": part.name, "task": part.task, "arguments": dict(part.arguments), "folder": str(folder)}
+            _ask(process, request)
+            finished(part)
+    except BaseException as problem:  # handed to the thread that waits
+        problems.append(problem)
+
+
+def _ask(process: subprocess.Popen[str], request: dict[str, Any]) -> None:
+    answer = ""
+    if process.stdin is not None and process.stdout is not None:
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except OSError:  # a broken pipe: said below
+            answer = ""
+    if not answer:
+        raise DataError(
+            f"part {request['name']} from a worker process",
+            f"the end of that process (exit code {process.wait()})",
+            "start again: finished parts are kept; if memory is short, use --workers 1",
+        )
+    reply = json.loads(answer)
+    if reply["error"] is not None:
+        kind, arguments = reply["error"]
+        raise rebuilt_error(kind, arguments)
+
+
+def rebuilt_error(kind: str, arguments: list[str]) -> LRGAError:
+    """The error that a worker reported: its class by name and the three parts of its message."""
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, LRGAError):
+        return found(*arguments)
+    return DataError("the work of a part to succeed", f"{kind}: {' '.join(arguments)}", "start again, or report this")

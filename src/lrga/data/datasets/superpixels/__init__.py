@@ -1,0 +1,1 @@
+"""MNIST and CIFAR10: images as graphs of superpixels."""

@@ -1,0 +1,127 @@
+"""CIFAR10: 60,000 colour images of ten kinds of things as graphs of at most 150 superpixels."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes
+from lrga.data.datasets.superpixels.images import Images, ImageSet, build_superpixels, missing_images
+from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.io.archive import extract
+from lrga.io.download import obtain
+from lrga.io.files import BLOCK
+from lrga.io.limits import read_bytes
+from lrga.io.unpickle import load_pickle
+
+RECIPE_VERSION = 1
+
+ARCHIVE = "cifar-10-python.tar.gz"
+FOLDER = "cifar-10-batches-py"
+ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"
+# MD5 of the batches inside, as published.
+BATCHES = {
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "test_batch": "40351d587109b95175f43aff81a1287e",
+}
+
+
+def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
+    """Options of :func:`build`.
+
+    Args:
+        sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
+    """
+    return {"sizes": limited_sizes(sizes, dataset_facts("CIFAR10").splits)}
+
+
+def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The graphs, from prepared superpixels where there are some, else from the images."""
+    return build_superpixels(ImageSet("CIFAR10", 32, 3, CIFAR10_SETTINGS, read_images), place, sizes)
+
+
+def read_images(place: BuildPlace) -> dict[str, Images]:
+    """Both official parts: from the folder the user named, else downloaded."""
+    batches = _batch_files(place)
+    read = [read_batch(path, md5=BATCHES[path.name]) for path in batches]
+    train = Images(np.concatenate([b.pixels for b in read[:-1]]), np.concatenate([b.label for b in read[:-1]]))
+    return {"train": train, "test": read[-1]}
+
+
+def _batch_files(place: BuildPlace) -> list[Path]:
+    names = list(BATCHES)
+    if place.source is None:
+        (file,) = dataset_facts("CIFAR10").files
+        archive = obtain(file, place.raw, progress=place.progress, download=place.download)
+    else:
+        unpacked = find_files(place.source, names, below=(FOLDER, "raw", f"raw/{FOLDER}", f"cifar10/{FOLDER}"))
+        if unpacked is not None:
+            return unpacked
+        below = ("raw", "cifar10", "cifar10/raw")
+        found = find_files(place.source, [ARCHIVE], below=below)
+        if found is None:
+            raise missing_images("CIFAR10", place, [ARCHIVE], below=below)
+        archive = found[0]
+        check_sums(archive)
+    _check_archive(archive)
+    return unpack_batches(archive, place.work)
+
+
+def _check_archive(archive: Path) -> None:
+    digest = hashlib.md5(usedforsecurity=False)
+    with open(archive, "rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    if digest.hexdigest() != ARCHIVE_MD5:
+        remedy = f"delete {archive} and get it again from its official source"
+        raise ChecksumError(f"{ARCHIVE} with MD5 {ARCHIVE_MD5}", f"MD5 {digest.hexdigest()} in {archive}", remedy)
+
+
+def unpack_batches(archive: Path, folder: Path) -> list[Path]:
+    """The six batches of the archive, unpacked below ``folder``."""
+    members = [f"{FOLDER}/{name}" for name in BATCHES]
+    extract(archive, folder, members=members)
+    return [folder / member for member in members]
+
+
+def read_batch(path: Path, *, md5: str | None = None) -> Images:
+    """The images of one official batch: a pickle of Python 2 with ``data`` [I, 3072] and ``labels``, read restrictedly.
+
+    Args:
+        path: The file.
+        md5: Sum that its content must have.
+    """
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", f"get {ARCHIVE} from its official source")
+    content = read_bytes(path)
+    if md5 is not None:
+        check_md5(path, content, md5, what="the published batch")
+    batch = load_pickle(content, encoding="bytes", name=str(path))
+    expected = f"a batch of CIFAR10 at {path}: data [I, 3072] in bytes and I labels 0..9"
+    remedy = f"delete {path} and get {ARCHIVE} again from its official source"
+    if not isinstance(batch, dict) or not {b"data", b"labels"} <= set(batch):
+        raise DataError(expected, f"a {type(batch).__name__} without data or labels", remedy)
+    data, labels = batch[b"data"], batch[b"labels"]
+    if isinstance(labels, list):  # lists within lists could be endless
+        labels = np.asarray(labels if all(type(label) is int for label in labels) else [])
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
+        raise DataError(expected, f"data of shape {list(np.shape(data))}", remedy)
+    if (
+        not isinstance(labels, np.ndarray)
+        or labels.shape != data.shape[:1]
+        or labels.dtype.kind not in "iu"
+        or ((labels < 0) | (labels > 9)).any()
+    ):
+        raise DataError(expected, f"labels of shape {list(np.shape(labels))} or outside 0..9", remedy)
+    pixels = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+    return Images(pixels, labels.astype(np.uint8))

@@ -1,0 +1,99 @@
+"""MNIST: 70,000 images of digits as graphs of at most 75 superpixels."""
+
+import gzip
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes
+from lrga.data.datasets.superpixels.images import Images, ImageSet, build_superpixels, missing_images
+from lrga.data.datasets.superpixels.slic import MNIST_SETTINGS
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.io.download import obtain_all
+from lrga.io.limits import check_memory
+
+RECIPE_VERSION = 1
+
+# MD5 of the uncompressed files, as published: the compressed ones differ from mirror to mirror.
+MD5 = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
+
+
+def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
+    """Options of :func:`build`.
+
+    Args:
+        sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
+    """
+    return {"sizes": limited_sizes(sizes, dataset_facts("MNIST").splits)}
+
+
+def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The graphs, from prepared superpixels where there are some, else from the images."""
+    return build_superpixels(ImageSet("MNIST", 28, 1, MNIST_SETTINGS, read_images), place, sizes)
+
+
+def read_images(place: BuildPlace) -> dict[str, Images]:
+    """Both official parts: from the folder the user named, else downloaded."""
+    if place.source is None:
+        paths = obtain_all(_files(), place.raw, progress=place.progress, download=place.download)
+    else:
+        zipped, plain = [f"{name}.gz" for name in MD5], list(MD5)
+        below = ("raw", "mnist/raw", "MNIST/raw")
+        found = find_files(place.source, zipped, below=below) or find_files(place.source, plain, below=below)
+        if found is None:
+            raise missing_images("MNIST", place, zipped, below=below)
+        paths = found
+    for path in paths:
+        check_sums(path)
+    arrays = [read_idx(path, md5=MD5[path.name.removesuffix(".gz")]) for path in paths]
+    return {"train": Images(arrays[0], arrays[1]), "test": Images(arrays[2], arrays[3])}
+
+
+def _files() -> tuple[Any, ...]:
+    return dataset_facts("MNIST").files
+
+
+def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
+    """The array of bytes in an IDX file, compressed by gzip or not.
+
+    Args:
+        path: The file; its header gives the shape.
+        md5: Sum that the uncompressed content must have.
+    """
+    remedy = f"delete {path} and get it again from its official source"
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "get it from its official source")
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            begin = file.read(4)
+            zeros, kind, dimensions = struct.unpack(">HBB", begin) if len(begin) == 4 else (1, 0, 0)
+            begin += file.read(4 * dimensions)
+            header = 4 + 4 * dimensions
+            if zeros != 0 or kind != 8 or not 1 <= dimensions <= 3 or len(begin) < header:  # 8: unsigned bytes
+                raise DataError(f"an IDX file of bytes at {path}", f"a file that begins with {begin[:4]!r}", remedy)
+            shape = struct.unpack(f">{dimensions}I", begin[4:])
+            check_memory(2 * math.prod(shape), f"{list(shape)} values in {path}")
+            content = begin + file.read(math.prod(shape) + 1)  # a byte too many is enough to refuse it
+    except LRGAError:
+        raise
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ChecksumError(f"a sound gzip file {path}", f"a damaged or truncated one ({error})", remedy) from error
+    if md5 is not None:
+        check_md5(path, content, md5, what="the published content")
+    if len(content) - header != math.prod(shape):
+        got = f"{len(content) - header:,} bytes" if len(content) - header < math.prod(shape) else "more"
+        raise ChecksumError(f"{list(shape)} values in {path}, as its header says", got, remedy)
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -1,0 +1,251 @@
+r"""Large random graphs with the two properties that make real ones hard: power-law degrees and communities.
+
+Every node has a weight drawn from a power law and belongs to a community of consecutive nodes. Each undirected edge
+begins in a node chosen by weight and ends in one chosen by weight, of the same community but for a fraction
+``mixing`` of the edges (a degree-corrected stochastic block model). Repeated edges and loops are drawn again.
+
+Letters: N nodes, P undirected edges, E = 2 P directed ones, C communities, D features.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lrga.data.datasets.place import check_seed
+from lrga.errors import DTypeError, OptionError
+from lrga.kernels.checks import check_count, check_fraction
+
+ROUNDS = 30  # of drawing anew what was repeated
+SPARE = 1.05  # drawn beyond what is needed, as some repeat
+BLOCK = 1 << 22  # pairs made at once: some 100 MB
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticGraph:
+    """A graph and a task on it: the class of a node follows from its community.
+
+    Attributes:
+        edge_index: ``[2, E]`` int64, every edge both ways.
+        x: ``[N, D]`` float32: noise around a centre of the node's class.
+        y: ``[N]`` int64, the class.
+        community: ``[N]`` int64.
+        train_mask: ``[N]``, four fifths of the nodes.
+        val_mask: ``[N]``, a tenth.
+        test_mask: ``[N]``, a tenth.
+    """
+
+    edge_index: Tensor
+    x: Tensor
+    y: Tensor
+    community: Tensor
+    train_mask: Tensor
+    val_mask: Tensor
+    test_mask: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.y.size(0)
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return self.edge_index.size(1)
+
+
+def synthetic_edges(
+    num_nodes: int,
+    edges_per_node: float = 20,
+    *,
+    communities: int | None = None,
+    exponent: float = 2.5,
+    mixing: float = 0.2,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Edges ``[2, E]`` int64 of a random graph, each both ways, without loops or repeats.
+
+    Args:
+        num_nodes: N; ten million are made in a minute or two on two cores, in less than 8 GB.
+        edges_per_node: E / N, directed edges.
+        communities: Blocks of consecutive nodes, by default one for every 1,000 nodes.
+        exponent: Of the power law of the degrees, above 2.
+        mixing: Fraction of the edges drawn without regard to communities.
+        seed: The same gives the same graph on the same kind of device.
+        device: Where it is made and stays.
+
+    Example:
+        >>> edge_index = synthetic_edges(1000, 20, communities=10)
+        >>> edge_index.shape
+        torch.Size([2, 20000])
+    """
+    check_count("num_nodes", num_nodes)
+    check_fraction("mixing", mixing)
+    communities = max(num_nodes // 1000, 1) if communities is None else communities
+    check_count("communities", communities, minimum=1)
+    check_seed(seed)
+    if not isinstance(edges_per_node, int | float):
+        got = f"{edges_per_node!r} ({type(edges_per_node).__name__})"
+        raise DTypeError("edges_per_node to be a number", got, "pass for example 20")
+    if not exponent > 2 or not math.isfinite(exponent):
+        raise OptionError("an exponent above 2, so that there is a mean degree", repr(exponent), "pass 2.5")
+    if not edges_per_node >= 0 or edges_per_node > max(num_nodes - 1, 0):
+        expected = f"at least 0 and at most {max(num_nodes - 1, 0)} edges a node among {num_nodes} nodes"
+        raise OptionError(expected, repr(edges_per_node), "ask for fewer, or for more nodes")
+    wanted = int(num_nodes * edges_per_node) // 2
+    generator = torch.Generator(device).manual_seed(seed)
+    stubs = _Stubs(num_nodes, wanted, communities, exponent, mixing, generator)
+    keys = _distinct(stubs.draw(int(wanted * SPARE) + 16, generator))
+    extra, drawn = keys[:0], int(wanted * SPARE) + 16
+    worth = keys.numel() / drawn  # of a drawn pair; it sinks as pairs between hubs run out
+    for _ in range(ROUNDS):
+        missing = wanted - keys.numel() - extra.numel()
+        if missing <= 0:
+            break
+        drawn = int(missing / max(worth, 0.05) * 1.1) + 64
+        more = _distinct(stubs.draw(drawn, generator))
+        more = more[~_contains(keys, more)]
+        before = extra.numel()
+        extra = _distinct(torch.cat([extra, more]))
+        worth = (extra.numel() - before) / drawn
+    if (found := keys.numel() + extra.numel()) < wanted:
+        got = f"{2 * found:,} after {ROUNDS} rounds: communities of {num_nodes // communities} nodes are full"
+        raise OptionError(f"{2 * wanted:,} different edges", got, "ask for fewer edges, communities or less skew")
+    if extra.numel():
+        keys = torch.cat([keys, extra])
+        del extra
+    keys = _thinned(keys, wanted, generator)
+    edge_index = torch.empty(2, 2 * wanted, dtype=torch.int64, device=device)
+    torch.div(keys, max(num_nodes, 1), rounding_mode="floor", out=edge_index[0, :wanted])
+    torch.remainder(keys, max(num_nodes, 1), out=edge_index[1, :wanted])
+    del keys
+    edge_index[0, wanted:], edge_index[1, wanted:] = edge_index[1, :wanted], edge_index[0, :wanted]
+    return edge_index
+
+
+def synthetic_graph(
+    num_nodes: int,
+    edges_per_node: float = 20,
+    *,
+    features: int = 16,
+    classes: int = 4,
+    noise: float = 2.0,
+    **options: Any,
+) -> SyntheticGraph:
+    """A random graph with node features, classes and a division into train, val and test.
+
+    Args:
+        num_nodes: N.
+        edges_per_node: E / N.
+        features: D.
+        classes: Communities take them in turn.
+        noise: Standard deviation of the features around the centre of their class: above 1 a node alone says little,
+            its neighbours together much.
+        **options: Of :func:`synthetic_edges`.
+
+    Example:
+        >>> graph = synthetic_graph(500, 10, communities=5)
+        >>> graph.x.shape, graph.num_edges, int(graph.train_mask.sum())
+        (torch.Size([500, 16]), 5000, 400)
+    """
+    check_count("features", features, minimum=1)
+    check_count("classes", classes, minimum=1)
+    if not 0 <= noise < math.inf:
+        raise OptionError("noise of at least 0, a standard deviation", repr(noise), "pass for example 2.0")
+    edge_index = synthetic_edges(num_nodes, edges_per_node, **options)
+    device = edge_index.device
+    count = options.get("communities") or max(num_nodes // 1000, 1)
+    community = _communities(num_nodes, count, device)
+    y = community % classes
+    generator = torch.Generator(device).manual_seed(options.get("seed", 0) + 1)
+    centres = torch.randn(classes, features, generator=generator, device=device)
+    x = torch.randn(num_nodes, features, generator=generator, device=device).mul_(noise).add_(centres[y])
+    draw = torch.randperm(num_nodes, generator=generator, device=device)
+    train, val = num_nodes * 8 // 10, num_nodes * 9 // 10
+    masks = [draw < train, (draw >= train) & (draw < val), draw >= val]
+    return SyntheticGraph(edge_index, x, y, community, *masks)
+
+
+class _Stubs:
+    """The ends of edges: node i occurs as often as its weight says; those of a community lie together."""
+
+    def __init__(
+        self, num_nodes: int, pairs: int, communities: int, exponent: float, mixing: float, generator: torch.Generator
+    ) -> None:
+        device = generator.device
+        self.num_nodes, self.mixing = num_nodes, mixing
+        # Pareto by inversion; cut off where a hub would know a good part of all nodes.
+        uniform = torch.rand(num_nodes, generator=generator, device=device).clamp_(min=1e-12)
+        weight = uniform.pow_(-1 / (exponent - 1)).clamp_(max=max(num_nodes, 1) ** 0.5)
+        total = float(weight.sum(dtype=torch.float64)) if num_nodes else 1.0
+        copies = torch.floor(weight * (max(pairs, 1) / total)).to(torch.int64).clamp_(min=1)
+        self.owner = torch.repeat_interleave(
+            torch.arange(num_nodes, dtype=torch.int32, device=device), copies, output_size=int(copies.sum())
+        )
+        community = _communities(num_nodes, communities, device)
+        inside = torch.zeros(communities, dtype=torch.int64, device=device).index_add_(0, community, copies)
+        self.first = inside.cumsum(0) - inside
+        self.inside, self.community = inside, community.to(torch.int32)
+
+    def draw(self, pairs: int, generator: torch.Generator) -> Tensor:
+        """Keys ``low * N + high`` of so many random pairs but for loops, in any order and with repeats."""
+        keys = torch.empty(pairs, dtype=torch.int64, device=generator.device)
+        filled = 0
+        for begin in range(0, pairs, BLOCK):
+            block = self._draw_block(min(BLOCK, pairs - begin), generator)
+            keys[filled : filled + block.numel()] = block
+            filled += block.numel()
+        return keys[:filled]
+
+    def _draw_block(self, pairs: int, generator: torch.Generator) -> Tensor:
+        device, stubs = generator.device, self.owner.numel()
+        if stubs == 0:
+            return torch.empty(0, dtype=torch.int64, device=device)
+        one = self.owner[torch.randint(stubs, (pairs,), generator=generator, device=device)].long()
+        community = self.community[one].long()
+        # Doubles: there are more stubs than a float32 can tell apart.
+        place = torch.rand(pairs, generator=generator, device=device, dtype=torch.float64)
+        far = torch.rand(pairs, generator=generator, device=device) < self.mixing
+        near = self.first[community] + (place * self.inside[community]).long()
+        other = self.owner[torch.where(far, (place * stubs).long(), near)].long()
+        low, high = torch.minimum(one, other), torch.maximum(one, other)
+        return (low * self.num_nodes + high)[low != high]
+
+
+def _communities(num_nodes: int, communities: int, device: torch.device) -> Tensor:
+    """Blocks of consecutive nodes, ``[N]``."""
+    return torch.div(torch.arange(num_nodes, device=device) * communities, max(num_nodes, 1), rounding_mode="floor")
+
+
+def _distinct(keys: Tensor) -> Tensor:
+    """Each key once, sorted; ``keys`` itself may be sorted in place."""
+    if keys.numel() < 2:
+        return keys
+    if keys.device.type == "cpu":
+        keys.numpy().sort()  # in place, where torch would make two more tensors of this size
+    else:
+        keys = keys.sort().values
+    first = torch.ones(keys.numel(), dtype=torch.bool, device=keys.device)
+    torch.ne(keys[1:], keys[:-1], out=first[1:])
+    return keys[first]
+
+
+def _contains(keys: Tensor, some: Tensor) -> Tensor:
+    """Which of ``some`` are among the sorted ``keys``."""
+    if keys.numel() == 0:
+        return torch.zeros_like(some, dtype=torch.bool)
+    place = torch.searchsorted(keys, some).clamp_(max=keys.numel() - 1)
+    return keys[place] == some
+
+
+def _thinned(keys: Tensor, wanted: int, generator: torch.Generator) -> Tensor:
+    """``wanted`` of the keys, chosen at random, so that no node is preferred."""
+    keep = torch.ones(keys.numel(), dtype=torch.bool, device=keys.device)
+    surplus = keys.numel() - wanted
+    while surplus > 0:
+        keep[torch.randint(keys.numel(), (surplus,), generator=generator, device=keys.device)] = False
+        surplus = int(keep.sum()) - wanted
+    return keys[keep] if keys.numel() > wanted else keys

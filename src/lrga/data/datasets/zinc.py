@@ -1,0 +1,188 @@
+"""ZINC-12k: molecules with the target logP - SA - cycles, from the benchmark's raw pickles or a prepared file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.place import SPLITS, BuildPlace
+from lrga.data.datasets.prepared import check_sums, find_files, limited_sizes, missing_files, read_arrays
+from lrga.data.packed.arrays import pack_arrays
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError, DataMissingError
+from lrga.io.archive import extract
+from lrga.io.download import obtain
+from lrga.io.limits import check_memory, read_bytes
+from lrga.io.unpickle import load_pickle
+
+RECIPE_VERSION = 1
+
+ATOM_TYPES, BOND_TYPES = 28, 4  # bond 0 is no bond
+PREPARED = "zinc12k.npz"
+_KEYS = ("num_atom", "atom_type", "bond_type", "logP_SA_cycle_normalized")
+_ARRAYS = ("num_node", "num_edge", "x", "edge_index", "edge_attr", "y")
+
+
+def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
+    """Options of :func:`build`.
+
+    Args:
+        sizes: Only so many molecules of train, val and test, the first of each; ``None`` takes all 12,000.
+    """
+    return {"sizes": limited_sizes(sizes, dataset_facts("ZINC").splits)}
+
+
+def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The molecules: x [N, 1] atom type, edge_attr [E] bond type, y [G]."""
+    prepared, pickles = _find(place)
+    result = {}
+    for done, (split, size) in enumerate(zip(SPLITS, sizes, strict=True)):
+        if prepared is not None:
+            result[split] = read_prepared(prepared, split)[:size]
+        else:
+            place.progress("reading the molecules of ZINC", done, len(SPLITS))
+            result[split] = read_pickles(*pickles[split], limit=size)
+    return result
+
+
+def _find(place: BuildPlace) -> tuple[Path | None, dict[str, tuple[Path, Path]]]:
+    """The prepared file, or the pickle and the index of each split; what is lacking is downloaded."""
+    names = [f"{split}.{suffix}" for split in SPLITS for suffix in ("pickle", "index")]
+    folders = [place.source] if place.source is not None else [place.raw]
+    for folder in folders:
+        prepared = find_files(folder, [PREPARED], below=("zinc",))
+        pickles = find_files(folder, names, below=("raw", "molecules", "zinc/raw"))
+        if prepared is not None:
+            return prepared[0], {}
+        if pickles is not None:
+            return None, _pairs(pickles)
+    if place.source is not None:
+        raise DataMissingError(
+            f"{PREPARED}, or {', '.join(names)}, in {place.source}",
+            f"{missing_files(place.source, [PREPARED], below=('zinc',))}, and "
+            + missing_files(place.source, names, below=("raw", "molecules", "zinc/raw")),
+            f"put the files into {place.source}, or leave the source out to download them",
+        )
+    archive, *indices = dataset_facts("ZINC").files
+    paths = [obtain(file, place.raw, progress=place.progress, download=place.download) for file in (archive, *indices)]
+    extract(paths[0], place.raw, members=[f"molecules/{split}.pickle" for split in SPLITS])
+    return None, {
+        split: (place.raw / "molecules" / f"{split}.pickle", place.raw / f"{split}.index") for split in SPLITS
+    }
+
+
+def _pairs(paths: list[Path]) -> dict[str, tuple[Path, Path]]:
+    return {split: (paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(SPLITS)}
+
+
+def read_prepared(path: Path, split: str) -> PackedGraphs:
+    """One split of ``zinc12k.npz``: flat arrays ``{split}_x``, ``{split}_edge_index`` and so on, checked."""
+    arrays = read_arrays(path, [f"{split}_{name}" for name in _ARRAYS])
+    num_node, num_edge, x, edge_index, edge_attr, y = (arrays[f"{split}_{name}"] for name in _ARRAYS)
+    sound = (
+        num_node.shape == num_edge.shape == y.shape
+        and x.shape == (num_node.sum(dtype=np.int64),)
+        and edge_index.shape == (2, len(edge_attr))
+        and len(edge_attr) == num_edge.sum(dtype=np.int64)
+    )
+    if not sound:
+        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
+    return _packed(path, num_node, num_edge, edge_index, x, edge_attr, y)
+
+
+def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> PackedGraphs:
+    """The molecules that ``index`` names out of the benchmark's ``pickle``, at most ``limit`` of them.
+
+    The pickle is a list of dictionaries with ``num_atom``, ``atom_type`` [N], ``bond_type`` [N, N] and
+    ``logP_SA_cycle_normalized`` [1]; it is read by :func:`lrga.io.unpickle.load_pickle`.
+    """
+    for path in (pickle, index):
+        if not path.is_file():
+            raise DataMissingError(f"the file {path}", "no such file", "get it again from its official source")
+        check_sums(path)
+    chosen = _read_index(index)[:limit]
+    molecules = load_pickle(pickle)
+    remedy = f"get {pickle.name} again from its official source"
+    if not isinstance(molecules, list) or not molecules:
+        raise DataError(f"a list of molecules in {pickle}", f"a {type(molecules).__name__}", remedy)
+    if (last := max(chosen)) >= len(molecules):
+        got = f"molecule {last:,} in {index} and {len(molecules):,} molecules in {pickle}"
+        raise DataError("an index of molecules that are there", got, "get both files from the same source")
+    parts = [_molecule(molecules[i], i, pickle) for i in chosen]
+    return _packed(
+        pickle,
+        np.array([len(atoms) for atoms, _, _, _ in parts]),
+        np.array([len(bonds) for _, _, bonds, _ in parts]),
+        np.concatenate([edges for _, edges, _, _ in parts], axis=1),
+        np.concatenate([atoms for atoms, _, _, _ in parts]),
+        np.concatenate([bonds for _, _, bonds, _ in parts]),
+        np.array([target for _, _, _, target in parts]),
+    )
+
+
+def _read_index(path: Path) -> list[int]:
+    text = read_bytes(path).decode("utf-8", errors="replace").strip().strip(",")
+    try:
+        chosen = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        got = f"{str(error).rsplit(':', 1)[-1].strip()} in {path}"
+        raise DataError("numbers of molecules separated by commas", got, f"get {path.name} again") from error
+    if min(chosen) < 0:
+        raise DataError("numbers of molecules from 0", f"{min(chosen)} in {path}", f"get {path.name} again")
+    return chosen
+
+
+def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """(atom types [N], edges [2, E], bond types [E], target)."""
+    remedy = f"get {path.name} again from its official source"
+    where = f"molecule {number} of {path}"
+    if not isinstance(molecule, dict) or not set(_KEYS) <= set(molecule):
+        keys = list(molecule) if isinstance(molecule, dict) else type(molecule).__name__
+        raise DataError(f"{', '.join(_KEYS)} in {where}", str(keys), remedy)
+    atoms = _numbers(molecule["atom_type"])
+    bonds = _numbers(molecule["bond_type"])
+    target = _numbers(molecule["logP_SA_cycle_normalized"])
+    n = molecule["num_atom"]
+    check_memory(8 * (atoms.size + bonds.size), where)  # of views that repeat one number, too
+    if type(n) is not int or atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
+        got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
+        raise DataError(f"N atom types, N x N bond types and one target in {where}", got, remedy)
+    edges = np.stack(bonds.nonzero())
+    return atoms, edges, bonds[edges[0], edges[1]], float(target.reshape(()))
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """An array; empty where it is none: lists within lists could be endless."""
+    if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype != torch.bfloat16:
+        return value.numpy()
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else np.empty(0)
+
+
+def _packed(
+    path: Path,
+    num_node: np.ndarray,
+    num_edge: np.ndarray,
+    edge_index: np.ndarray,
+    x: np.ndarray,
+    edge_attr: np.ndarray,
+    y: np.ndarray,
+) -> PackedGraphs:
+    for what, values, bound in (("atom types", x, ATOM_TYPES), ("bond types", edge_attr, BOND_TYPES)):
+        if len(values) and not 0 <= values.min() <= values.max() < bound:
+            got = f"{values.min()} to {values.max()} in {path}"
+            raise DataError(f"{what} 0 to {bound - 1}", got, "get the file again from its official source")
+    if not np.isfinite(y).all():
+        raise DataError(f"finite targets in {path}", "NaN or infinity", "get the file again from its official source")
+    return pack_arrays(
+        num_nodes=num_node.astype(np.int64),
+        num_edges=num_edge.astype(np.int64),
+        edge_index=edge_index,
+        x=x.astype(np.int64)[:, None],
+        edge_attr=edge_attr.astype(np.int64),
+        y=y.astype(np.float32),
+        y_level="graph",
+    )

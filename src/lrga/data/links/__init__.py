@@ -1,0 +1,1 @@
+"""Link prediction: one graph, splits of its edges, negative pairs and random walks."""

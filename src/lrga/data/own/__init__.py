@@ -1,0 +1,1 @@
+"""The graphs of a user: CSV folders, edge lists and PyG objects."""

@@ -1,0 +1,283 @@
+"""Graphs in a folder of CSV files: ``nodes.csv``, ``edges.csv`` and, with several graphs, ``graphs.csv``.
+
+=============  ====================================================================================================
+file           columns
+=============  ====================================================================================================
+``nodes.csv``  ``node`` (id, unique in its graph), ``graph`` (id; may be left out in all files if there is one graph)
+``edges.csv``  ``source``, ``target`` (ids of nodes; directed: list both directions of an undirected edge), ``graph``
+``graphs.csv`` ``graph``; the file may be left out
+=============  ====================================================================================================
+
+In each file ``y`` is the target of a node, an edge or a graph (a number, or the name of a class), and ``split`` says
+``train``, ``val`` or ``test``. A column ``type`` holds category numbers 0, 1, … to be embedded and is then the only
+feature of its file; all other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without
+features every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first
+node), nodes and edges that of their file. Rows of ``edges.csv`` that are equal in every column are one edge.
+
+A blank ``split`` means in no split: a node or an edge then stays in its graph, but its target is looked at neither in
+training nor in evaluation; a graph is left out. What is in no split, by itself or by its graph, may have a blank ``y``.
+So a graph of which only some nodes are labelled has ``y`` and ``split`` filled in for these and blank for the others.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lrga.data.datasets.place import SPLITS
+from lrga.data.own.csv_table import Table, read_table
+from lrga.data.own.precision import as_float32
+from lrga.data.own.table import GraphTable, Split, Target
+from lrga.errors import DataError, DataMissingError
+from lrga.io.limits import check_memory
+
+BLANKS = ("split", "y")
+IDS = ("graph", "node", "source", "target", "split")
+_ONE_GRAPH = "0"  # the id where no file has a column `graph`
+
+
+def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
+    """Reads the graphs of ``folder``; every complaint names the file, the line and what to do.
+
+    Without ``target`` nothing is to be learnt from them, and ``y`` may be blank anywhere.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\\na,1,0.5\\na,2,1.5\\nb,1,2.5\\n")
+        >>> _ = (folder / "edges.csv").write_text("graph,source,target\\na,1,2\\na,2,1\\n")
+        >>> _ = (folder / "graphs.csv").write_text("graph,y\\na,0\\nb,1\\n")
+        >>> table = read_folder(folder)
+        >>> table.num_nodes.tolist(), table.num_edges.tolist(), table.targets["graph"].values.tolist()
+        ([2, 1], [2, 0], [0, 1])
+    """
+    if not folder.is_dir():
+        raise DataMissingError(f"the folder {folder}", "no such folder", "name a folder with nodes.csv and edges.csv")
+    nodes = read_table(folder / "nodes.csv", texts=IDS, required=["node"], labels=["y"], blanks=BLANKS)
+    several = "graph" in nodes.texts
+    required = ["source", "target", *(["graph"] if several else [])]
+    edges = read_table(
+        folder / "edges.csv", texts=IDS, required=required, labels=["y"], blanks=BLANKS, may_be_empty=True
+    )
+    graphs_file = folder / "graphs.csv"
+    graphs = None
+    if graphs_file.is_file():
+        graphs = read_table(graphs_file, texts=IDS, required=["graph"], labels=["y"], blanks=BLANKS)
+    if graphs is not None and not several:
+        remedy = "add it, or take graphs.csv away if all nodes belong to one graph"
+        raise DataError("the column 'graph' beside graphs.csv", f"none in {nodes.path}, line 1", remedy)
+
+    graph_ids, graph_of_node = _graphs(nodes, graphs)
+    order = np.argsort(graph_of_node, kind="stable")
+    num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
+    _check_no_empty_graph(graphs, graph_ids, num_nodes)
+    notes: list[str] = []
+    x, x_names = _features(nodes, order, notes, strict=target)
+    place = _places(nodes, order, num_nodes)
+    graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
+    edge_order = np.argsort(graph_of_edge, kind="stable")
+    begin = np.cumsum(num_nodes) - num_nodes
+    pair = (begin[graph_of_edge] + source) * nodes.rows + begin[graph_of_edge] + sink
+    edge_order = edge_order[_first_rows(edges, pair, notes)[edge_order]]
+    edge_attr, edge_names = _features(edges, edge_order, notes, strict=target)
+
+    tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
+    present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
+    split = _split(present)
+    if target:
+        graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
+        for level, (table, rows) in present.items():
+            _check_labelled(level, table, rows, graph_of[level], split)
+    if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
+        notes.append(f"warning: graph-level features are not supported; ignored in graphs.csv: {', '.join(unused)}")
+    ids = np.asarray(nodes.texts["node"], dtype=object)[order]
+    return GraphTable(
+        num_nodes=num_nodes,
+        num_edges=np.bincount(graph_of_edge[edge_order], minlength=len(graph_ids)),
+        edge_index=np.stack([source, sink])[:, edge_order],
+        x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
+        edge_attr=edge_attr,
+        targets={level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None},
+        split=split,
+        objects={
+            "graph_id": list(graph_ids),
+            "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
+        },
+        x_names=x_names,
+        edge_names=edge_names,
+        notes=tuple(notes),
+    )
+
+
+def _graphs(nodes: Table, graphs: Table | None) -> tuple[list[str], np.ndarray]:
+    """Ids of the graphs in their order, and the graph of every row of ``nodes.csv``."""
+    of_node = nodes.texts.get("graph") or [_ONE_GRAPH] * nodes.rows
+    if graphs is None:
+        ids = list(dict.fromkeys(of_node))
+    else:
+        ids = graphs.texts["graph"]
+        if len(set(ids)) < len(ids):
+            row = _first_repeated(ids)
+            raise graphs.error(row, "every graph once", f"graph {ids[row]!r} again", "take one of its rows away")
+    number = {name: i for i, name in enumerate(ids)}
+    found = list(map(number.get, of_node))
+    if None in found:
+        row = found.index(None)
+        remedy = "add the graph to graphs.csv, or take its nodes away"
+        raise nodes.error(row, "a graph of graphs.csv", f"graph {of_node[row]!r}", remedy)
+    return ids, np.array(found, np.int64)
+
+
+def _check_no_empty_graph(graphs: Table | None, ids: list[str], num_nodes: np.ndarray) -> None:
+    if graphs is not None and (num_nodes == 0).any():
+        row = int(np.argmax(num_nodes == 0))
+        remedy = "add its nodes to nodes.csv, or take the graph away"
+        raise graphs.error(row, "a graph with nodes", f"graph {ids[row]!r} without any in nodes.csv", remedy)
+
+
+def _places(nodes: Table, order: np.ndarray, num_nodes: np.ndarray) -> np.ndarray:
+    """Place of every row of ``nodes.csv`` inside its graph."""
+    place = np.empty(nodes.rows, np.int64)
+    place[order] = np.arange(nodes.rows) - np.repeat(np.cumsum(num_nodes) - num_nodes, num_nodes)
+    return place
+
+
+def _ends(
+    edges: Table, nodes: Table, graph_ids: list[str], graph_of_node: np.ndarray, place: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Graph, source and target (counted inside the graph) of every row of ``edges.csv``."""
+    keys = list(zip(graph_of_node.tolist(), nodes.texts["node"], strict=True))
+    row_of = {key: row for row, key in enumerate(keys)}
+    if len(row_of) < nodes.rows:
+        row = _first_repeated(keys)
+        graph, name = graph_ids[keys[row][0]], keys[row][1]
+        what = f"node {name!r} of graph {graph!r} again" if "graph" in nodes.texts else f"node {name!r} again"
+        raise nodes.error(row, "every id once in its graph", what, "take one of its rows away, or rename it")
+    number = {name: i for i, name in enumerate(graph_ids)}
+    of_edge = edges.texts.get("graph")
+    graph = list(map(number.get, of_edge)) if of_edge is not None else [0] * edges.rows
+    if of_edge is not None and None in graph:
+        row = graph.index(None)
+        remedy = "correct the id, or add the graph's nodes to nodes.csv"
+        raise edges.error(row, "a graph of nodes.csv", f"graph {of_edge[row]!r}", remedy)
+    ends = []
+    for column in ("source", "target"):
+        rows = list(map(row_of.get, zip(graph, edges.texts[column], strict=True)))
+        if None in rows:
+            row = rows.index(None)
+            where = f" of graph {of_edge[row]!r}" if of_edge is not None else ""
+            got = f"{column} {edges.texts[column][row]!r}, which is no node{where}"
+            raise edges.error(row, "an edge between nodes of nodes.csv", got, "add the node, or take the edge away")
+        ends.append(place[np.array(rows, np.int64)])
+    return np.array(graph, np.int64), ends[0], ends[1]
+
+
+def _first_repeated(values: Sequence[object]) -> int:
+    seen: set[object] = set()
+    for row, value in enumerate(values):
+        if value in seen:
+            return row
+        seen.add(value)
+    return 0
+
+
+def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
+    """[R] whether a row of ``edges.csv`` is the first of those equal to it in every column.
+
+    ``pair`` [R] is one number for the two nodes of each row.
+    """
+    first = np.ones(edges.rows, dtype=bool)
+    _, codes, counts = np.unique(pair, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(counts[codes] > 1)
+    if not len(repeated):
+        return first
+    others = [values for name, values in edges.texts.items() if name not in ("graph", "source", "target")]
+    columns = [codes, *map(np.asarray, others), *edges.numbers.values()]
+    keys = list(zip(*(column[repeated].tolist() for column in columns), strict=True))
+    seen = dict(zip(reversed(keys), reversed(repeated.tolist()), strict=True))
+    first[repeated] = [seen[key] == row for key, row in zip(keys, repeated.tolist(), strict=True)]
+    joined, pairs = int((~first).sum()), len(np.unique(codes[repeated]))
+    if joined:
+        notes.append(f"{joined:,} duplicate rows of {edges.path.name} removed")
+    if len(seen) > pairs:
+        notes.append(f"{len(seen) - pairs:,} parallel edges in {edges.path.name} (same nodes, other values)")
+    return first
+
+
+def _features(
+    table: Table, order: np.ndarray, notes: list[str], *, strict: bool
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """[R, F] float32, or [R] int64 for a column ``type``, in ``order``, and the names of the columns, if any.
+
+    A column for which float32 is too coarse is refused if ``strict``, else noted.
+    """
+    names = [name for name in table.numbers if name != "y"]
+    if "type" in names:
+        values = table.numbers["type"]
+        if names != ["type"]:
+            got = f"{', '.join(names)} in {table.path}, line 1"
+            remedy = "rename 'type' if it is a number like the others, or take the others away"
+            raise DataError("the column 'type' (categories) as the only feature", got, remedy)
+        if values.dtype.kind != "i" or (values < 0).any():
+            wrong = (values < 0) | (values != np.round(values))
+            row = int(np.argmax(wrong)) if wrong.any() else 0
+            remedy = "number the categories from 0, or rename the column to use it as a number"
+            raise table.error(row, "a category number 0, 1, … in column 'type'", f"{values[row]:g}", remedy)
+        return values[order], ("type",)
+    if not names:
+        return None, ()
+    columns = [table.numbers[name] for name in names]
+    for name, values in zip(names, columns, strict=True):
+        if (large := np.abs(values.astype(np.float64)) > np.finfo(np.float32).max).any():
+            row = int(np.argmax(large))
+            got = f"{values[row]:g} in column {name!r}"
+            raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
+    features, note = as_float32(columns, names, table.path.name, strict=strict)
+    notes += [] if note is None else [f"{table.path.name}: {note}"]
+    return features[order], tuple(names)
+
+
+def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
+    where = f"column y of {table.path.name}"
+    if "y" in table.texts:
+        longest = max(map(len, table.texts["y"]), default=0)  # numpy gives every name as much memory as the longest
+        what = f"the class names in column 'y' of {table.path}"
+        check_memory(4 * longest * table.rows, what, remedy="shorten the names")
+        return Target(level, np.asarray(table.texts["y"])[order], where)
+    if "y" in table.numbers:
+        return Target(level, table.numbers["y"][order], where)
+    return None
+
+
+def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarray, split: Split | None) -> None:
+    """Every row that is in a split must have its ``y``; ``graph`` holds the graph of each row."""
+    used = np.zeros(table.rows, dtype=bool)
+    used[order] = True
+    remedy = "fill in y, or add a column split and leave it blank where y is not known"
+    if split is not None and split.level == level:
+        used[order] = split.code >= 0
+        remedy = "fill in y, or leave the split of this row blank as well: it is then in no split"
+    elif split is not None and split.level == "graph":
+        used &= (split.code >= 0)[graph]
+        remedy = "fill in y, or leave the split of its graph blank: the graph is then in no split"
+    wrong = table.blank.get("y", np.zeros(table.rows, dtype=bool)) & used
+    if wrong.any():
+        raise table.error(int(np.argmax(wrong)), "a target in column 'y'", "nothing", remedy)
+
+
+def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
+    given = [level for level, (table, _) in present.items() if "split" in table.texts]
+    if len(given) > 1:
+        paths = " and ".join(str(present[level][0].path) for level in given)
+        raise DataError("the column 'split' in one file", f"it in {paths}", "keep the one that is meant")
+    if not given:
+        return None
+    table, order = present[given[0]]
+    number = dict(zip(SPLITS, range(len(SPLITS)), strict=True))
+    codes = list(map((number | {"": -1}).get, table.texts["split"]))
+    if None in codes:
+        row = codes.index(None)
+        got = f"{table.texts['split'][row]!r}"
+        remedy = "write one of these three, or leave it blank for what is in no split"
+        raise table.error(row, "train, val or test in column 'split'", got, remedy)
+    return Split(given[0], np.array(codes, np.int8)[order], f"column split of {table.path.name}")

@@ -1,0 +1,171 @@
+"""Some graphs of a packed set side by side, cut out by index arithmetic.
+
+Letters: G graphs, N nodes, E edges of the batch.
+"""
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from lrga.data.packed.edge_table import EdgeTable
+from lrga.data.packed.segments import Cut, Rows, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
+from lrga.errors import OptionError
+from lrga.kernels.edges import EdgeLayout
+from lrga.kernels.kept import outside_inference
+
+if TYPE_CHECKING:
+    from lrga.data.packed.graphs import PackedGraphs
+
+
+@dataclass(eq=False)
+class PackedBatch:
+    """A batch of graphs.
+
+    Attributes:
+        x: [N, …] node features, or ``None``.
+        edge_index: [2, E] int64, row 0 source, row 1 target, sorted by target.
+        edge_attr: [E, …] edge features in that order, or ``None``.
+        y: Targets, one row for each node, edge or graph, or ``None``.
+        batch: [N] int64, the graph of each node.
+        ptr: [G + 1] int64, the nodes of each graph.
+        num_graphs: G.
+        num_nodes: N.
+        num_edges: E.
+    """
+
+    x: Tensor | None
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    y: Tensor | None
+    batch: Tensor
+    ptr: Tensor
+    num_graphs: int
+    num_nodes: int
+    num_edges: int
+    _in_ptr: Tensor
+    _order: Tensor | None  # of the edges by source, counted inside each graph, where it is at hand
+    _packed: "PackedGraphs"
+    _cuts: dict[str, Cut]  # where the nodes and edges lie in the set
+    _graphs: Rows
+    _layout: EdgeLayout | None = None
+
+    @classmethod
+    def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
+        """Cuts graphs out of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
+        graphs = host if on_device is None else on_device
+        nodes = Cut(packed.node_ptr, graphs, packed.host_node_ptr, host)
+        edges = Cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
+        cuts: dict[str, Cut] = {"node": nodes, "edge": edges}
+        order = None
+        if isinstance(graphs, Tensor) and graphs.is_cpu and _is_large(packed, edges):
+            source, order = packed.edge_table.take(graphs)
+        else:
+            source = take(packed.source, edges.rows)
+        in_degree = take(packed.in_degree, nodes.rows)
+        return cls(
+            x=_column(packed, "x", cuts, graphs),
+            edge_index=edge_ends(source, edges.ptr, nodes.ptr, in_degree),
+            edge_attr=_column(packed, "edge_attr", cuts, graphs),
+            y=_column(packed, "y", cuts, graphs),
+            batch=numbers_repeated(nodes.counts, nodes.total),
+            ptr=nodes.ptr,
+            num_graphs=nodes.counts.numel(),
+            num_nodes=nodes.total,
+            num_edges=edges.total,
+            _in_ptr=pointer(in_degree),
+            _order=order,
+            _packed=packed,
+            _cuts=cuts,
+            _graphs=graphs,
+        )
+
+    def __len__(self) -> int:
+        return self.num_graphs
+
+    def __repr__(self) -> str:
+        return f"PackedBatch({self.num_graphs} graphs, {self.num_nodes} nodes, {self.num_edges} edges)"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.ptr.device
+
+    @property
+    @outside_inference
+    def edges(self) -> EdgeLayout:
+        """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
+        if self._layout is None:
+            order, degree = self._packed.transposed
+            inside = take(order, self._cuts["edge"].rows) if self._order is None else self._order
+            self._layout = EdgeLayout(
+                source=self.edge_index[0],
+                target=self.edge_index[1],
+                num_nodes=self.num_nodes,
+                in_ptr=self._in_ptr,
+                out_order=self._in_batch(inside),
+                out_ptr=pointer(take(degree, self._cuts["node"].rows).to(self.device)),
+            )
+        return self._layout
+
+    def attribute(self, name: str) -> Tensor:
+        """Any attribute of the set for these graphs, cut out when asked for.
+
+        Attributes of varying length are concatenated as PyG does it, node numbers in them shifted.
+        """
+        column = self._packed.columns.get(name)
+        if column is None:
+            raise OptionError(
+                f"one of the attributes {', '.join(self._packed.columns) or '(none)'}",
+                repr(name),
+                "choose one of these",
+            )
+        if column.ptr is None:
+            rows = self._cuts[column.level].rows if column.level in self._cuts else self._graphs
+            return column.take(rows).to(self.device)
+        lists = Cut(column.ptr, self._graphs)
+        values = column.take(lists.rows).to(self.device)
+        if column.shift:
+            shift = repeat(self.ptr[:-1], lists.counts.to(self.device), values.size(0)).to(values.dtype)
+            values = values + shift.view(-1, *[1] * (values.dim() - 1))
+        return values.movedim(0, column.dim)
+
+    def in_original_order(self, values: Tensor) -> Tensor:
+        """Rows for the edges of this batch, [E, …], in the order in which the edges originally came."""
+        order = self._packed.edge_order
+        if order is None:
+            return values
+        place = self._in_batch(take(order, self._cuts["edge"].rows))
+        return torch.empty_like(values).index_copy_(0, place.to(values.device), values)
+
+    def _in_batch(self, inside: Tensor) -> Tensor:
+        """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
+        edges = self._cuts["edge"]
+        return add_repeated(inside, edges.ptr, edges.ptr[:-1], edges.total).to(self.device)
+
+    def to(self, device: str | torch.device) -> "PackedBatch":
+        """The batch with its tensors on ``device``."""
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                values[name] = value.to(device, non_blocking=True)
+        values["_layout"] = None if self._layout is None else self._layout.to(device)
+        return PackedBatch(**values)
+
+    def to_data(self) -> Any:
+        """PyG's ``Batch`` of these graphs: what ``Batch.from_data_list`` makes of them, edges in original order."""
+        from torch_geometric.data import Batch
+
+        return Batch.from_data_list(self._packed.subset(self._graphs).to_data_list()).to(self.device)
+
+
+def _is_large(packed: "PackedGraphs", edges: Cut) -> bool:
+    return EdgeTable.suits(edges.counts.numel(), edges.total, packed.num_edges)
+
+
+def _column(packed: "PackedGraphs", name: str, cuts: dict[str, Cut], graphs: Rows) -> Tensor | None:
+    column = packed.columns.get(name)
+    if column is None:
+        return None
+    return column.take(cuts[column.level].rows if column.level in cuts else graphs)

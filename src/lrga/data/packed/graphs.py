@@ -1,0 +1,344 @@
+"""A whole set of graphs as flat tensors on one device: the interface of everything that trains.
+
+Letters: G graphs, N nodes and E edges of the whole set.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.columns import Column
+from lrga.data.packed.edge_table import EdgeTable
+from lrga.data.packed.order import order_by
+from lrga.data.packed.positions import Index, positions
+from lrga.data.packed.segments import Cut, Rows, narrow, take
+from lrga.errors import OptionError
+from lrga.kernels.kept import outside_inference
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from lrga.data.packed.padded import FixedGraphs
+
+_GRAPHS_AT_ONCE = 256  # converted together while iterating
+
+
+class PackedGraphs:
+    """Many graphs in few tensors, edges sorted by destination, integers in the smallest type that holds them.
+
+    Make one with :meth:`from_data_list` (PyG ``Data`` objects) or :meth:`from_arrays` (concatenated arrays); both keep
+    dtype, order of the edges and further attributes, so that :meth:`to_data_list` gives back what came.
+
+    Attributes:
+        node_ptr: [G + 1] int64, nodes of graph g are ``node_ptr[g]:node_ptr[g + 1]``.
+        edge_ptr: [G + 1] int64, likewise the edges.
+        source: [E] source of each edge, counted inside its graph, in a small integer type.
+        in_degree: [N] number of edges that end at each node; with the sorting this is the target of every edge.
+        edge_order: [E] place of each edge in its graph's original order, or ``None`` where nothing was moved.
+        columns: Name → :class:`~lrga.data.packed.columns.Column` for every tensor attribute (``x``, ``y``, …).
+        objects: Name → one Python value for each graph.
+        y_level: ``"node"``, ``"edge"`` or ``"graph"``; ``None`` without ``y``.
+        meta: Facts about the set, JSON values.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> graphs = PackedGraphs.from_data_list([Data(x=torch.ones(2, 3), edge_index=path) for _ in range(4)])
+        >>> batch = graphs.batch([2, 0])
+        >>> batch.num_graphs, batch.edge_index.tolist()
+        (2, [[1, 0, 3, 2], [0, 1, 2, 3]])
+    """
+
+    def __init__(
+        self,
+        *,
+        node_ptr: Tensor,
+        edge_ptr: Tensor,
+        source: Tensor,
+        in_degree: Tensor,
+        edge_order: Tensor | None = None,
+        columns: Mapping[str, Column] | None = None,
+        objects: Mapping[str, list[Any]] | None = None,
+        y_level: str | None = None,
+        edge_dtype: torch.dtype | None = torch.int64,
+        explicit_num_nodes: bool = False,
+        meta: Mapping[str, Any] | None = None,
+        host_ptrs: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        self.node_ptr, self.edge_ptr = node_ptr, edge_ptr
+        self.source, self.in_degree, self.edge_order = source, in_degree, edge_order
+        self.columns, self.objects = dict(columns or {}), dict(objects or {})
+        self.y_level, self.meta = y_level, dict(meta or {})
+        self.edge_dtype, self.explicit_num_nodes = edge_dtype, explicit_num_nodes
+        # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
+        self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
+        self._transposed: tuple[Tensor, Tensor] | None = None
+        self._edge_table: EdgeTable | None = None
+        self._fixed: FixedGraphs | None = None
+
+    @classmethod
+    def from_data_list(cls, graphs: Sequence["Data"], *, y_level: str | None = None) -> "PackedGraphs":
+        """Packs PyG graphs; see :func:`lrga.data.packed.convert.pack_data_list`."""
+        from lrga.data.packed.convert import pack_data_list
+
+        return pack_data_list(graphs, y_level=y_level)
+
+    @classmethod
+    def from_arrays(cls, **arrays: Any) -> "PackedGraphs":
+        """Packs concatenated arrays; see :func:`lrga.data.packed.arrays.pack_arrays` for the arguments."""
+        from lrga.data.packed.arrays import pack_arrays
+
+        return pack_arrays(**arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "PackedGraphs":
+        """Reads what :meth:`save` wrote."""
+        from lrga.data.packed.storage import load_packed
+
+        return load_packed(Path(path))
+
+    def save(self, path: str | Path) -> None:
+        """Writes one ``safetensors`` file, atomically; equal sets give equal bytes."""
+        from lrga.data.packed.storage import save_packed
+
+        save_packed(self, Path(path))
+
+    def to_data_list(self) -> list["Data"]:
+        """One PyG ``Data`` for each graph."""
+        from lrga.data.packed.convert import unpack_data_list
+
+        return unpack_data_list(self)
+
+    def __len__(self) -> int:
+        return self.node_ptr.numel() - 1
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name}={column.level}" for name, column in self.columns.items())
+        return (
+            f"PackedGraphs({len(self):,} graphs, {self.num_nodes:,} nodes, {self.num_edges:,} edges, {names}, "
+            f"device={self.device})"
+        )
+
+    def __iter__(self) -> Iterator["Data"]:
+        for begin in range(0, len(self), _GRAPHS_AT_ONCE):
+            yield from self.subset(slice(begin, begin + _GRAPHS_AT_ONCE)).to_data_list()
+
+    def __getitem__(self, index: Index) -> Any:
+        """A PyG ``Data`` for an integer, a :class:`PackedGraphs` for anything that chooses several graphs."""
+        if isinstance(index, Tensor) and index.dim() == 0:
+            index = index.item()  # type: ignore[assignment]
+        if isinstance(index, Integral) and not isinstance(index, bool):
+            return self.subset([int(index)]).to_data_list()[0]
+        return self.subset(index)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors lie."""
+        return self.node_ptr.device
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs."""
+        return len(self)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all graphs."""
+        return int(self.host_node_ptr[-1])
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges of all graphs."""
+        return int(self.host_edge_ptr[-1])
+
+    @property
+    def nodes_per_graph(self) -> Tensor:
+        """[G] on the CPU."""
+        return self.host_node_ptr.diff()
+
+    @property
+    def edges_per_graph(self) -> Tensor:
+        """[G] on the CPU."""
+        return self.host_edge_ptr.diff()
+
+    def attribute(self, name: str) -> Tensor | None:
+        """All rows of an attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none."""
+        column = self.columns.get(name)
+        return None if column is None else column.take(slice(None))
+
+    def with_column(self, name: str, column: Column) -> "PackedGraphs":
+        """These graphs, in the same memory, with another attribute ``name``."""
+        result = copy.copy(self)
+        result.columns = self.columns | {name: column}
+        result._fixed = None  # it holds the attributes too
+        return result
+
+    @property
+    def x(self) -> Tensor | None:
+        """[N, …] node features of the whole set."""
+        return self.attribute("x")
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        """[E, …] edge features of the whole set, edges sorted by destination."""
+        return self.attribute("edge_attr")
+
+    @property
+    def y(self) -> Tensor | None:
+        """Targets of the whole set, one row for each node, edge (sorted by destination) or graph."""
+        return self.attribute("y")
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E] int64, all graphs side by side, sorted by destination. Built when asked for: large on large sets."""
+        return self.batch(slice(None)).edge_index
+
+    @property
+    def statistics(self) -> dict[str, float | int]:
+        """Numbers of graphs, nodes and directed edges: sum, mean, least and greatest."""
+        result: dict[str, float | int] = {"graphs": len(self)}
+        for name, counts in (("nodes", self.nodes_per_graph), ("edges", self.edges_per_graph)):
+            empty = counts.numel() == 0
+            result[name] = int(counts.sum())
+            result[f"mean_{name}"] = 0.0 if empty else float(counts.double().mean())
+            result[f"min_{name}"] = 0 if empty else int(counts.min())
+            result[f"max_{name}"] = 0 if empty else int(counts.max())
+        return result
+
+    def to(self, device: str | torch.device) -> "PackedGraphs":
+        """The set on ``device``; itself where it already lies there."""
+        target = torch.empty(0, device=device).device
+        if target == self.device:
+            return self
+        moved = self._with(
+            node_ptr=self.node_ptr.to(target),
+            edge_ptr=self.edge_ptr.to(target),
+            source=self.source.to(target),
+            in_degree=self.in_degree.to(target),
+            edge_order=None if self.edge_order is None else self.edge_order.to(target),
+            columns={name: column.to(target) for name, column in self.columns.items()},
+            objects=self.objects,
+            host_ptrs=(self.host_node_ptr, self.host_edge_ptr),
+        )
+        if self._transposed is not None:
+            moved._transposed = (self._transposed[0].to(target), self._transposed[1].to(target))
+        return moved
+
+    def batch(self, index: Index) -> PackedBatch:
+        """Those graphs side by side, in that order."""
+        host = positions(index, len(self))
+        if isinstance(host, slice):
+            return PackedBatch.of(self, host, None)
+        return PackedBatch.of(self, host, host.to(self.device, non_blocking=True))
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        generator: torch.Generator | None = None,
+        drop_last: bool = False,
+    ) -> Iterator[PackedBatch]:
+        """All graphs, ``batch_size`` at a time.
+
+        Args:
+            batch_size: Graphs in a batch; the last may have fewer.
+            shuffle: A new random order each time.
+            generator: Makes that order reproducible; it may live on any device.
+            drop_last: Leaves out a last batch with fewer graphs.
+        """
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise OptionError("batch_size, an integer of at least 1", repr(batch_size), "pass for example 128")
+        stop = len(self) - len(self) % batch_size if drop_last else len(self)
+        return self._batches(batch_size, stop, self.shuffled(generator) if shuffle else None)
+
+    def _batches(self, batch_size: int, stop: int, order: Tensor | None) -> Iterator[PackedBatch]:
+        on_device = None if order is None else order.to(self.device, non_blocking=True)
+        for begin in range(0, stop, batch_size):
+            chosen = slice(begin, min(begin + batch_size, stop))
+            if order is None or on_device is None:
+                yield PackedBatch.of(self, chosen, None)
+            else:
+                yield PackedBatch.of(self, order[chosen], on_device[chosen])
+
+    def shuffled(self, generator: torch.Generator | None = None) -> Tensor:
+        """[G] on the CPU: a new random order of the graphs, that of :meth:`batches` for the same generator."""
+        device = "cpu" if generator is None else generator.device
+        return torch.randperm(len(self), generator=generator, device=device).cpu()
+
+    def subset(self, index: Index) -> "PackedGraphs":
+        """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
+        host = positions(index, len(self))
+        graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
+        node_cut, edge_cut = Cut(self.node_ptr, graphs), Cut(self.edge_ptr, graphs)
+        nodes, edges = node_cut.rows, edge_cut.rows
+        columns = {}
+        for name, column in self.columns.items():
+            if column.ptr is not None:
+                list_cut = Cut(column.ptr, graphs)
+                columns[name] = replace(column, values=take(column.values, list_cut.rows), ptr=list_cut.ptr)
+            else:
+                rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
+                columns[name] = replace(column, values=take(column.values, rows))
+        chosen = range(len(self))[host] if isinstance(host, slice) else host.tolist()
+        result = self._with(
+            node_ptr=node_cut.ptr,
+            edge_ptr=edge_cut.ptr,
+            source=take(self.source, edges),
+            in_degree=take(self.in_degree, nodes),
+            edge_order=None if self.edge_order is None else take(self.edge_order, edges),
+            columns=columns,
+            objects={name: [values[g] for g in chosen] for name, values in self.objects.items()},
+        )
+        if self._transposed is not None:
+            result._transposed = (take(self._transposed[0], edges), take(self._transposed[1], nodes))
+        return result
+
+    @property
+    @outside_inference
+    def transposed(self) -> tuple[Tensor, Tensor]:
+        """(order [E], out_degree [N]): the edges of each graph by source, computed once and kept.
+
+        ``order`` counts inside the graph: its k-th entry is the (destination-sorted) edge that comes k-th when the
+        graph's edges are sorted by source, stably.
+        """
+        if self._transposed is None:
+            order, degree = order_by(self.source, self.edge_ptr, self.node_ptr)
+            self._transposed = (narrow(order), narrow(degree))
+        return self._transposed
+
+    @property
+    @outside_inference
+    def edge_table(self) -> EdgeTable:
+        """Source and order of all edges for batches of large graphs on a CPU, made once and kept."""
+        if self._edge_table is None:
+            order, degree = self.transposed
+            self._transposed = (order.int(), degree)  # the table's memory, not a second copy
+            self._edge_table = EdgeTable(self.source, self._transposed[0], self.edge_ptr)
+        return self._edge_table
+
+    @property
+    @outside_inference
+    def fixed(self) -> "FixedGraphs":
+        """What batches of a fixed capacity are gathered from, made once and kept."""
+        if self._fixed is None:
+            from lrga.data.packed.padded import FixedGraphs
+
+            self._fixed = FixedGraphs(self)
+        return self._fixed
+
+    def _with(self, **tensors: Any) -> "PackedGraphs":
+        return PackedGraphs(
+            **tensors,
+            y_level=self.y_level,
+            edge_dtype=self.edge_dtype,
+            explicit_num_nodes=self.explicit_num_nodes,
+            meta=self.meta,
+        )

@@ -1,0 +1,205 @@
+"""Batches of a fixed capacity, gathered on the device of the graphs without a look at their values.
+
+A captured training step replays the same kernels on the same memory, so every batch has the same shapes: B graphs, N
+nodes and E edges, of which the first are real. Real graphs come first; a place without a graph holds an empty one. What
+is left of the nodes belongs to a dummy graph, number B; there is always at least one such node. What is left of the
+edges are loops at those nodes, spread evenly (all at one node, their sum could overflow). On a GPU ``in_ptr`` and
+``out_ptr`` end at the last real edge, so that no kernel that walks along them sees the rest; on a CPU, whose sparse
+products need a pointer for every edge, they include the loops.
+
+Letters: B graphs, N nodes and E edges of a batch with its padding; G graphs of the set.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.segments import narrow, repeat
+from lrga.errors import DataError
+from lrga.kernels.edges import EdgeLayout, run_starts
+from lrga.kernels.gather import batch_begins, batch_layout
+from lrga.kernels.segments import Segments
+
+
+@dataclass(frozen=True, order=True)
+class Capacity:
+    """Room of a batch: nodes (one of them a dummy) and edges."""
+
+    nodes: int
+    edges: int
+
+    def holds(self, nodes: int, edges: int) -> bool:
+        """Whether so many real nodes and edges fit in."""
+        return nodes < self.nodes and edges <= self.edges
+
+
+@dataclass(eq=False)
+class FixedBatch:
+    """A batch with its padding; the attributes are those of :class:`~lrga.data.packed.batch.PackedBatch`.
+
+    Attributes:
+        segments: Nodes by graph, of ``B + 1`` graphs, the last being the dummy.
+        real: Rows of each level that are real: ``"node"``, ``"edge"`` and ``"graph"``, 0-dimensional int64.
+        mask: Attribute ``mask`` of the set at the level of y, where it has one.
+    """
+
+    x: Tensor | None
+    edges: EdgeLayout
+    edge_attr: Tensor | None
+    y: Tensor | None
+    mask: Tensor | None
+    batch: Tensor
+    segments: Segments
+    real: dict[str, Tensor]
+    num_graphs: int  # with the dummy
+    num_nodes: int
+    num_edges: int
+
+    def capacities(self) -> dict[int, Tensor]:
+        """Number of rows → number of real ones, for :func:`lrga.kernels.padding.padded`."""
+        rows = {"graph": self.num_graphs, "edge": self.num_edges, "node": self.num_nodes}
+        return {rows[level]: self.real[level] for level in rows}
+
+    def counted(self, level: str) -> Tensor:
+        """Which rows of predictions count, bool: real ones, and of those the ones in the set's mask."""
+        rows = {"node": self.num_nodes, "edge": self.num_edges, "graph": self.num_graphs - 1}[level]
+        real = torch.arange(rows, device=self.batch.device) < self.real[level]
+        return real if self.mask is None else real & self.mask.view(rows)
+
+
+class FixedGraphs:
+    """A packed set from which batches of a fixed capacity are gathered.
+
+    Args:
+        graphs: The set, on any device.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> data = [Data(x=torch.full((2, 1), float(i)), edge_index=path) for i in range(4)]
+        >>> fixed = FixedGraphs(PackedGraphs.from_data_list(data))
+        >>> batch = fixed.gather(torch.tensor([2, 0, fixed.nothing]), Capacity(8, 10))
+        >>> batch.x[:4, 0].tolist(), batch.batch.tolist(), int(batch.real["graph"])
+        ([2.0, 2.0, 0.0, 0.0], [0, 0, 1, 1, 3, 3, 3, 3], 2)
+    """
+
+    def __init__(self, graphs: PackedGraphs) -> None:
+        self.graphs, self.device = graphs, graphs.device
+        node_ptr, edge_ptr = graphs.node_ptr, graphs.edge_ptr
+        starts = torch.stack([node_ptr, edge_ptr], dim=1)  # [G + 1, 2]
+        counts = torch.cat([starts.diff(dim=0), starts.new_zeros(1, 2)])
+        self.table = torch.cat([starts, counts], dim=1)  # first node, first edge, nodes, edges; the last graph is empty
+        order, out_degree = graphs.transposed
+        in_degree = graphs.in_degree.long()
+        self._in_start, self._out_start = (_starts(degree) for degree in (in_degree, out_degree.long()))
+        local = torch.arange(graphs.num_nodes, device=self.device)
+        local -= repeat(node_ptr[:-1], node_ptr.diff(), graphs.num_nodes)
+        self._target = repeat(narrow(local), in_degree, graphs.num_edges)
+        self._source, self._order = graphs.source, order
+        self._longest = max(int(d.max()) if d.numel() else 0 for d in (in_degree, out_degree))
+        self._spare_node, self._spare_edge = _finite_row(graphs, "node"), _finite_row(graphs, "edge")
+
+    @property
+    def nothing(self) -> int:
+        """The number that stands for an empty graph."""
+        return len(self.graphs)
+
+    def counted_per_graph(self, level: str) -> Tensor:
+        """[G + 1] on the CPU: nodes, edges or graphs of each graph that count, those in the mask where there is one."""
+        graphs, mask = self.graphs, self.graphs.columns.get("mask")
+        if mask is None:
+            sizes = {"node": graphs.nodes_per_graph, "edge": graphs.edges_per_graph}.get(level)
+            counts = torch.ones(len(graphs), dtype=torch.int64) if sizes is None else sizes
+        else:
+            ptrs = {"node": graphs.host_node_ptr, "edge": graphs.host_edge_ptr}
+            ptr = ptrs.get(level, torch.arange(len(graphs) + 1))
+            before = _starts(mask.values.cpu().view(-1).long())
+            counts = before[ptr].diff()
+        return torch.nn.functional.pad(counts, (0, 1))
+
+    def gather(self, index: Tensor, capacity: Capacity) -> FixedBatch:
+        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`nothing` last.
+
+        Nothing is read from the device: whether they fit is for the caller to see.
+        """
+        size, nodes, edges = index.size(0), capacity.nodes, capacity.edges
+        begins, shift, ptr, real_graphs = batch_begins(self.table, index, nodes)
+        graph, row, in_ptr, out_ptr, edge_row, source, target, out_order = batch_layout(
+            begins,
+            shift,
+            self._source,
+            self._target,
+            self._order,
+            self._in_start,
+            self._out_start,
+            nodes=nodes,
+            edges=edges,
+            spare_node=self._spare_node,
+            spare_edge=self._spare_edge,
+        )
+        real_nodes, real_edges = begins[size].unbind(0)
+        if self.device.type == "cpu":
+            in_ptr = run_starts(target, nodes)
+            out_ptr = torch.where(torch.arange(nodes + 1) > real_nodes, in_ptr, out_ptr)
+
+        batch = graph[:nodes]
+        rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
+        return FixedBatch(
+            x=self._column("x", rows),
+            edges=EdgeLayout(source, target, nodes, in_ptr, out_order, out_ptr, self._longest),
+            edge_attr=self._column("edge_attr", rows),
+            y=self._column("y", rows),
+            mask=self._column("mask", rows),
+            batch=batch,
+            segments=Segments.from_ptr(ptr, batch),
+            real={"node": real_nodes, "edge": real_edges, "graph": real_graphs},
+            num_graphs=size + 1,
+            num_nodes=nodes,
+            num_edges=edges,
+        )
+
+    def _column(self, name: str, rows: dict[str, Tensor]) -> Tensor | None:
+        column = self.graphs.columns.get(name)
+        if column is None:
+            return None
+        chosen = rows[column.level]
+        if column.values.size(0) == 0:  # a set without any edge
+            values = column.values.new_zeros(chosen.size(0), *column.values.shape[1:], dtype=column.dtype)
+        else:
+            values = column.values.index_select(0, chosen).to(column.dtype)
+        return values.flatten(0, 1) if column.level == "graph" and values.dim() > 1 else values
+
+
+def why_not_fixed(graphs: PackedGraphs) -> str | None:
+    """Why batches of a fixed capacity cannot be made of these graphs; ``None`` where they can."""
+    if graphs.num_nodes == 0 or len(graphs) == 0:
+        return "there is no node"
+    for name in ("x", "edge_attr", "y", "mask"):
+        column = graphs.columns.get(name)
+        if column is not None and column.level not in ("node", "edge", "graph"):
+            return f"the rows of {name} belong to no node, edge or graph"
+    for level in ("node", "edge"):
+        try:
+            _finite_row(graphs, level)
+        except DataError:
+            return f"no {level} has finite features"
+    return None
+
+
+def _starts(degree: Tensor) -> Tensor:
+    """[N + 1] how many edges the nodes before each have."""
+    return torch.nn.functional.pad(degree.cumsum(0), (1, 0))
+
+
+def _finite_row(graphs: PackedGraphs, level: str) -> int:
+    """A node or edge whose features are finite: padding repeats it, and must not bring a NaN in."""
+    name = {"node": "x", "edge": "edge_attr"}[level]
+    column = graphs.columns.get(name)
+    if column is None or column.level != level or not column.values.is_floating_point() or not column.values.numel():
+        return 0
+    finite = column.values.flatten(1).isfinite().all(1) if column.values.dim() > 1 else column.values.isfinite()
+    if not bool(finite.any()):
+        raise DataError(f"a {level} with finite features", "none", "look for NaN and infinity in the data")
+    return int(finite.int().argmax())

@@ -1,0 +1,157 @@
+"""A packed set in one ``safetensors`` file: tensors as they lie in memory, everything else as JSON in its header."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from lrga.data.packed.columns import Column
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.segments import DTYPES, narrow, pointer
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.io.files import atomic_path
+from lrga.io.limits import parse_json
+
+FORMAT = 1
+HEADER = "lrga"  # one key only: the order of several in the file would not be fixed, and equal sets must be equal bytes
+
+
+def save_packed(packed: PackedGraphs, path: Path) -> None:
+    """Writes ``packed`` to ``path``, atomically."""
+    tensors = {
+        "num_nodes": narrow(packed.nodes_per_graph),
+        "num_edges": narrow(packed.edges_per_graph),
+        "source": packed.source,
+        "in_degree": packed.in_degree,
+    }
+    if packed.edge_order is not None:
+        tensors["edge_order"] = packed.edge_order
+    schema: dict[str, Any] = {}
+    for name, column in packed.columns.items():
+        tensors[f"column.{name}"] = column.values
+        if column.ptr is not None:
+            tensors[f"ptr.{name}"] = column.ptr
+        schema[name] = {
+            "level": column.level,
+            "dtype": _name(column.dtype),
+            "scalar": column.scalar,
+            "dim": column.dim,
+            "shift": column.shift,
+        }
+    header = {
+        "format": FORMAT,
+        "columns": schema,
+        "y_level": packed.y_level,
+        "edge_dtype": None if packed.edge_dtype is None else _name(packed.edge_dtype),
+        "explicit_num_nodes": packed.explicit_num_nodes,
+        "objects": _plain(packed.objects, path),
+        "meta": packed.meta,
+    }
+    flat = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as temporary:
+        try:
+            save_file(flat, temporary, metadata={HEADER: json.dumps(header)})
+        except SafetensorError as error:
+            raise DataError(
+                f"to write {path}",
+                str(error),
+                "free some space, or choose another folder with --data-root or LRGA_DATA",
+            ) from error
+
+
+def load_packed(path: Path) -> PackedGraphs:
+    """Reads what :func:`save_packed` wrote."""
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "build the data set, or name another file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ChecksumError(f"a whole safetensors file {path}", str(error), "build the data set again") from error
+    try:
+        header = parse_json(metadata[HEADER])
+        if header["format"] != FORMAT:
+            raise DataError(
+                f"{path} in format {FORMAT}", f"format {header['format']}", "build the data set again with this version"
+            )
+        packed = _assemble(header, tensors)
+        _check(packed, path)
+        return packed
+    except LRGAError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:
+        raise DataError(f"a packed set of graphs in {path}", f"a file without {error}", "build it again") from error
+
+
+def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraphs:
+    columns = {
+        name: Column(
+            level=facts["level"],
+            values=tensors[f"column.{name}"],
+            dtype=DTYPES[facts["dtype"]],
+            scalar=facts["scalar"],
+            ptr=tensors.get(f"ptr.{name}"),
+            dim=facts["dim"],
+            shift=facts["shift"],
+        )
+        for name, facts in header["columns"].items()
+    }
+    return PackedGraphs(
+        node_ptr=pointer(tensors["num_nodes"]),
+        edge_ptr=pointer(tensors["num_edges"]),
+        source=tensors["source"],
+        in_degree=tensors["in_degree"],
+        edge_order=tensors.get("edge_order"),
+        columns=columns,
+        objects=header["objects"],
+        y_level=header["y_level"],
+        edge_dtype=None if header["edge_dtype"] is None else DTYPES[header["edge_dtype"]],
+        explicit_num_nodes=header["explicit_num_nodes"],
+        meta=header["meta"],
+    )
+
+
+def _check(packed: PackedGraphs, path: Path) -> None:
+    """Lengths and the range of node numbers; all else is the checksum's business."""
+    rows = {"node": packed.num_nodes, "edge": packed.num_edges, "graph": len(packed)}
+    found = {"source": ("edge", packed.source), "in_degree": ("node", packed.in_degree)}
+    found |= {name: (column.level, column.values) for name, column in packed.columns.items() if column.ptr is None}
+    if packed.edge_order is not None:
+        found["edge_order"] = ("edge", packed.edge_order)
+    for name, (level, values) in found.items():
+        if values.size(0) != rows[level]:
+            raise DataError(
+                f"{name} with {rows[level]:,} rows in {path}", f"{values.size(0):,} rows", "build the data set again"
+            )
+    largest = int(packed.nodes_per_graph.max()) if len(packed) else 0
+    source = packed.source
+    if packed.num_edges and not 0 <= int(source.min()) <= int(source.max()) < largest:
+        raise DataError(f"edge indices within the nodes of {path}", "indices out of range", "build the data set again")
+    if int(packed.in_degree.sum()) != packed.num_edges:
+        got = f"{int(packed.in_degree.sum()):,}"
+        raise DataError(f"in-degrees that sum to {packed.num_edges:,} in {path}", got, "build the data set again")
+
+
+def _plain(objects: dict[str, list[Any]], path: Path) -> dict[str, list[Any]]:
+    for name, values in objects.items():
+        for g, value in enumerate(values):
+            try:
+                same = json.loads(json.dumps(value)) == value
+            except (TypeError, ValueError):
+                same = False
+            if not isinstance(same, bool) or not same:
+                raise DataError(
+                    f"attributes that JSON can hold, to write {path}",
+                    f"{name} of graph {g}, a {type(value).__name__}",
+                    f"turn {name} into a tensor, a string or a list of them, or delete it",
+                )
+    return objects
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

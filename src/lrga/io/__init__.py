@@ -1,0 +1,1 @@
+"""Files: written whole or not at all, locked, downloaded, unpacked, and read without trusting them."""

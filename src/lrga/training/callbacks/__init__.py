@@ -1,0 +1,1 @@
+"""What happens beside training: progress, TensorBoard, checks for NaN."""

@@ -1,0 +1,46 @@
+"""Curves for TensorBoard, an extra."""
+
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import MissingDependencyError
+from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
+
+
+class TensorBoardLog(Listener):
+    """Writes loss, metric and learning rate of every epoch below ``RUN/tensorboard``.
+
+    A run that is continued goes on in the same curves; what a lost epoch wrote is not shown.
+    """
+
+    def __init__(self) -> None:
+        self._writer: Any = None
+        self._metric = ""
+        _writer_class()  # missing packages are told of before hours of training
+
+    def started(self, facts: RunFacts) -> None:
+        folder = (facts.folder or Path("runs")) / "tensorboard"
+        self._writer = _writer_class()(log_dir=str(folder), purge_step=facts.epoch + 1)
+        self._metric = facts.task.metric
+
+    def epoch_done(self, record: EpochRecord) -> None:
+        for split in ("train", "val", "test"):
+            self._writer.add_scalar(f"loss/{split}", getattr(record, f"{split}_loss"), record.epoch)
+            self._writer.add_scalar(f"{self._metric}/{split}", getattr(record, f"{split}_metric"), record.epoch)
+        self._writer.add_scalar("lr", record.lr, record.epoch)
+        self._writer.flush()
+
+    def closed(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _writer_class() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the package tensorboard", str(error), "install it with: pip install 'lrga[tensorboard]'"
+        ) from error
+    return SummaryWriter

@@ -1,0 +1,110 @@
+"""How much room the batches of a set need: a few sizes, so that a rare large batch makes no other one slow.
+
+Which size a batch takes follows from the batch alone: a run that is continued does what it would have done.
+
+Letters: B graphs of a batch, S batches.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lrga.data.packed.padded import Capacity, FixedGraphs
+
+QUANTILES = (0.4, 0.8, 1.0)  # of the batches that fit into each size
+NODES, EDGES = 64, 256  # multiples of which sizes are
+ALIKE = 1.05  # sizes that differ by less are one: each is recorded, and costs time and memory
+SPARE_NODES = 32  # at least; padding edges are spread over them
+_SIMULATED = 2000  # batches
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch to be run: which graphs, in which capacity, and how many predictions of them count."""
+
+    graphs: Tensor  # [B] on the device
+    capacity: Capacity
+    counted: int
+
+
+class Batches:
+    """The batches of a set, with the capacity of each.
+
+    Args:
+        fixed: The set.
+        batch_size: B.
+        level: Of the predictions, whose number is counted.
+        shuffled: Whether batches come in random orders, so that capacities follow from simulated ones, or in the order
+            of the set.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> from lrga.data.packed.graphs import PackedGraphs
+        >>> data = [Data(x=torch.ones(n, 1), edge_index=torch.zeros(2, n).long()) for n in range(1, 6)]
+        >>> batches = Batches(PackedGraphs.from_data_list(data).fixed, 2, "node")
+        >>> [(work.graphs.tolist(), work.capacity, work.counted) for work in batches.of(torch.arange(5))][-1]
+        ([4, 5], Capacity(nodes=64, edges=256), 5)
+    """
+
+    def __init__(self, fixed: FixedGraphs, batch_size: int, level: str, *, shuffled: bool = True) -> None:
+        self.fixed, self.batch_size = fixed, batch_size
+        graphs = fixed.graphs
+        columns = (graphs.nodes_per_graph, graphs.edges_per_graph, fixed.counted_per_graph(level)[:-1])
+        self._sizes = torch.nn.functional.pad(torch.stack(columns, dim=1), (0, 0, 0, 1)).numpy()  # [G + 1, 3]
+        orders: Iterable[np.ndarray] = [np.arange(len(graphs))]
+        if shuffled:
+            source = np.random.default_rng(0)
+            epochs = min(64, -(-_SIMULATED * batch_size // len(graphs)))
+            orders = [source.permutation(len(graphs)) for _ in range(epochs)]
+        totals = np.concatenate([self._totals(self._rows(order)) for order in orders])
+        self.capacities = sorted({self._size(*np.quantile(totals[:, :2], q, axis=0)) for q in QUANTILES})
+        smallest, largest = self.capacities[0], self.capacities[-1]
+        if largest.nodes <= ALIKE * smallest.nodes and largest.edges <= ALIKE * smallest.edges:
+            self.capacities = [largest]
+        self._steps = (_up(largest.nodes // 16, NODES), _up(largest.edges // 16, EDGES))
+
+    def of(self, order: Tensor) -> list[Work]:
+        """The batches of the graphs ``order`` (on the CPU), one after the other; the last is filled up with nothing."""
+        rows = self._rows(order.numpy())
+        on_device = torch.from_numpy(rows).to(self.fixed.device, non_blocking=True)
+        totals = self._totals(rows).tolist()
+        return [
+            Work(graphs, self.choose(nodes, edges), counted)
+            for graphs, (nodes, edges, counted) in zip(on_device.unbind(0), totals, strict=True)
+        ]
+
+    def choose(self, nodes: int, edges: int) -> Capacity:
+        """The smallest capacity that holds so many; where none of the usual ones does, one of its own."""
+        for capacity in self.capacities:
+            if capacity.holds(nodes, edges):
+                return capacity
+        return self._distinct(_up(nodes + 1, self._steps[0]), _up(edges, self._steps[1]))
+
+    def _rows(self, order: np.ndarray) -> np.ndarray:
+        count = -(-order.size // self.batch_size)
+        rows = np.full(count * self.batch_size, self.fixed.nothing, dtype=np.int64)
+        rows[: order.size] = order
+        return rows.reshape(count, self.batch_size)
+
+    def _totals(self, rows: np.ndarray) -> np.ndarray:
+        """[S, 3]: nodes, edges and counted predictions of each batch."""
+        return self._sizes[rows].sum(1)
+
+    def _size(self, nodes: float, edges: float) -> Capacity:
+        return self._distinct(_up(int(np.ceil(nodes)) + SPARE_NODES, NODES), _up(int(np.ceil(edges)), EDGES))
+
+    def _distinct(self, nodes: int, edges: int) -> Capacity:
+        """Numbers of nodes, edges and graphs that differ: a number of rows then says which of them the rows are."""
+        while nodes == self.batch_size + 1:
+            nodes += NODES
+        while edges in (nodes, self.batch_size + 1):
+            edges += EDGES
+        return Capacity(nodes, edges)
+
+
+def _up(value: int, step: int) -> int:
+    """``value`` rounded up to a multiple of ``step``, at least one."""
+    return max(-(-value // step), 1) * step

@@ -1,0 +1,1 @@
+"""What is trained: graphs, links, walks."""

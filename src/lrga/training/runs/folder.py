@@ -1,0 +1,283 @@
+"""The folder of a run: complete, readable by eye, and sound at every moment.
+
+::
+
+    config.json         the configuration
+    model.json          the network to the last number, the task, and the configuration with which the run began
+    environment.json    hardware, versions and commit of every start
+    metrics.jsonl       one line for each epoch
+    log.txt             what happened when
+    checkpoints/        the last two (see lrga.training.runs.checkpoint)
+    model.safetensors   at the end: weights of the last epoch; best.safetensors those best in validation
+    result.json         at the end: the numbers
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from lrga.io import limits
+from lrga.data.datasets.catalog import CATALOG
+from lrga.errors import CheckpointError, DTypeError, OptionError
+from lrga.tasks.task import Task
+from lrga.training.architecture import Architecture
+from lrga.training.runs.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
+from lrga.training.config import TrainingConfig, first_difference
+from lrga.training.callbacks.events import EpochRecord
+from lrga.io.json_files import (
+    check_plain,
+    is_number,
+    parse_json,
+    read_json,
+    replace_file,
+    replace_json,
+    sealed,
+    unsealed,
+    writing,
+)  # fmt: skip
+from lrga.io.folder_lock import FolderLock
+from lrga.training.runs.result import TrainingResult
+
+_COUNTS = {"epoch": int, "batch": int, "metrics_bytes": int, "seconds": int | float, "epoch_seconds": int | float}
+
+
+class RunFolder:
+    """Reads and writes one run folder.
+
+    Example:
+        >>> import tempfile
+        >>> RunFolder(tempfile.mkdtemp()).holds_a_run
+        False
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def holds_a_run(self) -> bool:
+        """Whether a run was ever started here."""
+        return (self.path / "config.json").is_file()
+
+    def lock(self) -> FolderLock:
+        """To be held while training."""
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        return FolderLock(self.path)
+
+    def create(
+        self,
+        config: TrainingConfig,
+        architecture: Architecture,
+        task: Task,
+        fingerprint: str,
+        features: Mapping[str, list[str]] | None = None,
+    ) -> None:
+        """Writes down what the run is; ``config.json`` last, so that a folder with one is complete.
+
+        ``features`` holds the names of the columns of node and edge features, where they have names.
+        """
+        self._clear()
+        facts = {"architecture": architecture.to_json(), "task": task.to_json(), "data": fingerprint}
+        facts |= {"features": dict(features or {}), "config": config.to_json()}
+        replace_json(self.path / "model.json", sealed(facts))
+        replace_json(self.path / "config.json", config.to_json())
+
+    def config(self) -> TrainingConfig:
+        """The configuration of the run."""
+        if not self.holds_a_run:
+            got = "no config.json there" if self.path.is_dir() else "no such folder"
+            raise CheckpointError(f"a run folder at {self.path}", got, "name the folder that lrga train wrote")
+        values = read_json(self.path / "config.json")
+        try:
+            config = TrainingConfig.from_json(values)
+        except (OptionError, DTypeError) as error:
+            remedy = "restore the file, or train anew"
+            raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
+        own = config.link is None and config.data.name not in CATALOG
+        if own and "standardize_targets" not in values.get("run", {}) and self._facts_kind() == "regression":
+            return config.changed(standardize_targets=False)  # an older version took targets as they are
+        return config
+
+    def _facts_kind(self) -> Any:
+        """The kind of task, as model.json has it; :meth:`model_facts` checks the file."""
+        task = read_json(self.path / "model.json")
+        task = task.get("task") if isinstance(task, dict) else None
+        return task.get("kind") if isinstance(task, dict) else None
+
+    def continue_with(self, config: TrainingConfig) -> None:
+        """Makes a run that goes on unfinished and replaces its configuration, some options of which may change."""
+        self._clear()
+        with writing(self.path):
+            (self.path / "result.json").unlink(missing_ok=True)  # first: it belongs to the configuration of before
+        replace_json(self.path / "config.json", config.to_json())
+
+    def _clear(self) -> None:
+        """Deletes temporary files of processes that were killed; this one holds the run's lock."""
+        with writing(self.path):
+            for left in self.path.glob(".*.tmp"):
+                left.unlink(missing_ok=True)
+
+    def model_facts(self) -> tuple[Architecture, Task, str]:
+        """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""
+        path, remedy = self.path / "model.json", "restore the file, or train anew"
+        facts = unsealed(read_json(path), path)
+        if "config" in facts:
+            self._check_config(facts["config"], path)
+        try:
+            if facts["task"]["kind"] == "link":
+                return _link_facts(facts)
+            return Architecture.from_json(facts["architecture"]), Task.from_json(facts["task"]), str(facts["data"])
+        except (OptionError, DTypeError) as error:
+            raise CheckpointError(f"{error.expected} in {path}", error.got, remedy) from error
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise CheckpointError(f"architecture, task and data in {path}", str(error), remedy) from error
+
+    def features(self) -> dict[str, list[str]] | None:
+        """``"node"`` and ``"edge"`` → names of the columns of their features; ``None`` in runs of older versions."""
+        path = self.path / "model.json"
+        features: Any = unsealed(read_json(path), path).get("features")
+        names = features.values() if isinstance(features, dict) else [None]
+        if features is not None and not all(isinstance(name, list) for name in names):
+            remedy = "restore the file, or train anew"
+            raise CheckpointError(f"names of features in {path}", repr(features)[:80], remedy)
+        return features
+
+    def add_environment(self, facts: dict[str, Any]) -> None:
+        """Adds where this start of the run happens."""
+        start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
+        replace_json(self.path / "environment.json", [*self.environments(), start])
+
+    def extend_environment(self, facts: dict[str, Any]) -> None:
+        """Adds facts to those of the last start."""
+        *before, last = self.environments()
+        replace_json(self.path / "environment.json", [*before, {**last, **facts}])
+
+    def environments(self) -> list[dict[str, Any]]:
+        """Where every start of the run happened."""
+        path = self.path / "environment.json"
+        starts = read_json(path) if path.is_file() else []
+        if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
+            got = repr(starts)[:80]
+            raise CheckpointError(f"a list of objects in {path}", got, "restore the file, or delete it")
+        return starts
+
+    def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:
+        """The newest sound checkpoint, and what was wrong with newer ones; refused where the folder contradicts it."""
+        checkpoint, problems = newest_checkpoint(self.path / "checkpoints")
+        if checkpoint is not None:
+            state, path = checkpoint.state, checkpoint.path / STATE
+            for key, kind in _COUNTS.items():
+                value = state.get(key)
+                if not isinstance(value, kind) or not is_number(value) or not 0 <= value < 2**63:
+                    got, remedy = repr(value)[:80], "restore the file, or train anew"
+                    raise CheckpointError(f"{key}, a number of at least 0, in {path}", got, remedy)
+            if (epochs := len(self.history(state["metrics_bytes"]))) != state["epoch"]:
+                got, remedy = f"{epochs} in metrics.jsonl", "restore the folder, or train anew in another"
+                raise CheckpointError(f"the {state['epoch']} epochs of {checkpoint.path}", got, remedy)
+        return checkpoint, problems
+
+    def _check_config(self, written: Any, path: Path) -> None:
+        """Refuses a ``config.json`` that was changed since the run began; epochs are added by :meth:`continue_with`."""
+        try:
+            begun = TrainingConfig.from_json(written)
+        except (OptionError, DTypeError) as error:
+            raise CheckpointError(f"{error.expected} in {path}", error.got, "restore the file") from error
+        if (found := first_difference(self.config(), begun, ignore=("max_epochs",))) is not None:
+            key, now, then = found
+            remedy = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
+            got = f"{key}={now!r} in {self.path / 'config.json'}"
+            raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, remedy)
+
+    def save_checkpoint(self, name: str, parts: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:
+        """Writes a checkpoint; it remembers how much of ``metrics.jsonl`` belongs to it."""
+        metrics = self.path / "metrics.jsonl"
+        size = metrics.stat().st_size if metrics.exists() else 0
+        return write_checkpoint(self.path / "checkpoints", name, parts, {**state, "metrics_bytes": size})
+
+    def append_metrics(self, record: EpochRecord) -> None:
+        """Adds the line of an epoch."""
+        path = self.path / "metrics.jsonl"
+        check_plain(path)
+        with writing(path), open(path, "ab") as file:
+            file.write((json.dumps(record.to_json(), allow_nan=False) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def cut_metrics(self, size: int) -> None:
+        """Drops lines written after the checkpoint that training goes on from: those epochs come again."""
+        path = self.path / "metrics.jsonl"
+        check_plain(path)
+        found = path.stat().st_size if path.exists() else 0
+        if found < size:
+            remedy = "restore the file, or train anew"
+            raise CheckpointError(f"at least {size:,} bytes in {path}", f"{found:,} bytes", remedy)
+        if found > size:
+            with writing(path):
+                os.truncate(path, size)
+
+    def history(self, size: int | None = None) -> tuple[EpochRecord, ...]:
+        """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
+        path = self.path / "metrics.jsonl"
+        try:
+            lines = limits.read_bytes(path, error=CheckpointError)[:size].splitlines() if path.exists() else []
+            return tuple(EpochRecord.from_json(parse_json(line)) for line in lines)
+        except (OSError, ValueError, RecursionError) as error:
+            remedy = "continue the run, which mends it, or restore the file"
+            got = error.got if isinstance(error, OptionError) else str(error)
+            raise CheckpointError(f"one epoch on each line of {path}", got, remedy) from error
+
+    def log(self, text: str) -> None:
+        """Adds a line with the time to ``log.txt``."""
+        path = self.path / "log.txt"
+        check_plain(path)
+        with writing(path), open(path, "a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
+
+    def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:
+        """Writes the final weights, then the result: a folder with ``result.json`` is finished."""
+        for name, tensors in weights.items():
+            plain = {key: tensor.detach().to("cpu", copy=True).contiguous() for key, tensor in tensors.items()}
+            replace_file(self.path / f"{name}.safetensors", save(plain))
+        replace_json(self.path / "result.json", sealed(values))
+
+    def result(self) -> dict[str, Any] | None:
+        """What ``result.json`` holds; ``None`` before the end; refused where the folder contradicts it."""
+        path = self.path / "result.json"
+        if not path.is_file():
+            return None
+        values = unsealed(read_json(path), path)
+        found, wanted = TrainingResult.from_json(values), self.config().optimizer.max_epochs
+        if found.epochs > wanted or (found.stopped_by == "max_epochs" and found.epochs < wanted):
+            remedy = f"write max_epochs={found.epochs} there again, then: lrga train --resume {self.path} --epochs N"
+            got = f"max_epochs={wanted} in {self.path / 'config.json'}"
+            raise CheckpointError(f"the {found.epochs} epochs of {path}", got, remedy)
+        return values
+
+    def weights(self, which: str = "model") -> dict[str, Tensor]:
+        """Final weights, ``"model"`` or ``"best"``; before the end those of the newest checkpoint."""
+        path = self.path / f"{which}.safetensors"
+        if path.is_file() and self.result() is not None:
+            try:
+                return load(limits.read_bytes(path, error=CheckpointError))
+            except (OSError, SafetensorError) as error:
+                raise CheckpointError(f"whole weights in {path}", str(error), "take a checkpoint's") from error
+        checkpoint, _ = self.checkpoint()
+        if checkpoint is None or which not in checkpoint.parts:
+            got = "no checkpoint yet" if checkpoint is None else "no finished epoch yet"
+            raise CheckpointError(f"weights in {self.path}", got, f"train first: lrga train --resume {self.path}")
+        return checkpoint.parts[which]
+
+
+def _link_facts(facts: dict[str, Any]) -> Any:
+    """The same of a link-prediction run, whose network and task have classes of their own."""
+    from lrga.tasks.link import LinkTask
+    from lrga.training.problems.link_architecture import LinkArchitecture
+
+    return LinkArchitecture.from_json(facts["architecture"]), LinkTask.from_json(facts["task"]), facts["data"]

@@ -1,0 +1,91 @@
+"""What a training run gave."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from lrga.errors import CheckpointError, OptionError
+from lrga.tasks.task import METRICS
+from lrga.training.callbacks.events import EpochRecord
+from lrga.io.json_files import check_fields
+
+FINISHED = ("min_lr", "max_epochs")
+_PLAIN = ("stopped_by", "metric", "epochs", "seconds", "parameters", "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """The outcome of a run, finished or paused.
+
+    Attributes:
+        stopped_by: ``"min_lr"`` or ``"max_epochs"`` where it is finished; ``"time_limit"`` where it can be continued.
+        metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
+        test: The reported number: the metric on ``test`` of the last epoch's model, or of the best one in validation
+            where the protocol says so (link prediction). ``None`` before the first epoch.
+        last: All numbers of the last epoch.
+        best: All numbers of the epoch that was best in validation (``best.test_metric`` beside ``test``).
+        epochs: Epochs trained.
+        seconds: Spent on them, evaluation included.
+        parameters: Of the model.
+        seed: Of the run.
+        folder: The run folder, where there is one.
+        history: Every epoch.
+        model: The last epoch's model, in evaluation mode.
+        reported: Which epoch's number is reported, ``"last"`` or ``"best"``.
+    """
+
+    stopped_by: str
+    metric: str
+    last: EpochRecord | None
+    best: EpochRecord | None
+    epochs: int
+    seconds: float
+    parameters: int
+    seed: int
+    folder: Path | None = field(default=None, compare=False)
+    history: tuple[EpochRecord, ...] = ()
+    reported: str = "last"
+    model: nn.Module | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def test(self) -> float | None:
+        """The reported number."""
+        record = self.best if self.reported == "best" else self.last
+        return None if record is None else record.test_metric
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run reached its end; a paused one continues with the same call."""
+        return self.stopped_by in FINISHED
+
+    def format_metric(self, value: float) -> str:
+        """The metric with as many digits as are worth printing."""
+        return f"{value:.{METRICS[self.metric].decimals}f}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``result.json`` holds: all but folder, history and model."""
+        values = {"test": self.test} | {key: getattr(self, key) for key in _PLAIN}
+        for name in ("last", "best"):
+            record = getattr(self, name)
+            values[name] = None if record is None else asdict(record)
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], **more: Any) -> "TrainingResult":
+        """What :meth:`to_json` wrote; folder, history and model may be added."""
+        try:
+            made: dict[str, Any] = {key: values[key] for key in _PLAIN}
+            check_fields(cls, made)
+            if made["metric"] not in METRICS:
+                raise OptionError(f"a metric, one of {', '.join(METRICS)}", repr(made["metric"]), "")
+            for name in ("last", "best"):
+                made[name] = None if values[name] is None else EpochRecord.from_json(values[name])
+        except (KeyError, TypeError, OptionError) as error:
+            remedy = "restore result.json, or train the run to its end again"
+            if isinstance(error, OptionError):
+                raise CheckpointError(f"a result with {error.expected}", error.got, remedy) from error
+            raise CheckpointError("a result of this version of lrga", f"none with {error}", remedy) from error
+        return cls(**made, **more)

@@ -1,0 +1,87 @@
+"""Restrictions on configurations read from a file: no import of user code, no writing to the data root it names.
+
+A run folder, a configuration file or a record may come from someone else. It can name a ``module:factory``, which would
+be imported and run, and a data ``root``, which would be written to. Both require the user's consent (``--trust``).
+"""
+
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lrga.data.datasets.building import plan_dataset
+from lrga.data.own.reading import is_factory
+from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.root import data_root
+from lrga.errors import UntrustedCodeError
+from lrga.training.problems.graph_data import catalogue_name
+
+if TYPE_CHECKING:
+    from lrga.training.config import DataConfig
+
+
+def data_from_file(
+    data: "DataConfig",
+    where: str | Path,
+    *,
+    trust: bool = False,
+    name: str | None = None,
+    root: str | Path | None = None,
+    source: str | Path | None = None,
+    command: str | None = None,
+) -> "DataConfig":
+    """The data section of a configuration that was read from ``where``, as far as it may be used.
+
+    Args:
+        data: What the file says.
+        where: The run folder or file, for the messages.
+        trust: Whether the user trusts the file; it is then used as it is.
+        name: Data that the user named, which replace the file's.
+        root: A data root that the user named, which replaces the file's.
+        source: A folder of data files that the user named, which replaces the file's.
+        command: A command that names the module itself, as a remedy.
+
+    Returns:
+        The section. A root of the file is kept where the data set is built there already, so that it is only read, or
+        where it is the default root. Otherwise root and source are left out, and a warning says so.
+
+    Raises:
+        UntrustedCodeError: The file names a ``module:factory``.
+
+    Example:
+        >>> from lrga.training import DataConfig
+        >>> data_from_file(DataConfig(name="my_graphs:load"), "runs/a")
+        Traceback (most recent call last):
+        ...
+        lrga.errors.UntrustedCodeError: expected --trust (in Python trust=True) to import 'my_graphs:load', which runs \
+its code, got a module that only runs/a names. To fix: if you trust it, add --trust.
+    """
+    given = {"root": root, "source": source}
+    named: dict[str, Any] = {key: os.path.abspath(os.path.expanduser(path)) for key, path in given.items() if path}
+    kept = replace(data, **named, name=data.name if name is None else name)
+    if trust:
+        return kept
+    if name is None and is_factory(data.name):
+        remedy = "if you trust it, add --trust" + (f", or name the module yourself: {command}" if command else "")
+        expected = f"--trust (in Python trust=True) to import {data.name!r}, which runs its code"
+        raise UntrustedCodeError(expected, f"a module that only {where} names", remedy)
+    if catalogue_name(kept.name) is None and link_name(kept.name) is None:
+        return kept  # the user's own files are only read
+    if plan_dataset(kept.name, kept.root, **kept.options).finished() is not None:
+        return kept
+    left_out = [key for key in ("root", "source") if key not in named and _is_foreign(key, getattr(kept, key))]
+    if left_out:
+        which = " and ".join(f"{key} {getattr(kept, key)}" for key in left_out)
+        used = kept.root if "root" not in left_out and kept.root is not None else data_root()
+        warnings.warn(
+            f"{where} names the {which}, where {kept.name} is not built yet; using the data root {used} instead. "
+            "Pass --data-root, --source or --trust to change this.",
+            stacklevel=3,
+        )
+    without: dict[str, Any] = dict.fromkeys(left_out)
+    return replace(kept, **without)
+
+
+def _is_foreign(key: str, value: str | None) -> bool:
+    return value is not None and (key != "root" or data_root(value) != data_root())

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+
+from lrga.data.own.table import GraphTable, Split, Target
+from lrga.data.own.target import choose_target, draw_split, make_labels, make_split
+from lrga.errors import DataError, OptionError
+
+
+def table(graphs: int = 4, *, targets=(), split: Split | None = None) -> GraphTable:
+    return GraphTable(
+        num_nodes=np.full(graphs, 3),
+        num_edges=np.full(graphs, 2),
+        edge_index=np.tile([[0, 1], [1, 2]], graphs),
+        x=np.ones((3 * graphs, 1), np.float32),
+        edge_attr=None,
+        targets={target.level: target for target in targets},
+        split=split,
+    )
+
+
+def labels(values, task=None, rows=None):
+    values = np.asarray(values)
+    used = np.ones(len(values), bool) if rows is None else np.asarray(rows)
+    return make_labels(Target("graph", values, "y"), task, used, table(len(values)))
+
+
+def test_integers_and_names_are_classes_and_other_numbers_are_values():
+    assert labels([0, 2, 1]).task == "classification"
+    assert labels(["b", "a"]).task == "classification"
+    made = labels([0.5, 1.0])
+    assert made.task == "regression"
+    assert made.y.dtype == np.float32
+    assert made.classes is None
+
+
+def test_classes_are_numbered_in_the_order_of_their_labels():
+    made = labels([10, -1, 3, 10])
+    assert made.y.tolist() == [2, 0, 1, 2]
+    assert made.classes == ("-1", "3", "10")
+    named = labels(["dog", "cat", "dog"])
+    assert named.y.tolist() == [1, 0, 1]
+    assert named.classes == ("cat", "dog")
+
+
+def test_the_task_can_be_said():
+    counts = labels([3, 5, 3], "regression")
+    assert counts.y.tolist() == [3, 5, 3]
+    assert counts.y.dtype == np.float32
+    assert labels([1.0, 2.0, 1.0], "classification").classes == ("1", "2")
+    several = labels(np.ones((4, 3)), "regression")
+    assert several.y.shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "match"),
+    [
+        ([0.5, 1.0], "classification", "whole numbers"),
+        (["a", "b"], "regression", "numbers in y for regression"),
+        ([1, 1, 1], None, "at least two classes"),
+        ([0.5, np.nan], None, "NaN or infinity in graph 1"),
+        ([np.inf, 0.5], None, "graph 0"),
+        ([[0, 1], [1, 0]], None, "one class each"),
+        ([1j, 2j], None, "complex"),
+        ([1e39, 1.5], None, "3.4e38"),
+    ],
+)
+def test_targets_that_do_not_fit_their_task_are_refused(values, task, match):
+    with pytest.raises(DataError, match=match):
+        labels(values, task)
+
+
+def test_an_unknown_task_or_level_is_answered_with_the_choices():
+    with pytest.raises(OptionError, match="classification, regression"):
+        labels([0, 1], "ranking")
+    with pytest.raises(OptionError, match="node, edge, graph"):
+        choose_target(table(), "subgraph", "here")
+
+
+def test_rows_outside_every_split_may_hold_anything():
+    made = labels([0.5, np.nan, 1.5], None, [True, False, True])
+    assert made.y.tolist() == [0.5, 0, 1.5]
+    classes = labels([1, -1, 0], None, [True, False, True])
+    assert classes.classes == ("0", "1")
+    assert classes.y.tolist() == [1, 0, 0]
+
+
+def test_one_target_is_chosen_and_two_must_be_told_apart():
+    node = Target("node", np.zeros(12), "nodes")
+    graph = Target("graph", np.zeros(4), "graphs")
+    assert choose_target(table(targets=[node]), None, "here") is node
+    assert choose_target(table(targets=[node, graph]), "graph", "here") is graph
+    with pytest.raises(OptionError, match="nodes and graphs"):
+        choose_target(table(targets=[node, graph]), None, "here")
+    with pytest.raises(DataError, match="a target for each edge"):
+        choose_target(table(targets=[node]), "edge", "here")
+    with pytest.raises(DataError, match="add y"):
+        choose_target(table(), None, "here")
+
+
+def test_a_drawn_split_has_its_fractions_and_comes_again_with_its_seed():
+    code = draw_split(1000, (0.7, 0.2, 0.1), seed=3)
+    assert np.bincount(code).tolist() == [700, 200, 100]
+    np.testing.assert_array_equal(code, draw_split(1000, (0.7, 0.2, 0.1), seed=3))
+    assert (code != draw_split(1000, (0.7, 0.2, 0.1), seed=4)).any()
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 9])
+@pytest.mark.parametrize("fractions", [(0.8, 0.1, 0.1), (0.01, 0.5, 0.49)])
+def test_no_split_is_empty_however_few_there_are(count, fractions):
+    assert (np.bincount(draw_split(count, fractions, seed=0), minlength=3) > 0).all()
+
+
+@pytest.mark.parametrize("fractions", [(0.8, 0.2), (0.8, 0.1, 0.2), (1.0, 0.0, 0.0), (1.2, -0.1, -0.1), "abc", 0.8])
+def test_fractions_that_do_not_add_up_are_refused(fractions):
+    with pytest.raises(OptionError, match="add up to 1"):
+        draw_split(10, fractions, seed=0)
+
+
+def test_graphs_are_divided_where_there_are_several_and_nodes_where_there_is_one():
+    assert make_split(table(3), "node", (0.8, 0.1, 0.1), 0, "here").level == "graph"
+    assert make_split(table(1), "node", (0.4, 0.3, 0.3), 0, "here").level == "node"
+    with pytest.raises(DataError, match="graphs to divide"):
+        make_split(table(2), "graph", (0.8, 0.1, 0.1), 0, "here")
+
+
+def test_a_given_split_is_kept_and_must_be_whole():
+    given = Split("graph", np.array([0, 1, 2, 0]), "column split")
+    assert make_split(table(split=given), "node", (0.8, 0.1, 0.1), 0, "here") is given
+    short = Split("graph", np.array([0, 0, 2, 0]), "column split")
+    with pytest.raises(DataError, match="graphs of val in column split"):
+        make_split(table(split=short), "node", (0.8, 0.1, 0.1), 0, "here")
+    edges = Split("edge", np.zeros(8), "column split")
+    with pytest.raises(DataError, match="one of edges"):
+        make_split(table(split=edges), "node", (0.8, 0.1, 0.1), 0, "here")

@@ -1,0 +1,264 @@
+import gzip
+import hashlib
+import io
+import subprocess
+import sys
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lrga.errors import ChecksumError, DataMissingError
+from lrga.io.download import RECORD_SUFFIX, RemoteFile, check_recorded, obtain, obtain_all
+from lrga.io.files import FileFacts, write_json
+
+CONTENT = bytes(range(256)) * 4000  # about 1 MB
+
+
+class Server(ThreadingHTTPServer):
+    """Serves CONTENT; ``break_after`` lists after how many bytes each of the next answers ends too early."""
+
+    def __init__(self):
+        self.break_after = []
+        self.statuses = []
+        self.ranges = []
+        self.etag = '"one"'
+        self.content = CONTENT
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        server = self.server
+        wanted = self.headers.get("Range")
+        server.ranges.append(wanted)
+        if server.statuses:
+            self.send_error(server.statuses.pop(0))
+            return
+        start = 0
+        if wanted and self.headers.get("If-Range") == server.etag:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(server.content):
+                self.send_error(416)
+                return
+        body = server.content[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        if server.etag:
+            self.send_header("ETag", server.etag)
+        self.end_headers()
+        self.wfile.write(body[: server.break_after.pop(0)] if server.break_after else body)
+
+    def log_message(self, *arguments):
+        """Quiet."""
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def remote(server, facts=None):
+    return RemoteFile(f"http://127.0.0.1:{server.server_port}/file", "file.bin", facts or FileFacts())
+
+
+def files_in(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+
+
+def test_a_file_is_downloaded_and_its_checksum_recorded(tmp_path, server):
+    seen = []
+    path = obtain(remote(server), tmp_path / "raw", progress=lambda label, done, total: seen.append((done, total)))
+    assert path.read_bytes() == CONTENT
+    assert files_in(tmp_path / "raw") == ["file.bin", "file.bin" + RECORD_SUFFIX]
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert check_recorded(tmp_path / "raw") == [(path, None)]
+
+
+def test_a_file_that_is_there_is_not_downloaded_again(tmp_path, server):
+    obtain(remote(server), tmp_path)
+    obtain(remote(server), tmp_path)
+    assert len(server.ranges) == 1
+
+
+def test_an_interrupted_download_is_resumed(tmp_path, server):
+    server.break_after = [300_000, 200_000]
+    path = obtain(remote(server), tmp_path, wait=0.01)
+    assert path.read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=300000-", "bytes=500000-"]
+
+
+def test_a_download_is_not_resumed_when_the_file_has_changed(tmp_path, server):
+    server.break_after = [100_000] * 4
+    with pytest.raises(DataMissingError):
+        obtain(remote(server), tmp_path, wait=0.001)
+    assert not (tmp_path / "file.bin").exists()
+    server.etag, server.content = '"two"', CONTENT[::-1]
+    assert obtain(remote(server), tmp_path).read_bytes() == CONTENT[::-1]
+
+
+def test_without_a_validator_a_download_starts_afresh(tmp_path, server):
+    server.etag = ""
+    server.break_after = [300_000]
+    assert obtain(remote(server), tmp_path, wait=0.01).read_bytes() == CONTENT
+    assert server.ranges == [None, None]
+
+
+def test_a_part_that_is_already_complete_is_mended(tmp_path, server):
+    (tmp_path / "file.bin.part").write_bytes(CONTENT)
+    (tmp_path / "file.bin.part.validator").write_text('"one"')
+    assert obtain(remote(server), tmp_path, wait=0.01).read_bytes() == CONTENT
+    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
+
+
+def test_an_interruption_leaves_nothing_that_is_believed(tmp_path, server):
+    server.break_after = [1000] * 10
+    with pytest.raises(DataMissingError, match="the connection ended after"):
+        obtain(remote(server), tmp_path, wait=0.001)
+    assert not (tmp_path / "file.bin").exists()
+
+
+def test_a_server_error_is_tried_again(tmp_path, server):
+    server.statuses = [503, 500]
+    assert obtain(remote(server), tmp_path, wait=0.001).read_bytes() == CONTENT
+
+
+def test_a_file_that_is_not_there_is_not_tried_again(tmp_path, server):
+    server.statuses = [404, 404, 404, 404]
+    with pytest.raises(DataMissingError, match="404"):
+        obtain(remote(server), tmp_path, wait=0.001)
+    assert len(server.ranges) == 1
+
+
+def test_offline_the_error_says_which_file_to_put_where(tmp_path, server):
+    file = remote(server)
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(DataMissingError) as caught:
+        obtain(file, tmp_path / "raw", wait=0.001)
+    assert file.url in str(caught.value)
+    assert f"put it at {tmp_path / 'raw' / 'file.bin'}" in str(caught.value)
+
+
+def test_without_permission_the_network_is_not_touched(tmp_path, server):
+    with pytest.raises(DataMissingError, match="downloading is off"):
+        obtain(remote(server), tmp_path, download=False)
+    assert server.ranges == []
+
+
+def test_a_download_with_another_checksum_is_refused(tmp_path, server):
+    with pytest.raises(ChecksumError, match="corrupted"):
+        obtain(remote(server, FileFacts(len(CONTENT), "0" * 64)), tmp_path)
+    assert files_in(tmp_path) == []
+
+
+def test_a_stated_checksum_is_accepted(tmp_path, server):
+    facts = FileFacts(len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+    assert obtain(remote(server, facts), tmp_path).is_file()
+
+
+def test_a_file_put_there_by_hand_is_taken(tmp_path, server):
+    (tmp_path / "file.bin").write_bytes(b"by hand")
+    assert obtain(remote(server), tmp_path, download=False).read_bytes() == b"by hand"
+    assert server.ranges == []
+
+
+def test_a_file_damaged_after_its_download_is_named(tmp_path, server):
+    path = obtain(remote(server), tmp_path)
+    path.write_bytes(CONTENT[:-1])
+    assert "truncated" in str(check_recorded(tmp_path)[0][1])
+    with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
+        obtain(remote(server), tmp_path, download=False)
+    server.statuses = [404]
+    with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
+        obtain(remote(server), tmp_path)
+    assert path.read_bytes() == CONTENT[:-1]
+
+
+def test_a_file_damaged_after_its_download_is_downloaded_again(tmp_path, server):
+    path = obtain(remote(server), tmp_path)
+    path.write_bytes(CONTENT[:-1])
+    assert obtain(remote(server), tmp_path).read_bytes() == CONTENT
+    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
+    assert check_recorded(tmp_path) == [(path, None)]
+
+
+def zipped(text):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("inside.txt", text)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["file.zip", "file.tar.gz"])
+def test_an_archive_recorded_while_it_was_damaged_is_downloaded_again(tmp_path, server, name):
+    """As two processes that wrote into one file left it, in versions before this one."""
+    whole = zipped("text " * 1000) if name.endswith(".zip") else gzip.compress(b"text " * 100_000)
+    damaged = whole[: len(whole) // 2] + bytes(16) + whole[len(whole) // 2 + 16 :]
+    (tmp_path / name).write_bytes(damaged)
+    write_json(tmp_path / (name + RECORD_SUFFIX), {"size": len(damaged), "sha256": hashlib.sha256(damaged).hexdigest()})
+    server.content = whole
+    file = RemoteFile(remote(server).url, name)
+    with pytest.raises(ChecksumError, match="whole archive"):
+        obtain(file, tmp_path, download=False)
+    assert obtain(file, tmp_path).read_bytes() == whole
+    assert check_recorded(tmp_path) == [(tmp_path / name, None)]
+
+
+def test_what_is_no_archive_is_not_taken_for_one(tmp_path, server):
+    """A page of an error, say, sent under the archive's address."""
+    server.content = b"<html>please log in</html>"
+    file = RemoteFile(remote(server).url, "file.zip")
+    with pytest.raises(ChecksumError, match="whole archive"):
+        obtain(file, tmp_path)
+    server.content = zipped("text")
+    assert obtain(file, tmp_path).read_bytes() == server.content
+
+
+def test_processes_that_download_at_once_all_succeed(tmp_path, server):
+    server.content = CONTENT * 8
+    script = (
+        "import sys, pathlib\n"
+        "from lrga.io.download import RemoteFile, obtain\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "obtain(RemoteFile(sys.argv[1], 'file.bin'), pathlib.Path(sys.argv[2]))\n"
+    )
+    command = [sys.executable, "-c", script, remote(server).url, str(tmp_path)]
+    processes = [subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True) for _ in range(4)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, errors
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT * 8
+    assert len(server.ranges) == 1
+    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
+
+
+def test_a_damaged_record_is_named(tmp_path, server):
+    obtain(remote(server), tmp_path)
+    (tmp_path / ("file.bin" + RECORD_SUFFIX)).write_text("{")
+    with pytest.raises(ChecksumError, match="damaged"):
+        obtain(remote(server), tmp_path)
+
+
+def test_several_files_are_obtained_or_all_that_are_missing_named(tmp_path, server):
+    files = [RemoteFile(f"{remote(server).url}{name}", name) for name in ("a", "b", "c")]
+    assert obtain_all(files[:2], tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    (tmp_path / "a").unlink()
+    server.statuses = [404]
+    with pytest.raises(DataMissingError) as caught:
+        obtain_all(files, tmp_path, wait=0.001)
+    assert caught.value.expected == f"the files {tmp_path / 'a'}, {tmp_path / 'c'}"
+    assert "404" in caught.value.got
+    assert files[0].url in caught.value.remedy
+    assert files[2].url in caught.value.remedy

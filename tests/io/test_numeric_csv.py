@@ -1,0 +1,77 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.io import numeric_csv as number_file
+from lrga.io.numeric_csv import read_numbers
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="edge.csv.gz"):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1 << 20])
+def test_numbers_equal_those_of_numpy_whatever_the_block(file, monkeypatch, block):
+    monkeypatch.setattr(number_file, "BLOCK_BYTES", block)
+    numbers = np.random.default_rng(0).integers(-(10**12), 10**12, (50, 3))
+    text = "\n".join(",".join(map(str, row)) for row in numbers)
+    for ending in ("", "\n"):
+        np.testing.assert_array_equal(read_numbers(file((text + ending).encode())), numbers)
+    np.testing.assert_array_equal(read_numbers(file(text.replace("\n", "\r\n").encode()), rows=50, columns=3), numbers)
+
+
+def test_real_numbers_and_uncompressed_files(file):
+    values = read_numbers(file(b"1.5,-2e3\n0,7\n", "x.csv"), dtype=np.float32)
+    assert values.dtype == np.float32
+    assert values.tolist() == [[1.5, -2000.0], [0.0, 7.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"1,2\n3\n", 2), (b"1,2\n3,4,5\n6\n", 2), (b"1,2\nx,4\n", 2), (b"1,2\n3,\n", 2), (b"1.5,2\n", 1),
+        (b"1,2\n\n3,4\n", 2), (b"1,2\n3 4,5\n", 2),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_none_of_numbers_is_named(file, text, line):
+    with pytest.raises(DataError, match=f"line {line}"):
+        read_numbers(file(text))
+
+
+def test_a_number_that_is_not_finite_is_refused(file):
+    with pytest.raises(DataError, match="line 2"):
+        read_numbers(file(b"1,2\nnan,3\n"), dtype=np.float32)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_another_number_of_rows_is_refused(file, rows):
+    with pytest.raises(DataError, match="do not fit together"):
+        read_numbers(file(b"1,2\n3,4\n"), rows=rows)
+
+
+def test_truncated_foreign_empty_and_missing_files_are_refused(file, tmp_path):
+    path = file(b"".join(b"%d,%d\n" % (i, i * 7) for i in range(5000)))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ChecksumError, match="whole gzip file"):
+        read_numbers(path)
+    path.write_bytes(b"1,2\n")
+    with pytest.raises(ChecksumError, match="no gzip file"):
+        read_numbers(path)
+    path.write_bytes(b"")
+    with pytest.raises(ChecksumError, match="empty"):
+        read_numbers(path)
+    with pytest.raises(DataMissingError, match="no such file"):
+        read_numbers(tmp_path / "none.csv.gz")
+
+
+def test_a_number_of_rows_beyond_the_file_asks_for_no_memory(file):
+    with pytest.raises(DataError, match="too small"):
+        read_numbers(file(b"1,2\n"), rows=10**15)

@@ -1,0 +1,217 @@
+"""Hostile pickles here are real: each would create a file if anything in it ran."""
+
+import collections
+import copyreg
+import functools
+import io
+import os
+import pickle
+import pickletools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lrga.errors import DataError
+from lrga.io.unpickle import load_pickle
+
+
+class Calls:
+    """Pickles as a call of ``function(*args)``."""
+
+    def __init__(self, function, *args, state=None):
+        self.parts = (function, args) if state is None else (function, args, state)
+
+    def __reduce__(self):
+        return self.parts
+
+
+def hostile(kind: str, mark: Path) -> bytes:
+    touch = f"touch {mark}"
+    run = f"open({str(mark)!r}, 'w').close()"
+    payload = Calls(os.system, touch)
+    if kind == "tensor bytes":
+        return pickle.dumps({"x": Calls(torch.storage._load_from_bytes, pickle.dumps(payload))})
+    if kind == "tensor bytes saved by torch":
+        buffer = io.BytesIO()
+        torch.save(payload, buffer)
+        return pickle.dumps([Calls(torch.storage._load_from_bytes, buffer.getvalue())])
+    if kind == "tensor bytes saved by old torch":
+        buffer = io.BytesIO()
+        torch.save(payload, buffer, _use_new_zipfile_serialization=False)
+        return pickle.dumps([Calls(torch.storage._load_from_bytes, buffer.getvalue())])
+    if kind == "text protocol":
+        return f"cposix\nsystem\n(S'{touch}'\ntR.".encode()
+    if kind == "dotted name":
+        parts = [bytes([0x8C, len(text)]) + text.encode() for text in ("numpy", "lib.npyio.os.system", touch)]
+        return b"\x80\x04" + parts[0] + parts[1] + b"\x93" + parts[2] + b"\x85R."
+    if kind == "instance opcode":
+        return f"(S'{touch}'\nios\nsystem\n.".encode()
+    table = {
+        "os.system": payload,
+        "nested deep": {"a": [({"b": payload},)]},
+        "eval": Calls(eval, run),
+        "exec": Calls(exec, run),
+        "getattr": Calls(getattr, os, "system"),
+        "import": Calls(__import__, "os"),
+        "open": Calls(open, str(mark), "w"),
+        "partial": Calls(functools.partial, os.system, touch),
+        "copyreg constructor": Calls(copyreg._reconstructor, Calls, object, None),
+        "array of objects": np.array([payload], dtype=object),
+        "state of a dict": Calls(collections.OrderedDict, state={"x": payload}),
+        "map": Calls(map, os.system, [touch]),
+        "torch.load": Calls(torch.load, str(mark)),
+    }
+    return pickle.dumps(table[kind])
+
+
+KINDS = [
+    "tensor bytes",
+    "tensor bytes saved by torch",
+    "tensor bytes saved by old torch",
+    "text protocol",
+    "dotted name",
+    "instance opcode",
+    "os.system",
+    "nested deep",
+    "eval",
+    "exec",
+    "import",
+    "open",
+    "partial",
+    "copyreg constructor",
+    "array of objects",
+    "state of a dict",
+    "map",
+    "torch.load",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hostile_pickle_is_refused_and_nothing_of_it_runs(kind, tmp_path):
+    mark = tmp_path / "ran"
+    path = tmp_path / "data.pickle"
+    path.write_bytes(hostile(kind, mark))
+    with pytest.raises(DataError) as caught:
+        load_pickle(path)
+    assert not mark.exists()
+    assert str(path) in str(caught.value)
+
+
+def test_the_hostile_pickles_would_run_if_read_unguarded(tmp_path):
+    for kind in ("os.system", "nested deep", "text protocol", "eval"):
+        mark = tmp_path / kind.replace(" ", "_")
+        pickle.loads(hostile(kind, mark))
+        assert mark.exists(), kind
+
+
+@pytest.mark.parametrize(("kind", "name"), [("os.system", "system"), ("eval", "builtins.eval"), ("getattr", "getattr")])
+def test_the_error_names_what_the_pickle_asked_for(kind, name, tmp_path):
+    if kind == "getattr":
+        blob = b"cbuiltins\ngetattr\n(cos\nsystem\nS'__call__'\ntR."
+    else:
+        blob = hostile(kind, tmp_path / "ran")
+    with pytest.raises(DataError, match=name):
+        load_pickle(blob)
+
+
+def test_a_pickle_cannot_change_the_makers_for_the_next_one():
+    # BUILD with slot state sets attributes on what lies on the stack: here on the maker itself.
+    blob = b"\x80\x02c_codecs\nencode\nN}X\x05\x00\x00\x00_makeK\x01s\x86b."
+    assert [op.name for op, _, _ in pickletools.genops(blob)][-2] == "BUILD"
+    with pytest.raises(DataError, match="instruction to change"):
+        load_pickle(blob)
+    assert load_pickle(pickle.dumps(b"abc", protocol=2)) == b"abc"
+
+
+def test_a_dtype_with_forged_fields_is_refused():
+    # Fields of objects under flags that deny it would make numpy read the file's bytes as pointers.
+    forged = b"\x80\x02cnumpy\ndtype\nX\x02\x00\x00\x00V8K\x00K\x01\x87R."
+    with pytest.raises(DataError, match="V8"):
+        load_pickle(forged)
+    structured = np.zeros(2, dtype=[("a", "f4"), ("b", "i8")])
+    with pytest.raises(DataError, match="numpy array of"):
+        load_pickle(pickle.dumps(structured))
+
+
+def test_a_tensor_reaching_past_its_storage_is_refused():
+    class Reaching:
+        def __reduce__(self):
+            storage = torch.arange(4.0).storage()
+            return torch._utils._rebuild_tensor_v2, (storage, 0, (1000,), (1,), False, collections.OrderedDict())
+
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        blob = pickle.dumps(Reaching())
+    with pytest.raises(DataError):
+        load_pickle(blob)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_arrays_tensors_and_containers_come_back_as_they_were(protocol):
+    shared = np.arange(6, dtype=np.int16).reshape(2, 3)
+    value = {
+        "f": np.asfortranarray(np.random.default_rng(0).normal(size=(3, 4))),
+        "big": np.arange(3, dtype=">i4"),
+        "text": np.array(["a", "bc"]),
+        "none": np.zeros((0, 5), np.float32),
+        "zero_d": np.array(2.5),
+        "scalar": np.float32(1.5),
+        "int8": torch.tensor([[1, -2], [3, 4]], dtype=torch.int8),
+        "view": torch.arange(10.0)[2:8:2],
+        "bool": torch.tensor(True),
+        "list": [shared, (shared, 1, "x", b"y", None, True, 2.5, 1 + 2j, 10**30)],
+        "set": {1, 2},
+        "frozen": frozenset("ab"),
+        "bytes": bytearray(b"abc"),
+        "ordered": collections.OrderedDict(a=1),
+    }
+    back = load_pickle(pickle.dumps(value, protocol=protocol))
+    assert back.keys() == value.keys()
+    for key, want in value.items():
+        got = back[key]
+        assert type(got) is type(want), key
+        if isinstance(want, np.ndarray):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+        elif isinstance(want, torch.Tensor):
+            assert got.dtype == want.dtype
+            assert torch.equal(got, want)
+        elif key == "list":
+            assert got[0] is got[1][0]
+            np.testing.assert_array_equal(got[0], shared)
+            assert got[1][1:] == want[1][1:]
+        else:
+            assert got == want
+    back["f"][0] = 0  # writable, as any array
+
+
+def test_a_pickle_of_python_2_is_read_with_bytes_for_text():
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I2\ntcnumpy\ndtype\n"
+        b"(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntbI00\nS'\\x07\\xff'\ntb"
+    )
+    back = load_pickle(b"(dS'data'\n" + array + b"s.", encoding="bytes")
+    np.testing.assert_array_equal(back[b"data"], np.array([7, 255], np.uint8))
+    back = load_pickle(b"(dS'data'\n" + array + b"s.", encoding="latin1")
+    np.testing.assert_array_equal(back["data"], np.array([7, 255], np.uint8))
+
+
+def test_a_list_that_holds_itself_is_read():
+    loop: list = [1]
+    loop.append(loop)
+    back = load_pickle(pickle.dumps(loop))
+    assert back[1] is back
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 200, -1])
+def test_a_truncated_pickle_is_refused(cut, tmp_path):
+    blob = pickle.dumps([np.arange(100), torch.arange(5)])[:cut]
+    (tmp_path / "cut.pickle").write_bytes(blob)
+    with pytest.raises(DataError, match="damaged or no pickle"):
+        load_pickle(tmp_path / "cut.pickle")
+
+
+def test_a_name_in_place_of_a_value_is_refused():
+    with pytest.raises(DataError, match="name in place"):
+        load_pickle(b"cnumpy\nndarray\n.")

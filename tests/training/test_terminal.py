@@ -1,0 +1,71 @@
+"""Progress: numbers and time left on a terminal, plain lines elsewhere."""
+
+import io
+import sys
+
+import pytest
+
+from lrga.training import train
+from lrga.training.callbacks.terminal import LiveProgress, PlainProgress, progress_display, time_left
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_plain_lines_tell_of_the_first_and_the_last_epoch(make_config, make_splits, tmp_path, capsys):
+    train(make_config(max_epochs=5), tmp_path / "run", data=make_splits(), listeners=[PlainProgress("mine")])
+    err = capsys.readouterr().err
+    lines = err.splitlines()
+    assert all(line.startswith("mine: ") for line in lines)
+    assert "24/8/8 graphs" in lines[0]
+    lines = [line for line in lines if not line.startswith("mine: data: ")]
+    assert "epoch 1/5" in lines[1]
+    assert "epoch 5/5" in lines[-1]
+    for word in ("loss", "accuracy (%)", "lr 1.0e-03", "left"):
+        assert word in lines[1]
+    assert "\x1b" not in err
+
+
+def test_a_continued_run_says_so(make_config, make_splits, tmp_path, capsys):
+    train(make_config(max_epochs=2), tmp_path / "run", data=make_splits())
+    train(make_config(max_epochs=2).changed(), tmp_path / "run", data=make_splits())
+    from lrga.training import continue_run
+
+    continue_run(tmp_path / "run", data=make_splits(), max_epochs=3, listeners=[PlainProgress()])
+    assert "continues after epoch 2" in capsys.readouterr().err
+
+
+def test_a_slow_epoch_is_told_of_within(capsys):
+    display = PlainProgress()
+    display._last_batch_line -= 60
+    display.batch_done(1, 3, 10)
+    display.batch_done(1, 4, 10)
+    assert capsys.readouterr().err == "epoch 1: batch 3 of 10\n"
+
+
+def test_a_terminal_shows_a_bar_with_numbers(make_config, make_splits, tmp_path, monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    train(make_config(), tmp_path / "run", data=make_splits(), listeners=[LiveProgress("mine")])
+    shown = screen.getvalue()
+    assert "mine: epoch" in shown
+    for word in ("loss", "accuracy (%)", "lr ", "1.0e-03", "left"):  # below the bar, also where the terminal is narrow
+        assert word in shown
+
+
+def test_the_display_fits_where_stderr_goes(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert isinstance(progress_display(), LiveProgress)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert isinstance(progress_display(), PlainProgress)
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text"), [(0, 10, ""), (5, 10, "at most 0:00:10 left"), (10, 10, "at most 0:00:00 left")]
+)
+def test_the_time_left_follows_from_the_time_spent(done, total, text):
+    assert time_left(done, total, 10.0) == text
