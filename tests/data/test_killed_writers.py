@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from lrga.io.files import atomic_path, write_bytes
-from lrga.io.json_files import replace_file
 from lrga.training.predict import write_table_file
 from lrga.training.runs.folder import RunFolder
 
@@ -17,13 +16,14 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks for processes 
 WRITE = """
 import os, signal, sys
 from pathlib import Path
-from lrga.io.files import temporary_beside
-with temporary_beside(Path(sys.argv[1])) as temporary:
+from lrga.io.files import atomic_path
+with atomic_path(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     if sys.argv[2] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     print("writing", flush=True)
     sys.stdin.read()
+    raise SystemExit
 """
 
 
@@ -37,7 +37,6 @@ def left_over(folder):
 
 
 WRITERS = {
-    "replace_file": lambda path: replace_file(path, b"whole"),
     "write_bytes": lambda path: write_bytes(path, b"whole"),
     "predict": lambda path: write_table_file(["a"], [["b"]], path),
 }
@@ -59,7 +58,7 @@ def test_what_a_living_writer_writes_is_left_alone(tmp_path):
     path = tmp_path / "out.csv"
     with start_writer(path, "waits") as writer:
         assert writer.stdout.readline() == "writing\n"
-        replace_file(path, b"whole")
+        write_bytes(path, b"whole")
         assert [one.read_text() for one in left_over(tmp_path)] == ["half"]
         writer.communicate()
     assert left_over(tmp_path) == []
@@ -70,7 +69,7 @@ def test_files_of_the_user_are_left_alone(tmp_path):
     mine = [tmp_path / name for name in ("out.csv.tmp", ".out.csv.tmp", ".out.csv.mine.tmp", ".out.csv.x-1-ab.tmp")]
     for path in mine:
         path.write_text("mine")
-    replace_file(tmp_path / "out.csv", b"whole")
+    write_bytes(tmp_path / "out.csv", b"whole")
     assert all(path.read_text() == "mine" for path in mine)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lrga.io.building_lock import folder_lock
+from lrga.io.lock import FolderLock
+from lrga.io.progress import silent
 
 
 def _load(name):
@@ -43,7 +44,7 @@ def ranks(launch, tmp_path_factory):
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "four-ranks"
     reports = folder / "reports.json"
-    with folder_lock(folder):
+    with FolderLock(folder, wait=silent):
         if not reports.exists():
             reports.write_text(json.dumps(launch.run("ranks.py", 4, folder, *names)))
     return json.loads(reports.read_text())

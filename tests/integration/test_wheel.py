@@ -65,7 +65,7 @@ def test_the_metadata_say_what_it_is(wheel):
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= set(told.get_all("Classifier"))
     assert told["Description-Content-Type"] == "text/markdown"
     needed = {re.split(r"[<>=; \[]", line)[0] for line in told.get_all("Requires-Dist") if "extra ==" not in line}
-    assert needed == {"torch", "torch-geometric", "numpy", "scipy", "typer", "rich", "safetensors"}
+    assert needed == {"torch", "torch-geometric", "numpy", "scipy", "typer", "rich", "safetensors", "filelock"}
 
 
 def test_the_version_stands_in_one_place():

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from lrga.bench.gathering import gather_records
 from lrga.bench.records import FINISHED, FOLDER, RunRecord, read_record, write_record
 from lrga.errors import CheckpointError, DataError
-from lrga.io.json_files import replace_file, writing
+from lrga.io.files import write_bytes, writing
 from lrga.training.runs.checkpoint import newest_checkpoint
 from lrga.training.runs.folder import RunFolder
 
@@ -38,7 +38,7 @@ def pack(folder: str | Path, target: str | Path) -> int:
         for home in _unfinished(folder):
             for path in _needed(home):
                 archive.add(path, f"{home.path.name}/{path.relative_to(home.path).as_posix()}")
-    replace_file(Path(target), content.getvalue())
+    write_bytes(Path(target), content.getvalue())
     return len(content.getvalue())
 
 
@@ -110,7 +110,7 @@ def _take_records(paths: Iterable[Path], folder: Path) -> str:
         target = folder / FOLDER / path.name
         record = read_record(path)
         if not target.exists():
-            replace_file(target, path.read_bytes())
+            write_bytes(target, path.read_bytes())
             new += 1
         elif record.status != FINISHED and record not in _attempts(folder, record.run):
             write_record(record, folder)  # under the next number

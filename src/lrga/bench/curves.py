@@ -7,7 +7,7 @@ from typing import Any
 
 from lrga.bench.records import RunRecord
 from lrga.errors import DataError, MissingDependencyError
-from lrga.io.json_files import replace_file
+from lrga.io.files import write_bytes
 from lrga.tasks.task import METRICS
 
 
@@ -54,7 +54,7 @@ def draw_curves(
         axes.set_title(title, fontsize=10)
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix.lstrip(".") or "png")
-    replace_file(path, content.getvalue())
+    write_bytes(path, content.getvalue())
     return path
 
 

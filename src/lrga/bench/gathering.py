@@ -13,7 +13,7 @@ from lrga.bench.runner import PENDING, Outcome
 from lrga.bench.tables import Row
 from lrga.errors import DataError, DataMissingError
 from lrga.io import limits
-from lrga.io.json_files import writing
+from lrga.io.files import writing
 from lrga.training.config import TrainingConfig, essence
 
 _FIELDS = {"format", "run", "status", "config"}  # what tells a record from other JSON files

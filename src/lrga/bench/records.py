@@ -5,7 +5,6 @@ once and never replaced. Attempts that ended otherwise stand beside it as ``RUN.
 """
 
 import math
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -16,8 +15,8 @@ from typing import Any
 from lrga.bench.cell import earlier_name, run_name
 from lrga.errors import DataError
 from lrga.io import limits
-from lrga.io.files import temporary_beside
-from lrga.io.json_files import to_json_bytes, write_file, writing
+from lrga.io.documents import to_json_bytes
+from lrga.io.files import write_new
 from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS
 from lrga.training.callbacks.events import EpochRecord
@@ -226,40 +225,18 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     """
     place = Path(folder) / FOLDER
     content = _on_few_lines(to_json_bytes(record.to_json()))
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-        with temporary_beside(place / record.run) as temporary:
-            write_file(temporary, content)
-            return _link(temporary, place, record)
+    number = 1
+    while True:
+        ending = "" if record.status == FINISHED else f".attempt-{number}"
+        target = place / f"{record.run}{ending}.json"
+        if write_new(target, content) or record.status == FINISHED:
+            return target
+        number += 1
 
 
 def _on_few_lines(content: bytes) -> bytes:
     """The same JSON with every list of numbers on one line."""
     return re.sub(rb"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: b"[" + b" ".join(found[1].split()) + b"]", content)
-
-
-def _link(temporary: Path, place: Path, record: RunRecord) -> Path:
-    """Gives the written file its name; linking, unlike renaming, fails where the name is taken."""
-    number = 1
-    while True:
-        ending = "" if record.status == FINISHED else f".attempt-{number}"
-        target = place / f"{record.run}{ending}.json"
-        if _placed(temporary, target) or record.status == FINISHED:
-            return target
-        number += 1
-
-
-def _placed(temporary: Path, target: Path) -> bool:
-    """Whether ``target`` was free and now is the file."""
-    try:
-        os.link(temporary, target)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without links
-        if target.exists():
-            return False
-        os.replace(temporary, target)
-    return True
 
 
 def read_record(path: str | Path) -> RunRecord:

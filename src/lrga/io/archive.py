@@ -53,13 +53,14 @@ def extract(archive: Path, folder: Path, *, members: Collection[str] | None = No
     raise UnsupportedError("a .zip or .tar archive", f"{archive}", "obtain the file again; it may be truncated")
 
 
-def is_whole(path: Path) -> bool:
+def is_whole(path: Path, suffix: str | None = None) -> bool:
     """Whether every byte of an archive (``.zip``, ``.gz``) can be unpacked; of other files ``True``."""
+    suffix = suffix or path.suffix
     try:
-        if path.suffix == ".zip":
+        if suffix == ".zip":
             with zipfile.ZipFile(path) as zipped:
                 return zipped.testzip() is None
-        if path.suffix == ".gz":
+        if suffix == ".gz":
             with gzip.open(path, "rb") as file:
                 while file.read(BLOCK):
                     continue
@@ -125,7 +126,7 @@ def _write(
         targets = {name: target for name, target in targets.items() if name in set(members)}
     _check_room(archive, folder, sum(opener.size for _, opener in targets.values()))
     for path, opener in targets.values():
-        with opener() as stream, atomic_path(path) as temporary, open(temporary, "wb") as file:
+        with opener() as stream, atomic_path(path, error=DataError) as temporary, open(temporary, "wb") as file:
             shutil.copyfileobj(stream, file)
     return [path for path, _ in targets.values()]
 

@@ -1,19 +1,19 @@
-"""Official files: found on disk or downloaded, resumed after an interruption, verified before they get their name."""
+"""Official files: found on disk or downloaded, and verified before they get their name."""
 
-import io
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 
-from lrga.errors import ChecksumError, DataMissingError, LRGAError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
 from lrga.io import limits
 from lrga.io.archive import is_whole
-from lrga.io.building_lock import folder_lock
-from lrga.io.files import BLOCK, FileFacts, facts_of, verify_file, writable, write_json
+from lrga.io.documents import write_json
+from lrga.io.files import BLOCK, FileFacts, atomic_path, facts_of, verify_file
+from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, silent
 from lrga.version import __version__
 
@@ -32,14 +32,22 @@ class RemoteFile:
     facts: FileFacts = UNKNOWN
 
 
+class _Interrupted(Exception):
+    """The network failed; ``permanent`` where another attempt would fail as well."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.permanent = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500
+
+
 def obtain(
     remote: RemoteFile, folder: Path, *, progress: Progress = silent, download: bool = True, wait: float = 1.0
 ) -> Path:
     """Path of ``remote`` in ``folder``, downloaded if it is not there or damaged, and checked in any case.
 
     Where the publisher states no checksum, an archive must be whole, and the checksum of the first sight is recorded
-    beside the file and holds from then on. A download that breaks off is retried and resumed; the bytes so far stay in
-    a ``.part`` file that nobody reads as data. One process downloads at a time, the others wait for it.
+    beside the file and holds from then on. A download that breaks off or is damaged is tried again. One process
+    downloads at a time, the others wait for it.
 
     Args:
         remote: The file.
@@ -53,11 +61,11 @@ def obtain(
     remedy = f"delete {path} (and {record.name} beside it) and start again, or put a sound copy of {remote.url} there"
     if path.exists() and record.is_file() and _problem(remote, path, record, remedy) is None:
         return path
-    with folder_lock(folder):  # which other variants of the set share
+    with FolderLock(folder, wait=progress):
         problem = _problem(remote, path, record, remedy) if path.exists() else None
+        if not path.exists() and not download:
+            raise _missing([remote], folder, "no such file, and downloading is off")
         if not path.exists():
-            if not download:
-                raise _missing([remote], folder, "no such file, and downloading is off")
             _download(remote, path, progress=progress, wait=wait)
         elif problem is not None:
             if not download:
@@ -72,21 +80,8 @@ def obtain(
         if (problem := _problem(remote, path, record, remedy)) is not None:
             raise problem
         if not record.is_file():
-            write_json(record, asdict(facts_of(path)) | {"url": remote.url})
+            write_json(record, asdict(facts_of(path)) | {"url": remote.url}, error=DataError)
     return path
-
-
-def _problem(remote: RemoteFile, path: Path, record: Path, remedy: str) -> ChecksumError | None:
-    """What is wrong with a file that is there, by what the publisher states, else by itself and its record."""
-    try:
-        verify_file(path, remote.facts, remedy=remedy)
-        if remote.facts.sha256 is None and not is_whole(path):
-            raise ChecksumError(f"a whole archive {path}", "a damaged or truncated one", remedy)
-        if record.is_file():
-            verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
-    except ChecksumError as error:
-        return error
-    return None
 
 
 def obtain_all(
@@ -121,6 +116,23 @@ def check_recorded(folder: Path) -> list[tuple[Path, str | None]]:
     return result
 
 
+def _problem(remote: RemoteFile, path: Path, record: Path, remedy: str) -> ChecksumError | None:
+    """What is wrong with a file that is there, by what the publisher states, else by itself and its record."""
+    try:
+        _check(remote, path, remedy=remedy)
+        if record.is_file():
+            verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
+    except ChecksumError as error:
+        return error
+    return None
+
+
+def _check(remote: RemoteFile, path: Path, *, remedy: str) -> None:
+    verify_file(path, remote.facts, remedy=remedy)
+    if remote.facts.sha256 is None and not is_whole(path, Path(remote.name).suffix):
+        raise ChecksumError(f"a whole archive {remote.name}", f"a damaged or truncated one in {path}", remedy)
+
+
 def _read_record(record: Path, *, remedy: str) -> FileFacts:
     try:
         value = limits.read_json(record)
@@ -130,78 +142,42 @@ def _read_record(record: Path, *, remedy: str) -> FileFacts:
 
 
 def _download(remote: RemoteFile, path: Path, *, progress: Progress, wait: float) -> None:
-    part = path.with_name(path.name + ".part")
-    with writable(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    remedy = f"try again; if it happens again, {remote.url} has changed"
     for attempt in range(ATTEMPTS):
+        last = attempt == ATTEMPTS - 1
         try:
-            _fetch(remote, part, progress=progress)
-            break
-        except LRGAError:  # the disk's fault and not the network's
-            raise
-        except (OSError, HTTPException) as error:  # all that sockets, TLS and urllib raise is an OSError
-            permanent = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500 and error.code != 416
-            if permanent or attempt == ATTEMPTS - 1:
+            with atomic_path(path, error=DataError) as temporary:
+                with open(temporary, "wb") as file:
+                    for block in _blocks(remote, progress):
+                        file.write(block)
+                _check(remote, temporary, remedy=remedy)
+            return
+        except ChecksumError:
+            if last:
+                raise
+        except _Interrupted as error:
+            if last or error.permanent:
                 raise _missing([remote], path.parent, f"no such file, and downloading it failed ({error})") from error
-            time.sleep(wait * 2**attempt)
-    try:
-        verify_file(part, remote.facts, remedy=f"try again; if it happens again, {remote.url} has changed")
-    except ChecksumError:
-        _forget(part)
-        raise
-    with writable(path):
-        part.replace(path)
-        _forget(part)
+        time.sleep(wait * 2**attempt)
 
 
-def _fetch(remote: RemoteFile, part: Path, *, progress: Progress) -> None:
-    """Appends to ``part`` what it lacks, or starts afresh where the server's file is not the one begun with."""
-    validator_file = part.with_name(part.name + ".validator")
+def _blocks(remote: RemoteFile, progress: Progress) -> Iterator[bytes]:
     headers = {"User-Agent": f"lrga/{__version__}", "Accept-Encoding": "identity"}
-    have = part.stat().st_size if part.is_file() else 0
-    if have and validator_file.is_file():
-        # If-Range: the server sends the rest only if the file is still the one of this validator.
-        headers |= {"Range": f"bytes={have}-", "If-Range": validator_file.read_text()}
     try:
-        response: HTTPResponse = urllib.request.urlopen(
-            urllib.request.Request(remote.url, headers=headers), timeout=TIMEOUT_SECONDS
-        )
-    except urllib.error.HTTPError as error:
-        error.close()  # it is the server's answer, too, with the connection
-        if error.code == 416:  # the part is no prefix of the file
-            _forget(part)
-        raise
-    with response:
-        resumed = response.status == 206
-        have = have if resumed else 0
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length is not None else None
-        etag = response.headers.get("ETag")
-        # A weak ETag ("W/…") does not promise equal bytes, so it cannot validate a range.
-        validator = etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
-        with writable(part):
-            if validator and not resumed:
-                validator_file.write_text(validator)
-            file = open(part, "ab" if resumed else "wb", buffering=0)  # noqa: SIM115 — closed just below
-        with file:
-            while block := response.read(BLOCK):  # outside of writable: a lost connection is no refusal to write
-                _append(file, block, part)
-                have += len(block)
-                progress(f"downloading {remote.name}", have, total)
-    if total is not None and have != total:
-        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
-
-
-def _append(file: io.FileIO, block: bytes, part: Path) -> None:
-    rest = memoryview(block)
-    with writable(part):
-        while rest:  # a file without buffer may take a part only, as when the disk is nearly full
-            rest = rest[file.write(rest) :]
-
-
-def _forget(part: Path) -> None:
-    for path in (part, part.with_name(part.name + ".validator")):
-        path.unlink(missing_ok=True)
+        request = urllib.request.Request(remote.url, headers=headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            length = response.headers.get("Content-Length")
+            done, total = 0, int(length) if length is not None else None
+            while block := response.read(BLOCK):
+                yield block
+                done += len(block)
+                progress(f"downloading {remote.name}", done, total)
+        if total is not None and done != total:
+            raise ConnectionError(f"the connection ended after {done:,} of {total:,} bytes")
+    except (OSError, HTTPException) as error:  # all that sockets, TLS and urllib raise is an OSError
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it is the server's answer, too, with the connection
+        raise _Interrupted(error) from error
 
 
 def _missing(remotes: Sequence[RemoteFile], folder: Path, got: str) -> DataMissingError:

@@ -1,22 +1,29 @@
-"""Files that can be believed: written whole or not at all, and checked by size and checksum before use."""
+"""Files written whole or not at all, and checked by size and checksum before use.
 
+Every file that others read is written through :func:`atomic_path`: into a temporary file beside it, synced to the disk,
+then renamed. Whenever the writer is killed, a reader sees the old file, the new file or none, never a part of one.
+"""
+
+import errno
 import glob
 import hashlib
-import json
 import os
 import re
 import secrets
+import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.errors import CheckpointError, ChecksumError, DataError, DataMissingError, LRGAError
 
 BLOCK = 1 << 20
 _HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:40]
+_OWNER = re.compile(r"-(\d{1,9})-[0-9a-f]{8}\.tmp$")
+_FULL = {errno.ENOSPC, errno.EFBIG} | ({errno.EDQUOT} if hasattr(errno, "EDQUOT") else set())
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True)
@@ -28,27 +35,39 @@ class FileFacts:
 
 
 @contextmanager
-def writable(path: Path) -> Iterator[None]:
-    """Turns the operating system's refusal to write below ``path`` into an error that says what to do."""
+def writing(path: Path, *, error: type[LRGAError] = CheckpointError) -> Iterator[None]:
+    """Turns the system's refusal to write ``path`` into an ``error`` that says what to do.
+
+    ``CheckpointError`` speaks of a run's folder, ``DataError`` of the data root.
+    """
     try:
         yield
     except LRGAError:  # some are an OSError as well
         raise
-    except OSError as error:
-        if error.errno is None:  # not the system's: what reads archives calls a damaged one an OSError too
+    except OSError as refusal:
+        if refusal.errno is None:  # not the system's: what reads archives calls a damaged one an OSError too
             raise
-        raise DataError(
-            f"to write {path}",
-            f"{error.strerror or error}",
-            "free some space or the permission, or choose another folder with --data-root or LRGA_DATA",
-        ) from error
+        if error is DataError:
+            remedy = "free some space or the permission, or choose another folder with --data-root or LRGA_DATA"
+        elif refusal.errno in _FULL:
+            remedy = "free some space, then continue from the last checkpoint, which is whole: lrga train --resume RUN"
+        elif refusal.errno in _READ_ONLY:
+            remedy = "choose a folder that may be written to (--output), or allow writing"
+        else:
+            remedy = "see that the folder can be written to, or choose another one (--output)"
+        raise error(f"to write {path}", refusal.strerror or str(refusal), remedy) from refusal
+
+
+def check_plain(path: Path) -> None:
+    """Refuses a link, a pipe, a device or a folder in place of a file: a run's folder may be somebody else's."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        got = "a link to another file" if path.is_symlink() else "a pipe, a device or a folder"
+        raise CheckpointError(f"a plain file at {path}", got, "delete it")
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path, *, error: type[LRGAError] = CheckpointError) -> Iterator[Path]:
     """A temporary path beside ``path``; it becomes ``path`` only when the block ends without an error.
-
-    A reader therefore sees the old file, the new file or none, never a part of one, whenever the writer is killed.
 
     Example:
         >>> import tempfile
@@ -58,15 +77,70 @@ def atomic_path(path: Path) -> Iterator[Path]:
         >>> (folder / "a.txt").read_text()
         'whole'
     """
-    with writable(path):
+    with writing(path, error=error):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_beside(path) as temporary:
+        with _temporary_beside(path) as temporary:
             yield temporary
-            _settle(temporary, path)
+            _sync(temporary)
+            os.replace(temporary, path)
+        _sync(path.parent)
+
+
+def write_bytes(path: Path, content: bytes, *, error: type[LRGAError] = CheckpointError) -> None:
+    """Writes ``content`` to ``path`` atomically."""
+    with atomic_path(path, error=error) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Writes ``content`` to ``path`` atomically unless ``path`` exists already; returns whether it was written."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_beside(path) as temporary:
+            temporary.write_bytes(content)
+            _sync(temporary)
+            try:
+                os.link(temporary, path)  # unlike a rename, this fails where the name is taken
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without links
+                if path.exists():
+                    return False
+                os.replace(temporary, path)
+        _sync(path.parent)
+    return True
+
+
+def append_bytes(path: Path, content: bytes) -> None:
+    """Appends ``content`` to the plain file ``path`` and waits until the disk has it."""
+    check_plain(path)
+    with writing(path), open(path, "ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
+    """Makes the folder ``target`` with these files atomically; it replaces a folder that is there."""
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".writing-{secrets.token_hex(4)}")
+        temporary.mkdir()
+        try:
+            for name, content in files.items():
+                (temporary / name).write_bytes(content)
+                _sync(temporary / name)
+            _sync(temporary)
+            if target.exists():  # a damaged one: a folder cannot replace another in one step
+                shutil.rmtree(target)
+            os.rename(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
+        _sync(target.parent)
 
 
 @contextmanager
-def temporary_beside(path: Path) -> Iterator[Path]:
+def _temporary_beside(path: Path) -> Iterator[Path]:
     """A name beside ``path`` that no other writer has; the file is deleted afterwards if it is still there.
 
     So are temporary files for ``path`` of processes of this machine that were killed.
@@ -83,9 +157,6 @@ def temporary_beside(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-_OWNER = re.compile(r"-(\d{1,9})-[0-9a-f]{8}\.tmp$")
-
-
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -96,27 +167,15 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _settle(temporary: Path, path: Path) -> None:
-    with open(temporary, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    if os.name == "posix":  # the rename itself must survive a power cut
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes ``content`` to ``path`` atomically."""
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Writes ``value`` as JSON to ``path`` atomically."""
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+def _sync(path: Path) -> None:
+    """Waits until the disk has a file, or the names in a folder, so that they survive a power cut."""
+    if path.is_dir() and os.name != "posix":
+        return  # only POSIX systems open folders
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sha256_of(path: Path) -> str:

@@ -105,8 +105,10 @@ def read_json(path: Path, *, error: type[LRGAError] = DataError) -> Any:
     return parse_json(read_bytes(path, error=error))
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
     """As ``json.loads`` of UTF-8, but a value nested too deeply is a ``ValueError`` like any other damage.
+
+    ``finite`` refuses NaN and infinity, which are no JSON and which Python alone would accept.
 
     Example:
         >>> parse_json("[" * 100_000)
@@ -115,9 +117,14 @@ def parse_json(text: str | bytes) -> Any:
         ValueError: brackets nested too deeply
     """
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(decoded, parse_constant=_refuse_constant if finite else None)
     except RecursionError as error:
         raise ValueError("brackets nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name}, which is no number of JSON")
 
 
 def limited_lines(file: IO[str], path: Path) -> Iterator[str]:

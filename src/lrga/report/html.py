@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import CheckpointError, DataError, MissingDependencyError
-from lrga.io.json_files import replace_file
+from lrga.io.files import write_bytes
 from lrga.report.style import COLOURS
 from lrga.version import __version__
 
@@ -54,7 +54,7 @@ def write_page(path: str | Path, page: str) -> Path:
     if path.is_dir():
         raise DataError(f"a file to write at {path}", "a folder", f"name a file in it: -o {path / 'page.html'}")
     try:
-        replace_file(path, page.encode("utf-8", errors="replace"))
+        write_bytes(path, page.encode("utf-8", errors="replace"))
     except CheckpointError as error:
         remedy = "choose a file in a folder that may be written to: -o page.html"
         raise CheckpointError(f"to write {path}", error.got, remedy) from error

@@ -6,7 +6,7 @@ from typing import Any
 
 from lrga.errors import DataError
 from lrga.io import limits
-from lrga.io.json_files import is_number
+from lrga.io.documents import is_number
 from lrga.training.callbacks.events import EpochRecord
 
 COLUMNS = tuple(field.name for field in fields(EpochRecord))

@@ -38,10 +38,10 @@ def write_report(
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from lrga.io.json_files import replace_json
+        >>> from lrga.io.documents import write_json
         >>> folder = Path(tempfile.mkdtemp())
         >>> rows = [{"method": "lrga", "ms": 1.0}, {"method": "other", "ms": 3.0}]
-        >>> replace_json(folder / "speed.json", {"rows": rows})
+        >>> write_json(folder / "speed.json", {"rows": rows})
         >>> found = write_report([folder], folder / "page.html")
         >>> len(found.speed), (folder / "page.html").stat().st_size < 7_000_000
         (1, True)

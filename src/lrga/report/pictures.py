@@ -9,7 +9,7 @@ from typing import Any
 
 from lrga.bench.curves import require_matplotlib
 from lrga.errors import CheckpointError, DataError, OptionError
-from lrga.io.json_files import replace_file
+from lrga.io.files import write_bytes
 from lrga.report.cells import ResultCell, budget_of, rank_series, result_cells
 from lrga.report.sources import Collection
 from lrga.report.speed import TITLES, SpeedRecord, unit_of
@@ -43,7 +43,7 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
     drawn = _shortened(content.getvalue()) if kind == "svg" else content.getvalue()
     try:
-        replace_file(path, drawn)
+        write_bytes(path, drawn)
     except CheckpointError as error:
         raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
     return path

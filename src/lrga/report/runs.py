@@ -9,7 +9,7 @@ from lrga.bench.recording import best_epoch
 from lrga.bench.records import FINISHED, RunRecord
 from lrga.errors import DataError
 from lrga.io import limits
-from lrga.io.json_files import is_number
+from lrga.io.documents import is_number
 from lrga.models.zoo import MODELS
 from lrga.report.metrics_file import read_metrics
 from lrga.tasks.task import METRICS, Metric, Task

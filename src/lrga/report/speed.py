@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrga.io.json_files import is_number
+from lrga.io.documents import is_number
 
 # What a column measures, by how its name ends or what stands in it; the first that fits.
 KINDS: dict[str, tuple[str, ...]] = {

@@ -5,7 +5,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from lrga.errors import CheckpointError, OptionError
-from lrga.io.json_files import check_fields
+from lrga.io.documents import check_fields
 from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.gnn import GNN
 from lrga.models.zoo import INPUTS, Inputs, budget_of, published_shape

@@ -9,7 +9,7 @@ from lrga.data.datasets.catalog import CATALOG
 from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
-from lrga.io.json_files import check_fields, is_number, parse_json
+from lrga.io.documents import check_fields, is_number
 from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import RANK, budget_of, model_name
@@ -252,7 +252,7 @@ class TrainingConfig:
         from lrga.training.runs.trust import data_from_file  # which needs what this module has
 
         try:
-            config = cls.from_json(parse_json(limits.read_bytes(Path(path), error=OptionError)))
+            config = cls.from_json(limits.parse_json(limits.read_bytes(Path(path), error=OptionError), finite=True))
         except LRGAError:
             raise
         except FileNotFoundError as error:

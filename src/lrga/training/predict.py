@@ -2,7 +2,6 @@
 
 import csv
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +16,7 @@ from lrga.data.own.reading import load_inputs
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, NonFiniteError, OptionError
-from lrga.io.files import temporary_beside
-from lrga.io.json_files import writing
+from lrga.io.files import atomic_path
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
 from lrga.training.determinism import choose_device, seed_torch
@@ -202,14 +200,8 @@ def write_table_file(
     header: Sequence[str], rows: Iterable[Sequence[Any]], path: str | Path, *, escape_formulas: bool = False
 ) -> int:
     """As :func:`write_table`, into a file that appears whole or not at all; of several writers the last one wins."""
-    path = Path(path)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_beside(path) as temporary:
-            with open(temporary, "w", encoding="utf-8", newline="") as file:
-                count = write_table(header, rows, file, escape_formulas=escape_formulas)
-            os.replace(temporary, path)
-    return count
+    with atomic_path(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        return write_table(header, rows, file, escape_formulas=escape_formulas)
 
 
 def _escaped(value: Any) -> Any:

@@ -18,9 +18,9 @@ from lrga.data.datasets.root import data_root
 from lrga.data.links.data import LinkData
 from lrga.data.links.storage import load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataMissingError, LRGAError, OptionError
-from lrga.io.building_lock import folder_lock
-from lrga.io.files import writable
+from lrga.errors import DataError, DataMissingError, LRGAError, OptionError
+from lrga.io.files import writing
+from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, silent
 
 BUILDERS: dict[str, str] = {
@@ -198,7 +198,7 @@ def build_dataset(
     download: bool = True,
     force: bool = False,
 ) -> Manifest:
-    """Builds a variant unless it is there already, then checked; two processes do not build it at the same time.
+    """Builds a variant unless it is there already, then checked. Builds of one data set wait for each other.
 
     Args:
         plan: What to build, from :func:`plan_dataset`.
@@ -216,17 +216,17 @@ def build_dataset(
         progress=progress,
         download=download,
     )
-    with folder_lock(plan.folder):
+    with FolderLock(plan.folder.parent, wait=progress):  # variants share raw files
         manifest = None if force else plan.finished()
         if manifest is not None:
             verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
             plan.warn_of_other_source(manifest, source)
             return manifest
-        with writable(plan.folder):
+        with writing(plan.folder, error=DataError):
             (plan.folder / FILE_NAME).unlink(missing_ok=True)  # first: from here on the folder is not believed
             for left_over in plan.folder.glob(".*.tmp"):
                 left_over.unlink()
-            place.work.mkdir(exist_ok=True)
+            place.work.mkdir(parents=True, exist_ok=True)
         made: Any = _builder(plan.facts.name).build(place, **plan.recipe["options"])
         write = _write_link_data if isinstance(made, LinkData) else _write
         manifest = write(plan, made, notes={"source": None if place.source is None else str(place.source)})

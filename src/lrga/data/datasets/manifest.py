@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import ChecksumError
+from lrga.errors import ChecksumError, DataError
 from lrga.io import limits
-from lrga.io.files import FileFacts, facts_of, verify_file, write_json
+from lrga.io.documents import write_json
+from lrga.io.files import FileFacts, facts_of, verify_file
 from lrga.version import __version__
 
 FILE_NAME = "manifest.json"
@@ -44,7 +45,7 @@ def write_manifest(
 ) -> Manifest:
     """Measures ``files`` in ``folder`` and writes the manifest; from then on the folder is believed."""
     manifest = Manifest(name, recipe, {file: facts_of(folder / file) for file in files}, notes)
-    write_json(folder / FILE_NAME, asdict(manifest))
+    write_json(folder / FILE_NAME, asdict(manifest), error=DataError)
     return manifest
 
 

@@ -79,7 +79,7 @@ def make_part(name: str, task: str, arguments: Mapping[str, Any], folder: Path) 
         raise OptionError(f"one of the tasks {', '.join(TASKS)}", repr(task), "choose one of these")
     module, function = TASKS[task].split(":")
     arrays = getattr(import_module(module), function)(**arguments)
-    with atomic_path(_path(name, folder)) as temporary, open(temporary, "wb") as file:
+    with atomic_path(_path(name, folder), error=DataError) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, **arrays)
 
 

@@ -5,19 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from lrga.data.packed.columns import Column
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.segments import DTYPES, narrow, pointer
-from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
-from lrga.io.files import atomic_path
-from lrga.io.limits import parse_json
+from lrga.errors import DataError, LRGAError
+from lrga.io.safetensors import load_data, save_data
 
 FORMAT = 1
-HEADER = "lrga"  # one key only: the order of several in the file would not be fixed, and equal sets must be equal bytes
+HEADER = "lrga"
 
 
 def save_packed(packed: PackedGraphs, path: Path) -> None:
@@ -51,34 +48,13 @@ def save_packed(packed: PackedGraphs, path: Path) -> None:
         "objects": _plain(packed.objects, path),
         "meta": packed.meta,
     }
-    flat = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary:
-        try:
-            save_file(flat, temporary, metadata={HEADER: json.dumps(header)})
-        except SafetensorError as error:
-            raise DataError(
-                f"to write {path}",
-                str(error),
-                "free some space, or choose another folder with --data-root or LRGA_DATA",
-            ) from error
+    save_data(path, tensors, header, key=HEADER)
 
 
 def load_packed(path: Path) -> PackedGraphs:
     """Reads what :func:`save_packed` wrote."""
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", "build the data set, or name another file")
+    tensors, header = load_data(path, key=HEADER, version=FORMAT, what="a packed set of graphs")
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ChecksumError(f"a whole safetensors file {path}", str(error), "build the data set again") from error
-    try:
-        header = parse_json(metadata[HEADER])
-        if header["format"] != FORMAT:
-            raise DataError(
-                f"{path} in format {FORMAT}", f"format {header['format']}", "build the data set again with this version"
-            )
         packed = _assemble(header, tensors)
         _check(packed, path)
         return packed

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import OptionError
-from lrga.io.json_files import check_fields
+from lrga.io.documents import check_fields
 from lrga.tasks.task import Task
 from lrga.training.config import TrainingConfig
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lrga.data.links.data import LinkData
 from lrga.errors import CheckpointError, OptionError
-from lrga.io.json_files import check_fields
+from lrga.io.documents import check_fields
 from lrga.models.budget import checked_size
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
 from lrga.io import limits
 from lrga.errors import CheckpointError, LRGAError, OptionError
-from lrga.io.json_files import is_number, parse_json, place_folder, sealed, to_json_bytes, unsealed, writing
+from lrga.io.documents import is_number, sealed, to_json_bytes, unsealed
+from lrga.io.files import write_folder, writing
+from lrga.io.safetensors import from_bytes, to_bytes
 
 FORMAT = 1
 STATE = "state.json"
@@ -51,13 +51,13 @@ def checkpoint_name(epoch: int, batch: int) -> str:
 
 def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
     """Writes a checkpoint below ``folder`` and then deletes all but the last two."""
-    files = {f"{part}.safetensors": save(_plain(tensors)) for part, tensors in parts.items()}
+    files = {f"{part}.safetensors": to_bytes(tensors) for part, tensors in parts.items()}
     facts = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()
     }
     files[STATE] = to_json_bytes(sealed({"format": FORMAT, "files": facts, "state": state}))
     target = folder / name
-    place_folder(target, files)
+    write_folder(target, files)
     with writing(folder):
         for old in sorted(_all(folder))[:-KEPT]:
             shutil.rmtree(old)
@@ -70,7 +70,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies one checkpoint."""
     remedy = "delete this folder: the run then continues from the checkpoint before it, if there is one"
     try:
-        written = parse_json(limits.read_bytes(path / STATE, error=CheckpointError))
+        written = limits.parse_json(limits.read_bytes(path / STATE, error=CheckpointError), finite=True)
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
             raise CheckpointError(f"{path} in format {FORMAT}", got, "continue with the version that wrote it")
@@ -81,9 +81,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
             if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
                 what = "another content" if len(content) == facts["bytes"] else f"{len(content):,} bytes"
                 raise CheckpointError(f"{path / name} as it was written ({facts['bytes']:,} bytes)", what, remedy)
-            parts[name.removesuffix(".safetensors")] = load(content)
+            parts[name.removesuffix(".safetensors")] = from_bytes(content)
         return Checkpoint(path, parts, dict(written["state"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"a whole checkpoint in {path}", f"{type(error).__name__}: {error}", remedy) from error
 
 
@@ -119,11 +119,6 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 def _all(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if _NAME.fullmatch(path.name)] if folder.is_dir() else []
-
-
-def _plain(tensors: Tensors) -> dict[str, Tensor]:
-    """Contiguous copies on the CPU: safetensors takes neither views nor shared memory."""
-    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
 
 def optimizer_parts(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:

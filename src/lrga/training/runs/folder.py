@@ -19,8 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
 from lrga.io import limits
@@ -31,18 +29,10 @@ from lrga.training.architecture import Architecture
 from lrga.training.runs.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
 from lrga.training.config import TrainingConfig, first_difference
 from lrga.training.callbacks.events import EpochRecord
-from lrga.io.json_files import (
-    check_plain,
-    is_number,
-    parse_json,
-    read_json,
-    replace_file,
-    replace_json,
-    sealed,
-    unsealed,
-    writing,
-)  # fmt: skip
-from lrga.io.folder_lock import FolderLock
+from lrga.io.documents import is_number, read_json, sealed, unsealed, write_json
+from lrga.io.files import append_bytes, check_plain, writing
+from lrga.io.lock import FolderLock
+from lrga.io.safetensors import load_tensors, save_tensors
 from lrga.training.runs.result import TrainingResult
 
 _COUNTS = {"epoch": int, "batch": int, "metrics_bytes": int, "seconds": int | float, "epoch_seconds": int | float}
@@ -86,8 +76,8 @@ class RunFolder:
         self._clear()
         facts = {"architecture": architecture.to_json(), "task": task.to_json(), "data": fingerprint}
         facts |= {"features": dict(features or {}), "config": config.to_json()}
-        replace_json(self.path / "model.json", sealed(facts))
-        replace_json(self.path / "config.json", config.to_json())
+        write_json(self.path / "model.json", sealed(facts))
+        write_json(self.path / "config.json", config.to_json())
 
     def config(self) -> TrainingConfig:
         """The configuration of the run."""
@@ -116,7 +106,7 @@ class RunFolder:
         self._clear()
         with writing(self.path):
             (self.path / "result.json").unlink(missing_ok=True)  # first: it belongs to the configuration of before
-        replace_json(self.path / "config.json", config.to_json())
+        write_json(self.path / "config.json", config.to_json())
 
     def _clear(self) -> None:
         """Deletes temporary files of processes that were killed; this one holds the run's lock."""
@@ -152,12 +142,12 @@ class RunFolder:
     def add_environment(self, facts: dict[str, Any]) -> None:
         """Adds where this start of the run happens."""
         start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
-        replace_json(self.path / "environment.json", [*self.environments(), start])
+        write_json(self.path / "environment.json", [*self.environments(), start])
 
     def extend_environment(self, facts: dict[str, Any]) -> None:
         """Adds facts to those of the last start."""
         *before, last = self.environments()
-        replace_json(self.path / "environment.json", [*before, {**last, **facts}])
+        write_json(self.path / "environment.json", [*before, {**last, **facts}])
 
     def environments(self) -> list[dict[str, Any]]:
         """Where every start of the run happened."""
@@ -203,12 +193,7 @@ class RunFolder:
 
     def append_metrics(self, record: EpochRecord) -> None:
         """Adds the line of an epoch."""
-        path = self.path / "metrics.jsonl"
-        check_plain(path)
-        with writing(path), open(path, "ab") as file:
-            file.write((json.dumps(record.to_json(), allow_nan=False) + "\n").encode())
-            file.flush()
-            os.fsync(file.fileno())
+        append_bytes(self.path / "metrics.jsonl", (json.dumps(record.to_json(), allow_nan=False) + "\n").encode())
 
     def cut_metrics(self, size: int) -> None:
         """Drops lines written after the checkpoint that training goes on from: those epochs come again."""
@@ -227,7 +212,7 @@ class RunFolder:
         path = self.path / "metrics.jsonl"
         try:
             lines = limits.read_bytes(path, error=CheckpointError)[:size].splitlines() if path.exists() else []
-            return tuple(EpochRecord.from_json(parse_json(line)) for line in lines)
+            return tuple(EpochRecord.from_json(limits.parse_json(line, finite=True)) for line in lines)
         except (OSError, ValueError, RecursionError) as error:
             remedy = "continue the run, which mends it, or restore the file"
             got = error.got if isinstance(error, OptionError) else str(error)
@@ -235,17 +220,13 @@ class RunFolder:
 
     def log(self, text: str) -> None:
         """Adds a line with the time to ``log.txt``."""
-        path = self.path / "log.txt"
-        check_plain(path)
-        with writing(path), open(path, "a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
+        append_bytes(self.path / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n".encode())
 
     def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:
         """Writes the final weights, then the result: a folder with ``result.json`` is finished."""
         for name, tensors in weights.items():
-            plain = {key: tensor.detach().to("cpu", copy=True).contiguous() for key, tensor in tensors.items()}
-            replace_file(self.path / f"{name}.safetensors", save(plain))
-        replace_json(self.path / "result.json", sealed(values))
+            save_tensors(self.path / f"{name}.safetensors", tensors)
+        write_json(self.path / "result.json", sealed(values))
 
     def result(self) -> dict[str, Any] | None:
         """What ``result.json`` holds; ``None`` before the end; refused where the folder contradicts it."""
@@ -264,10 +245,7 @@ class RunFolder:
         """Final weights, ``"model"`` or ``"best"``; before the end those of the newest checkpoint."""
         path = self.path / f"{which}.safetensors"
         if path.is_file() and self.result() is not None:
-            try:
-                return load(limits.read_bytes(path, error=CheckpointError))
-            except (OSError, SafetensorError) as error:
-                raise CheckpointError(f"whole weights in {path}", str(error), "take a checkpoint's") from error
+            return load_tensors(path, remedy="take a checkpoint's")
         checkpoint, _ = self.checkpoint()
         if checkpoint is None or which not in checkpoint.parts:
             got = "no checkpoint yet" if checkpoint is None else "no finished epoch yet"

@@ -12,7 +12,7 @@ from torch import Tensor
 from lrga.distributed.launch import attempt, is_leader, launched
 from lrga.training.runs.checkpoint import Checkpoint, Tensors
 from lrga.training.callbacks.events import EpochRecord
-from lrga.io.json_files import replace_file, writing
+from lrga.io.files import write_bytes
 from lrga.training.runs.folder import RunFolder
 
 _kept: ContextVar[bool] = ContextVar("kept", default=False)
@@ -77,9 +77,7 @@ def remember_folder(folder: Path, base: Path) -> None:
     """Notes the folder of a run called ``base`` for restarts of this command."""
     marker = _marker(base)
     if marker is not None and is_leader():
-        with writing(marker):
-            marker.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(marker, folder.name.encode())
+        write_bytes(marker, folder.name.encode())
 
 
 def forget_folder(folder: Path) -> None:

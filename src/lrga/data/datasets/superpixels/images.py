@@ -122,7 +122,7 @@ def _from_images(
 
 def _store(pixels: np.ndarray, path: Path) -> Path:
     """The images where several processes can read them without each a copy."""
-    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+    with atomic_path(path, error=DataError) as temporary, open(temporary, "wb") as file:
         np.save(file, pixels, allow_pickle=False)
     return path
 

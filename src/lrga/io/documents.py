@@ -1,0 +1,92 @@
+"""JSON documents: written atomically, sealed with a checksum, and checked field by field when they are read."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from lrga.errors import CheckpointError, LRGAError, OptionError
+from lrga.io import limits
+from lrga.io.files import write_bytes
+
+_SEAL = "sha256"
+
+
+def to_json_bytes(value: Any) -> bytes:
+    """JSON, indented, in UTF-8; NaN and infinity are refused, as other readers would refuse them."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def write_json(path: Path, value: Any, *, error: type[LRGAError] = CheckpointError) -> None:
+    """Writes :func:`to_json_bytes` atomically."""
+    write_bytes(path, to_json_bytes(value), error=error)
+
+
+def read_json(path: Path) -> Any:
+    """Reads a document of a run that :func:`write_json` wrote."""
+    try:
+        return limits.parse_json(limits.read_bytes(path, error=CheckpointError), finite=True)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"the file {path}", "no such file", "name the folder of a run of lrga train") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"JSON in {path}", str(error), "restore the file, or train anew") from error
+
+
+def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with a checksum of them, which :func:`unsealed` compares.
+
+    Example:
+        >>> unsealed(sealed({"epoch": 3}), Path("state.json"))
+        {'epoch': 3}
+    """
+    return {**values, _SEAL: _checksum(values)}
+
+
+def unsealed(values: Any, path: Path) -> dict[str, Any]:
+    """What was :func:`sealed`; refused where it was changed. Files of older versions have no checksum."""
+    remedy = "restore the file, or train anew"
+    if not isinstance(values, dict):
+        raise CheckpointError(f"a JSON object in {path}", repr(values)[:80], remedy)
+    found = {key: value for key, value in values.items() if key != _SEAL}
+    if _SEAL in values and values[_SEAL] != _checksum(found):
+        raise CheckpointError(f"{path} as it was written", "a content that does not match its checksum", remedy)
+    return found
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, of a size that a float can hold (JSON's integers have no end).
+
+    Example:
+        >>> is_number(1.5), is_number(float("nan")), is_number(10**400), is_number(True)
+        (True, False, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def check_fields(kind: type, values: Mapping[str, Any]) -> None:
+    """Refuses values of a dataclass's fields that are of another type, not finite, or beyond 64 bits.
+
+    Only fields of plain types (numbers, text, truth values) and those that may be ``None`` are looked at.
+    """
+    hints = get_type_hints(kind)
+    for name, value in values.items():
+        allowed = set(get_args(hints[name])) or {hints[name]}
+        if allowed <= _FITS.keys() and not any(_FITS[one](value) for one in allowed):
+            words = " or ".join(_WORDS[one] for one in _WORDS if one in allowed)
+            raise OptionError(f"{name} to be {words}", repr(value)[:80], f"write another {name}")
+
+
+_FITS: dict[type, Callable[[Any], bool]] = {
+    bool: lambda value: isinstance(value, bool),
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63,
+    float: is_number,
+    str: lambda value: isinstance(value, str),
+    type(None): lambda value: value is None,
+}
+_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "null"}
