@@ -1,6 +1,7 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -146,6 +147,37 @@ def test_a_build_that_fails_leaves_nothing_believed_and_its_parts_for_the_next(t
     assert (plan.work / "part").read_text() == "done so far"
     build_dataset(plan)
     assert files_of(plan.folder) == FINISHED
+
+
+def test_builds_of_two_variants_wait_for_each_other(tmp_path, monkeypatch):
+    inside, most, told = 0, 0, []
+    begun, go_on = threading.Event(), threading.Event()
+    build = cluster.build
+
+    def slow(place, **options):
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        begun.set()
+        assert go_on.wait(timeout=60)
+        inside -= 1
+        return build(place, **options)
+
+    def tell(label, done, total):
+        if label.startswith("waiting for process"):
+            told.append(label)
+            go_on.set()
+
+    monkeypatch.setattr(cluster, "build", slow)
+    plans = [plan_dataset("CLUSTER", tmp_path, seed=seed, **SMALL) for seed in (1, 2)]
+    first = threading.Thread(target=build_dataset, args=(plans[0],))
+    first.start()
+    assert begun.wait(timeout=60)
+    build_dataset(plans[1], progress=tell)
+    first.join()
+    assert most == 1
+    assert str(tmp_path / "CLUSTER") in told[0]
+    assert all(plan.finished() is not None for plan in plans)
 
 
 def test_a_source_that_is_not_there_is_named(tmp_path):

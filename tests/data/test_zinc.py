@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data import load, zinc
+from lrga.data import load
+from lrga.data.datasets import zinc
 from lrga.data.datasets.catalog import dataset_facts
 from lrga.data.datasets.place import BuildPlace
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError

@@ -43,8 +43,7 @@ from lrga.errors import (
 from lrga.io import limits
 from lrga.io.archive import extract
 from lrga.io.numeric_csv import read_numbers
-from lrga.io.pt_file import read_pt
-from lrga.io.unpickle import load_pickle
+from lrga.io.unpickle import load_pickle, read_pt
 from lrga.report.sources import gather
 from lrga.training import TrainingConfig, continue_run, load_run, train
 from lrga.training.options import make_config

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.errors import DataError
-from lrga.io.unpickle import load_pickle
+from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.io.unpickle import load_pickle, read_pt
 
 
 class Calls:
@@ -215,3 +215,44 @@ def test_a_truncated_pickle_is_refused(cut, tmp_path):
 def test_a_name_in_place_of_a_value_is_refused():
     with pytest.raises(DataError, match="name in place"):
         load_pickle(b"cnumpy\nndarray\n.")
+
+
+SAVED = {"edge": np.arange(12).reshape(6, 2), "edge_neg": np.ones((0, 2), dtype=np.int64)}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("tensors", [True, False])
+def test_files_of_torch_save_in_both_formats_with_arrays_or_tensors(tmp_path, zipped, tensors):
+    value = {key: torch.from_numpy(v) for key, v in SAVED.items()} if tensors else SAVED
+    torch.save(value, tmp_path / "a.pt", _use_new_zipfile_serialization=zipped)
+    read = read_pt(tmp_path / "a.pt")
+    assert set(read) == set(SAVED)
+    for key, wanted in SAVED.items():
+        np.testing.assert_array_equal(np.asarray(read[key]), wanted)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_a_file_of_torch_save_is_not_run(tmp_path, zipped):
+    torch.save({"edge": Calls(eval, "1/0")}, tmp_path / "a.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(DataError, match="eval"):
+        read_pt(tmp_path / "a.pt")
+
+
+def test_missing_empty_truncated_and_foreign_files_of_torch_save_are_refused(tmp_path):
+    path = tmp_path / "a.pt"
+    with pytest.raises(DataMissingError):
+        read_pt(path)
+    path.write_bytes(b"")
+    with pytest.raises(ChecksumError, match="empty"):
+        read_pt(path)
+    path.write_bytes(b"what is this")
+    with pytest.raises(DataError, match="torch.save"):
+        read_pt(path)
+    path.write_bytes(pickle.dumps({"edge": 1}))
+    with pytest.raises(DataError, match="another kind of pickle"):
+        read_pt(path)
+    for zipped in (True, False):
+        torch.save(SAVED, path, _use_new_zipfile_serialization=zipped)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        with pytest.raises((DataError, ChecksumError)):
+            read_pt(path)

@@ -8,9 +8,10 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple
 
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, UnsupportedError
 from lrga.io.files import BLOCK, atomic_path
@@ -36,7 +37,9 @@ def extract(archive: Path, folder: Path, *, members: Collection[str] | None = No
     if not archive.is_file():
         raise DataMissingError(f"a .zip or .tar archive at {archive}", "no plain file there", "name the archive")
     try:
-        if not _begin(archive).strip(b"\0"):  # zero bytes are skipped by the readers, however many there are
+        with open(archive, "rb") as file:
+            begin = file.read(512)
+        if not begin.strip(b"\0"):  # zero bytes are skipped by the readers, however many there are
             raise UnsupportedError("a .zip or .tar archive", f"zero bytes in {archive}", "obtain the file again")
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
@@ -69,64 +72,46 @@ def is_whole(path: Path, suffix: str | None = None) -> bool:
     return True
 
 
-def _begin(archive: Path) -> bytes:
-    with open(archive, "rb") as file:
-        return file.read(512)
+class _Member(NamedTuple):
+    name: str
+    size: int  # as the archive says
+    open: Callable[[], IO[bytes] | None]
 
 
-class _Opener:
-    """Opens a member of an archive when its turn comes."""
-
-    def __init__(self, archive: zipfile.ZipFile | tarfile.TarFile, member: zipfile.ZipInfo | tarfile.TarInfo) -> None:
-        self._archive, self._member = archive, member
-
-    @property
-    def size(self) -> int:
-        """Bytes of the member, as the archive says."""
-        return self._member.file_size if isinstance(self._member, zipfile.ZipInfo) else self._member.size
-
-    def __call__(self) -> IO[bytes]:
-        if isinstance(self._archive, zipfile.ZipFile):
-            return self._archive.open(self._member)  # type: ignore[arg-type]
-        stream = self._archive.extractfile(self._member)  # type: ignore[arg-type]
-        if stream is None:
-            raise tarfile.TarError(f"{self._member} is no file")
-        return stream
-
-
-def _zip_members(archive: Path, zipped: zipfile.ZipFile) -> Iterator[tuple[str, _Opener]]:
+def _zip_members(archive: Path, zipped: zipfile.ZipFile) -> Iterator[_Member]:
     for info in zipped.infolist():
         if info.flag_bits & 0x1:
             raise _refusal(archive, info.filename, "an encrypted member")
         if (info.external_attr >> 16) & 0o170000 == 0o120000:
             raise _refusal(archive, info.filename, "a link")
         if not info.is_dir():
-            yield info.filename, _Opener(zipped, info)
+            yield _Member(info.filename, info.file_size, partial(zipped.open, info))
 
 
-def _tar_members(archive: Path, tarred: tarfile.TarFile) -> Iterator[tuple[str, _Opener]]:
+def _tar_members(archive: Path, tarred: tarfile.TarFile) -> Iterator[_Member]:
     for info in tarred:
         if not (info.isfile() or info.isdir()):
             raise _refusal(archive, info.name, "a link or device")
         if info.isfile():
-            yield info.name, _Opener(tarred, info)
+            yield _Member(info.name, info.size, partial(tarred.extractfile, info))
 
 
-def _write(
-    archive: Path, folder: Path, members: Collection[str] | None, found: Iterator[tuple[str, _Opener]]
-) -> list[Path]:
-    targets = {name: (_inside(archive, folder, name), opener) for name, opener in found}
-    if members is not None:
-        if missing := sorted(set(members) - set(targets)):
+def _write(archive: Path, folder: Path, wanted: Collection[str] | None, members: Iterator[_Member]) -> list[Path]:
+    targets = {member.name: (_inside(archive, folder, member.name), member) for member in members}
+    if wanted is not None:
+        if missing := sorted(set(wanted) - set(targets)):
             raise DataError(
-                f"the files {', '.join(sorted(members))} in {archive}",
+                f"the files {', '.join(sorted(wanted))} in {archive}",
                 f"an archive without {', '.join(missing)}",
                 "obtain the official archive again",
             )
-        targets = {name: target for name, target in targets.items() if name in set(members)}
-    _check_room(archive, folder, sum(opener.size for _, opener in targets.values()))
-    for path, opener in targets.values():
-        with opener() as stream, atomic_path(path, error=DataError) as temporary, open(temporary, "wb") as file:
+        targets = {name: target for name, target in targets.items() if name in set(wanted)}
+    _check_room(archive, folder, sum(member.size for _, member in targets.values()))
+    for path, member in targets.values():
+        stream = member.open()
+        if stream is None:
+            raise tarfile.TarError(f"{member.name} is no file")
+        with stream, atomic_path(path, error=DataError) as temporary, open(temporary, "wb") as file:
             shutil.copyfileobj(stream, file)
     return [path for path, _ in targets.values()]
 

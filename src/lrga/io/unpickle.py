@@ -1,4 +1,4 @@
-"""Reading pickles that somebody else made, without running anything in them.
+"""Reading pickles, and files of ``torch.save``, that somebody else made, without running anything in them.
 
 A pickle is a program: unguarded, it calls whatever function it names. Here every name is looked up in a table of
 makers written in this module; each maker checks its arguments and can build nothing but a numpy array of numbers or
@@ -19,10 +19,11 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from lrga.errors import DataError
+from lrga.errors import ChecksumError, DataError, DataMissingError
 from lrga.io import limits
 
 _SAFE_KINDS = "biufcSU"  # numbers and text of fixed width: an array of these holds no Python object and no pointer
+_MAGIC = 0x1950A86A20F9469CFC6C  # of torch.save before PyTorch 1.6
 _ADMITTED = "a pickle of arrays, tensors, plain containers and scalars"
 
 
@@ -109,9 +110,7 @@ def _storage(data: Any) -> torch.UntypedStorage | torch.TypedStorage:
         raise _Refused(f"a {type(data).__name__} where the bytes of a tensor belong")
     try:
         check_torch_file(io.BytesIO(data), "a tensor in a pickle")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's remarks on odd bytes: those are refused, in our words
-            storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        storage = _load_tensors(io.BytesIO(data))
     except Exception as error:  # whatever torch raises on bytes it does not trust
         raise _Refused(f"a tensor whose bytes torch refuses ({_first_line(error)})") from error
     if not isinstance(storage, torch.UntypedStorage | torch.TypedStorage):
@@ -232,6 +231,63 @@ def _load(content: bytes, encoding: str, label: str) -> tuple[Any, int]:
     except Exception as error:  # a damaged pickle can raise nearly anything, out of the reader or out of numpy
         got = f"{label}, which is damaged or no pickle ({type(error).__name__}: {_first_line(error)})"
         raise DataError(_ADMITTED, got, "delete the file and fetch it again") from error
+
+
+def read_pt(path: Path) -> Any:
+    """What ``torch.save`` wrote to ``path``: plain containers of numpy arrays or tensors; anything else is refused.
+
+    PyTorch 2.6 and later refuse files with arrays, as OGB's splits are.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "train.pt"
+        >>> torch.save({"edge": np.array([[0, 1]])}, path)
+        >>> read_pt(path)
+        {'edge': array([[0, 1]])}
+    """
+    remedy = f"delete {path} and get it again from its official source"
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "copy it from the official archive")
+    try:
+        if path.stat().st_size == 0:
+            raise ChecksumError(f"a file of torch.save at {path}", "an empty file", remedy)
+        with limits.open_regular(path) as file:
+            check_torch_file(file, str(path))
+        try:
+            return _load_tensors(path)
+        except Exception:  # arrays, or a damaged file, which can raise anything: the reader of pickles tells which
+            return _read_zipped(path) if zipfile.is_zipfile(path) else _read_legacy(path)
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise ChecksumError(f"a whole file of torch.save at {path}", str(error), remedy) from error
+
+
+def _load_tensors(file: Path | IO[bytes]) -> Any:
+    """By torch itself, which takes nothing but tensors and plain containers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's remarks on odd files: those are refused, in our words
+        return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _read_zipped(path: Path) -> Any:
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith("/data.pkl") or name == "data.pkl"]
+        if len(names) != 1:
+            got = "a zip archive without data.pkl"
+            raise DataError(f"a file of torch.save at {path}", got, "name the right file, or get it again")
+        return load_pickle(archive.read(names[0]), name=str(path))
+
+
+def _read_legacy(path: Path) -> Any:
+    """The format before PyTorch 1.6: a magic number, a version, facts of the machine and the object, each a pickle."""
+    with open(path, "rb") as file:
+        try:
+            magic = load_pickle(file, name=str(path))
+        except DataError as error:
+            remedy = "name the right file, or get it again from its official source"
+            raise DataError(f"a file of torch.save at {path}", error.got, remedy) from error
+        if magic != _MAGIC:
+            raise DataError(f"a file of torch.save at {path}", "another kind of pickle", "get it again")
+        return [load_pickle(file, name=str(path)) for _ in range(3)][-1]
 
 
 def check_torch_file(file: IO[bytes], label: str) -> None:

@@ -28,7 +28,7 @@ from lrga.io.download import obtain
 from lrga.io.limits import check_memory
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.progress import Progress, silent
-from lrga.io.pt_file import read_pt
+from lrga.io.unpickle import read_pt
 
 FILES = {"train": "train.pt", "val": "valid.pt", "test": "test.pt"}
 RECIPE_VERSION = 1

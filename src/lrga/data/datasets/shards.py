@@ -4,7 +4,7 @@ Each part is one ``.npz`` file that appears whole or not at all; a build that st
 missing or damaged. The work of a part depends on its arguments alone, so the result depends neither on the number of
 processes nor on how often the work was interrupted.
 
-Processes are started as ``python -m lrga.data.datasets.worker`` rather than by :mod:`multiprocessing`, which would run
+Processes are started as ``python -m lrga.data.datasets.shards`` rather than by :mod:`multiprocessing`, which would run
 the caller's own script again in each of them (or, forking, copy a process whose threads it cannot).
 """
 
@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def _start() -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
-        [sys.executable, "-m", "lrga.data.datasets.worker"],
+        [sys.executable, "-m", "lrga.data.datasets.shards"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -191,3 +191,33 @@ def rebuilt_error(kind: str, arguments: list[str]) -> LRGAError:
     if isinstance(found, type) and issubclass(found, LRGAError):
         return found(*arguments)
     return DataError("the work of a part to succeed", f"{kind}: {' '.join(arguments)}", "start again, or report this")
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """The other side of :func:`make_parts`: answers one line for each line of ``requests`` until it ends.
+
+    Example:
+        >>> import io
+        >>> answers = io.StringIO()
+        >>> serve(io.StringIO('{"name": "a", "task": "none", "arguments": {}, "folder": "."}'), answers)
+        >>> json.loads(answers.getvalue())["error"][0]
+        'OptionError'
+    """
+    for line in requests:
+        request = json.loads(line)
+        error: tuple[str, list[str]] | None = None
+        try:
+            make_part(request["name"], request["task"], request["arguments"], Path(request["folder"]))
+        except LRGAError as problem:
+            error = (type(problem).__name__, [problem.expected, problem.got, problem.remedy])
+        except Exception as problem:  # whatever it is, the process that asked must hear of it
+            error = (type(problem).__name__, [str(problem)])
+        answers.write(json.dumps({"name": request["name"], "error": error}) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    # Compiled libraries print to file descriptor 1 as they like: answers get a descriptor of their own.
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    serve(sys.stdin, output)
