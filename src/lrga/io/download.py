@@ -59,26 +59,25 @@ def obtain(
     path = folder / remote.name
     record = path.with_name(path.name + RECORD_SUFFIX)
     remedy = f"delete {path} (and {record.name} beside it) and start again, or put a sound copy of {remote.url} there"
-    if path.exists() and record.is_file() and _problem(remote, path, record, remedy) is None:
+    if record.is_file() and _problem(remote, path, record, remedy) is None:
         return path
     with FolderLock(folder, wait=progress):
-        problem = _problem(remote, path, record, remedy) if path.exists() else None
-        if not path.exists() and not download:
-            raise _missing([remote], folder, "no such file, and downloading is off")
-        if not path.exists():
-            _download(remote, path, progress=progress, wait=wait)
-        elif problem is not None:
+        problem = _problem(remote, path, record, remedy)
+        if problem is not None:
             if not download:
                 raise problem
-            recorded_damaged = remote.facts.sha256 is None and not is_whole(path)
+            there = path.exists()
+            recorded_damaged = there and remote.facts.sha256 is None and not is_whole(path)
             try:
                 _download(remote, path, progress=progress, wait=wait)
             except DataMissingError as error:
+                if not there:
+                    raise
                 raise problem from error
             if recorded_damaged:
                 record.unlink(missing_ok=True)
-        if (problem := _problem(remote, path, record, remedy)) is not None:
-            raise problem
+            if (problem := _problem(remote, path, record, remedy)) is not None:
+                raise problem
         if not record.is_file():
             write_json(record, asdict(facts_of(path)) | {"url": remote.url}, error=DataError)
     return path
@@ -116,8 +115,10 @@ def check_recorded(folder: Path) -> list[tuple[Path, str | None]]:
     return result
 
 
-def _problem(remote: RemoteFile, path: Path, record: Path, remedy: str) -> ChecksumError | None:
-    """What is wrong with a file that is there, by what the publisher states, else by itself and its record."""
+def _problem(remote: RemoteFile, path: Path, record: Path, remedy: str) -> LRGAError | None:
+    """What is wrong with a file by what the publisher states, else by itself and its record."""
+    if not path.exists():
+        return _missing([remote], path.parent, "no such file, and downloading is off")
     try:
         _check(remote, path, remedy=remedy)
         if record.is_file():

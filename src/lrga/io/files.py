@@ -4,7 +4,6 @@ Every file that others read is written through :func:`atomic_path`: into a tempo
 then renamed. Whenever the writer is killed, a reader sees the old file, the new file or none, never a part of one.
 """
 
-import errno
 import glob
 import hashlib
 import os
@@ -22,8 +21,6 @@ from lrga.errors import CheckpointError, ChecksumError, DataError, DataMissingEr
 BLOCK = 1 << 20
 _HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:40]
 _OWNER = re.compile(r"-(\d{1,9})-[0-9a-f]{8}\.tmp$")
-_FULL = {errno.ENOSPC, errno.EFBIG} | ({errno.EDQUOT} if hasattr(errno, "EDQUOT") else set())
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True)
@@ -47,14 +44,8 @@ def writing(path: Path, *, error: type[LRGAError] = CheckpointError) -> Iterator
     except OSError as refusal:
         if refusal.errno is None:  # not the system's: what reads archives calls a damaged one an OSError too
             raise
-        if error is DataError:
-            remedy = "free some space or the permission, or choose another folder with --data-root or LRGA_DATA"
-        elif refusal.errno in _FULL:
-            remedy = "free some space, then continue from the last checkpoint, which is whole: lrga train --resume RUN"
-        elif refusal.errno in _READ_ONLY:
-            remedy = "choose a folder that may be written to (--output), or allow writing"
-        else:
-            remedy = "see that the folder can be written to, or choose another one (--output)"
+        where = "--data-root or LRGA_DATA" if error is DataError else "--output (a run continues with --resume)"
+        remedy = f"free some space or allow writing, or choose another folder with {where}"
         raise error(f"to write {path}", refusal.strerror or str(refusal), remedy) from refusal
 
 

@@ -16,9 +16,19 @@ from lrga.io.files import atomic_path
 _DAMAGE = (SafetensorError, OSError, LookupError, ValueError, RuntimeError)
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, error: type[LRGAError] = CheckpointError) -> None:
+def save_tensors(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    *,
+    metadata: dict[str, str] | None = None,
+    error: type[LRGAError] = CheckpointError,
+) -> None:
     """Writes tensors, from any device, to ``path`` atomically."""
-    _write(path, tensors, None, error)
+    with atomic_path(path, error=error) as temporary:
+        try:
+            save_file(_copies(tensors), temporary, metadata=metadata)
+        except SafetensorError as refusal:
+            raise error(f"to write {path}", str(refusal), "free some space, or choose another folder") from refusal
 
 
 def load_tensors(path: Path, *, remedy: str, error: type[LRGAError] = CheckpointError) -> dict[str, Tensor]:
@@ -31,7 +41,7 @@ def save_data(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, An
 
     ``header`` is one entry of the file's metadata, named ``key``: the order of several would not be fixed.
     """
-    _write(path, tensors, {key: json.dumps(header)}, DataError)
+    save_tensors(path, tensors, metadata={key: json.dumps(header)}, error=DataError)
 
 
 def load_data(path: Path, *, key: str, version: int, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -61,14 +71,6 @@ def from_bytes(content: bytes) -> dict[str, Tensor]:
         return load(content)
     except SafetensorError as error:
         raise ValueError(str(error)) from error
-
-
-def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None, error: type[LRGAError]) -> None:
-    with atomic_path(path, error=error) as temporary:
-        try:
-            save_file(_copies(tensors), temporary, metadata=metadata)
-        except SafetensorError as refusal:
-            raise error(f"to write {path}", str(refusal), "free some space, or choose another folder") from refusal
 
 
 def _read(path: Path, remedy: str, error: type[LRGAError]) -> tuple[dict[str, Tensor], dict[str, str]]:
