@@ -1,7 +1,7 @@
-"""Long work in parts: several processes, progress, and what is finished survives a kill.
+"""Long work in shards: several processes, progress, and what is finished survives a kill.
 
-Each part is one ``.npz`` file that appears whole or not at all; a build that starts again makes only those that are
-missing or damaged. The work of a part depends on its arguments alone, so the result depends neither on the number of
+Each shard is one ``.npz`` file that appears whole or not at all; a build that starts again makes only those that are
+missing or damaged. The work of a shard depends on its arguments alone, so the result depends neither on the number of
 processes nor on how often the work was interrupted.
 
 Processes are started as ``python -m lrga.data.datasets.shards`` rather than by :mod:`multiprocessing`, which would run
@@ -14,7 +14,8 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,8 +38,8 @@ TASKS = {
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part: its file is ``name + ".npz"``, its content what ``task`` makes of ``arguments`` (JSON values).
+class Shard:
+    """One shard: its file is ``name + ".npz"``, its content what ``task`` makes of ``arguments`` (JSON values).
 
     ``items`` is how many units of progress it counts for, ``arrays`` what its file must hold.
     """
@@ -50,31 +51,31 @@ class Part:
     arrays: tuple[str, ...]
 
 
-def make_parts(parts: Sequence[Part], folder: Path, *, workers: int, progress: Progress, label: str) -> list[Path]:
-    """Makes every part that ``folder`` does not hold yet; returns their files in the order of ``parts``."""
-    missing = [part for part in parts if not _is_made(part, folder)]
-    total = sum(part.items for part in parts)
-    done = total - sum(part.items for part in missing)
+def make_shards(shards: Sequence[Shard], folder: Path, *, workers: int, progress: Progress, label: str) -> list[Path]:
+    """Makes every shard that ``folder`` does not hold yet; returns their files in the order of ``shards``."""
+    missing = [shard for shard in shards if not _is_made(shard, folder)]
+    total = sum(shard.items for shard in shards)
+    done = total - sum(shard.items for shard in missing)
     progress(label, done, total)
     lock = threading.Lock()
 
-    def finished(part: Part) -> None:
+    def finished(shard: Shard) -> None:
         nonlocal done
         with lock:
-            done += part.items
+            done += shard.items
             progress(label, done, total)
 
     if workers > 1 and len(missing) > 1:
         _make_in_processes(missing, folder, workers=min(workers, len(missing)), finished=finished)
     else:
-        for part in missing:
-            make_part(part.name, part.task, part.arguments, folder)
-            finished(part)
-    return [_path(part.name, folder) for part in parts]
+        for shard in missing:
+            make_shard(shard.name, shard.task, shard.arguments, folder)
+            finished(shard)
+    return [_path(shard.name, folder) for shard in shards]
 
 
-def make_part(name: str, task: str, arguments: Mapping[str, Any], folder: Path) -> None:
-    """Does the work of one part and writes its file."""
+def make_shard(name: str, task: str, arguments: Mapping[str, Any], folder: Path) -> None:
+    """Does the work of one shard and writes its file."""
     if task not in TASKS:
         raise OptionError(f"one of the tasks {', '.join(TASKS)}", repr(task), "choose one of these")
     module, function = TASKS[task].split(":")
@@ -87,44 +88,49 @@ def _path(name: str, folder: Path) -> Path:
     return folder / f"{name}.npz"
 
 
-def _is_made(part: Part, folder: Path) -> bool:
-    path = _path(part.name, folder)
+def _is_made(shard: Shard, folder: Path) -> bool:
+    path = _path(shard.name, folder)
     if not path.exists():
         return False
     try:
-        read_arrays(path, part.arrays)
-    except (ChecksumError, DataError):  # a disk's fault: the part is made again
+        read_arrays(path, shard.arrays)
+    except (ChecksumError, DataError):  # a disk's fault: the shard is made again
         path.unlink()
         return False
     return True
 
 
-def _make_in_processes(parts: Sequence[Part], folder: Path, *, workers: int, finished: Any) -> None:
-    todo: queue.SimpleQueue[Part] = queue.SimpleQueue()
-    for part in parts:
-        todo.put(part)
-    problems: list[BaseException] = []
+def _make_in_processes(
+    shards: Sequence[Shard], folder: Path, *, workers: int, finished: Callable[[Shard], None]
+) -> None:
     processes = [_start() for _ in range(workers)]
-    threads = [
-        threading.Thread(target=_feed, args=(process, todo, folder, finished, problems), daemon=True)
-        for process in processes
-    ]
+    idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
+    for process in processes:
+        idle.put(process)
+
+    def make(shard: Shard) -> None:
+        process = idle.get()
+        try:
+            _ask(process, shard, folder)
+            finished(shard)
+        finally:
+            idle.put(process)
+
+    pool = ThreadPoolExecutor(workers)  # each thread waits for one process
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for future in as_completed([pool.submit(make, shard) for shard in shards]):
+            future.result()
     finally:
+        pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:  # none is at work, unless something went wrong or the user pressed Ctrl-C
             process.kill()
+        pool.shutdown()
         for process in processes:
             process.wait()
             for stream in (process.stdin, process.stdout):
                 with suppress(BrokenPipeError):  # a request that a dead worker did not take
                     if stream is not None:
                         stream.close()
-    if problems:
-        raise problems[0]
 
 
 def _start() -> subprocess.Popen[str]:
@@ -143,28 +149,9 @@ def _start() -> subprocess.Popen[str]:
     )
 
 
-def _feed(
-    process: subprocess.Popen[str],
-    todo: "queue.SimpleQueue[Part]",
-    folder: Path,
-    finished: Any,
-    problems: list[BaseException],
-) -> None:
-    """Gives ``process`` one part after the other until none is left or something went wrong anywhere."""
-    try:
-        while not problems:
-            try:
-                part = todo.get_nowait()
-            except queue.Empty:
-                return
-            request = {"name": part.name, "task": part.task, "arguments": dict(part.arguments), "folder": str(folder)}
-            _ask(process, request)
-            finished(part)
-    except BaseException as problem:  # handed to the thread that waits
-        problems.append(problem)
-
-
-def _ask(process: subprocess.Popen[str], request: dict[str, Any]) -> None:
+def _ask(process: subprocess.Popen[str], shard: Shard, folder: Path) -> None:
+    """Has ``process`` make one shard; raises the error that it reports."""
+    request = {"name": shard.name, "task": shard.task, "arguments": dict(shard.arguments), "folder": str(folder)}
     answer = ""
     if process.stdin is not None and process.stdout is not None:
         try:
@@ -175,9 +162,9 @@ def _ask(process: subprocess.Popen[str], request: dict[str, Any]) -> None:
             answer = ""
     if not answer:
         raise DataError(
-            f"part {request['name']} from a worker process",
+            f"shard {shard.name} from a worker process",
             f"the end of that process (exit code {process.wait()})",
-            "start again: finished parts are kept; if memory is short, use --workers 1",
+            "start again: finished shards are kept; if memory is short, use --workers 1",
         )
     reply = json.loads(answer)
     if reply["error"] is not None:
@@ -190,11 +177,11 @@ def rebuilt_error(kind: str, arguments: list[str]) -> LRGAError:
     found = getattr(errors, kind, None)
     if isinstance(found, type) and issubclass(found, LRGAError):
         return found(*arguments)
-    return DataError("the work of a part to succeed", f"{kind}: {' '.join(arguments)}", "start again, or report this")
+    return DataError("the work of a shard to succeed", f"{kind}: {' '.join(arguments)}", "start again, or report this")
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
-    """The other side of :func:`make_parts`: answers one line for each line of ``requests`` until it ends.
+    """The other side of :func:`make_shards`: answers one line for each line of ``requests`` until it ends.
 
     Example:
         >>> import io
@@ -207,7 +194,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         request = json.loads(line)
         error: tuple[str, list[str]] | None = None
         try:
-            make_part(request["name"], request["task"], request["arguments"], Path(request["folder"]))
+            make_shard(request["name"], request["task"], request["arguments"], Path(request["folder"]))
         except LRGAError as problem:
             error = (type(problem).__name__, [problem.expected, problem.got, problem.remedy])
         except Exception as problem:  # whatever it is, the process that asked must hear of it

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from lrga.data.datasets.catalog import dataset_facts
 from lrga.data.datasets.place import SPLITS, BuildPlace, check_seed, check_sizes
 from lrga.data.datasets.prepared import find_files, missing_files
-from lrga.data.datasets.shards import Part, make_parts
+from lrga.data.datasets.shards import Shard, make_shards
 from lrga.data.datasets.tours import ARRAYS, GRID, Tours, join, read_tours
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -113,14 +113,14 @@ def _generate(place: BuildPlace, ranges: dict[str, tuple[int, int]], seed: int, 
     }
     everything = [part for parts in jobs.values() for part in parts]
     label = "finding the tours of TSP"
-    paths = make_parts(everything, place.work, workers=place.workers, progress=place.progress, label=label)
+    paths = make_shards(everything, place.work, workers=place.workers, progress=place.progress, label=label)
     files = {part.name: path for part, path in zip(everything, paths, strict=True)}
     return {split: join([read_tours(files[part.name]) for part in parts]) for split, parts in jobs.items()}
 
 
-def _part(split: str, first: int, stop: int, seed: int, nodes: list[int]) -> Part:
+def _part(split: str, first: int, stop: int, seed: int, nodes: list[int]) -> Shard:
     arguments = {"split": split, "first": first, "stop": stop, "seed": seed, "nodes": nodes}
-    return Part(f"{split}-{first:06d}-{stop:06d}", "tours", arguments, stop - first, ARRAYS)
+    return Shard(f"{split}-{first:06d}-{stop:06d}", "tours", arguments, stop - first, ARRAYS)
 
 
 def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:

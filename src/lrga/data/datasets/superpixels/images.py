@@ -14,7 +14,7 @@ import numpy as np
 from lrga.data.datasets.catalog import dataset_facts
 from lrga.data.datasets.place import SPLITS, BuildPlace
 from lrga.data.datasets.prepared import find_files, missing_files
-from lrga.data.datasets.shards import Part, make_parts
+from lrga.data.datasets.shards import Shard, make_shards
 from lrga.data.datasets.superpixels.edges import superpixel_edges
 from lrga.data.datasets.superpixels.regions import ARRAYS, Regions, join, read_prepared
 from lrga.data.datasets.superpixels.slic import SlicSettings
@@ -105,7 +105,7 @@ def _from_images(
     official = images.read(place)
     stacks = {part: _store(official[part].pixels, place.work / f"images_{part}.npy") for part in official}
     digests = {part: hashlib.sha256(official[part].pixels.tobytes()).hexdigest()[:12] for part in official}
-    jobs: dict[str, list[Part]] = {}
+    jobs: dict[str, list[Shard]] = {}
     labels: dict[str, np.ndarray] = {}
     for split, (part, begin, end) in _ranges(official["train"].label, official["test"].label, wanted).items():
         labels[split] = official[part].label[begin:end]
@@ -115,7 +115,7 @@ def _from_images(
         ]
     label = f"cutting the images of {images.name}"
     everything = [part for split in SPLITS for part in jobs[split]]
-    paths = make_parts(everything, place.work, workers=place.workers, progress=place.progress, label=label)
+    paths = make_shards(everything, place.work, workers=place.workers, progress=place.progress, label=label)
     by_name = {part.name: path for part, path in zip(everything, paths, strict=True)}
     return {split: (join([by_name[part.name] for part in jobs[split]]), labels[split]) for split in SPLITS}
 
@@ -127,7 +127,7 @@ def _store(pixels: np.ndarray, path: Path) -> Path:
     return path
 
 
-def _part(images: ImageSet, stack: Path, name: str, first: int, stop: int) -> Part:
+def _part(images: ImageSet, stack: Path, name: str, first: int, stop: int) -> Shard:
     settings = images.settings
     arguments = {
         "images": str(stack),
@@ -137,7 +137,7 @@ def _part(images: ImageSet, stack: Path, name: str, first: int, stop: int) -> Pa
         "extra": settings.extra,
         "compactness": settings.compactness,
     }
-    return Part(name, "regions", arguments, stop - first, ARRAYS)
+    return Shard(name, "regions", arguments, stop - first, ARRAYS)
 
 
 def _graphs(
