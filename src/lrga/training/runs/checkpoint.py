@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrga.io import limits
 from lrga.errors import CheckpointError, LRGAError, OptionError
+from lrga.io import limits
 from lrga.io.documents import is_number, sealed, to_json_bytes, unsealed
 from lrga.io.files import write_folder, writing
 from lrga.io.safetensors import from_bytes, to_bytes

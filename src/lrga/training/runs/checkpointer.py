@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from lrga.training.runs.checkpoint import checkpoint_name
 from lrga.training.callbacks.events import EpochRecord, Listener
+from lrga.training.runs.checkpoint import checkpoint_name
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.signals import StopRequest
 from lrga.training.runs.state import capture

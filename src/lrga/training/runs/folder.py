@@ -21,18 +21,18 @@ from typing import Any
 
 from torch import Tensor
 
-from lrga.io import limits
 from lrga.data.datasets.catalog import CATALOG
 from lrga.errors import CheckpointError, DTypeError, OptionError
-from lrga.tasks.task import Task
-from lrga.training.architecture import Architecture
-from lrga.training.runs.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
-from lrga.training.config import TrainingConfig, first_difference
-from lrga.training.callbacks.events import EpochRecord
+from lrga.io import limits
 from lrga.io.documents import is_number, read_json, sealed, unsealed, write_json
 from lrga.io.files import append_bytes, check_plain, writing
 from lrga.io.lock import FolderLock
 from lrga.io.safetensors import load_tensors, save_tensors
+from lrga.tasks.task import Task
+from lrga.training.architecture import Architecture
+from lrga.training.callbacks.events import EpochRecord
+from lrga.training.config import TrainingConfig, first_difference
+from lrga.training.runs.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
 from lrga.training.runs.result import TrainingResult
 
 _COUNTS = {"epoch": int, "batch": int, "metrics_bytes": int, "seconds": int | float, "epoch_seconds": int | float}

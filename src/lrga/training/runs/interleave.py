@@ -15,17 +15,17 @@ import torch
 from lrga.distributed.launch import launched
 from lrga.errors import OptionError, RankLostError
 from lrga.training.architecture import resolve
+from lrga.training.callbacks.events import Listener, Listeners
+from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic
-from lrga.training.callbacks.events import Listener, Listeners
 from lrga.training.problems.graph_data import Given, load_training_data
+from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import TrainingResult
 from lrga.training.runs.resume import check_folder, written_result
 from lrga.training.runs.run import finished_result, forked_devices, train
-from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.session import Session
 from lrga.training.runs.signals import Interrupted, StopRequest
-from lrga.training.callbacks.tensorboard import TensorBoardLog
 
 TURN = 8  # steps of one run before it is the next one's turn
 Outcome = TrainingResult | Exception

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from lrga.distributed.launch import attempt, is_leader, launched
-from lrga.training.runs.checkpoint import Checkpoint, Tensors
-from lrga.training.callbacks.events import EpochRecord
 from lrga.io.files import write_bytes
+from lrga.training.callbacks.events import EpochRecord
+from lrga.training.runs.checkpoint import Checkpoint, Tensors
 from lrga.training.runs.folder import RunFolder
 
 _kept: ContextVar[bool] = ContextVar("kept", default=False)

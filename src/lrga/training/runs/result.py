@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from lrga.errors import CheckpointError, OptionError
+from lrga.io.documents import check_fields
 from lrga.tasks.task import METRICS
 from lrga.training.callbacks.events import EpochRecord
-from lrga.io.documents import check_fields
 
 FINISHED = ("min_lr", "max_epochs")
 _PLAIN = ("stopped_by", "metric", "epochs", "seconds", "parameters", "seed")

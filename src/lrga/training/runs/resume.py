@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lrga.errors import CheckpointError, OptionError
-from lrga.training.runs.checkpoint import Checkpoint
 from lrga.training.config import TrainingConfig, first_difference
-from lrga.training.runs.result import FINISHED
+from lrga.training.runs.checkpoint import Checkpoint
 from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.result import FINISHED
 
 
 def written_result(home: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:

@@ -13,19 +13,19 @@ from torch import Tensor, nn
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError
 from lrga.training.architecture import Architecture, resolve
+from lrga.training.callbacks.events import Listener, Listeners
+from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
-from lrga.training.callbacks.events import Listener, Listeners
-from lrga.training.runs.ranks import folder_before_restart, remember_folder, run_folder
-from lrga.training.problems.graph_data import Given, TrainingData, load_training_data
 from lrga.training.parallel import check_links, finished_on_leader, on_all_ranks
+from lrga.training.problems.graph_data import Given, TrainingData, load_training_data
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.ranks import folder_before_restart, remember_folder, run_folder
 from lrga.training.runs.result import TrainingResult
 from lrga.training.runs.resume import check_folder, check_same, written_result
-from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.session import Session
 from lrga.training.runs.signals import StopRequest
-from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.runs.trust import data_from_file
 
 _RESTORE = "restore the folder, or train anew"

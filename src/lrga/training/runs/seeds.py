@@ -8,13 +8,13 @@ from typing import Any
 
 from lrga.errors import LRGAError
 from lrga.tasks.task import METRICS
-from lrga.training.config import TrainingConfig
 from lrga.training.callbacks.events import Listener
-from lrga.training.runs.ranks import notes_kept
+from lrga.training.config import TrainingConfig
 from lrga.training.problems.graph_data import Given
+from lrga.training.runs.interleave import Outcome, train_together
+from lrga.training.runs.ranks import notes_kept
 from lrga.training.runs.result import TrainingResult
 from lrga.training.runs.run import new_folder
-from lrga.training.runs.interleave import Outcome, train_together
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 
 from lrga.training.architecture import Architecture
+from lrga.training.callbacks.events import Listener, RunFacts
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import seed_torch
-from lrga.training.runs.environment import environment
 from lrga.training.evaluate import in_target_units
-from lrga.training.callbacks.events import Listener, RunFacts
-from lrga.training.problems.graph_data import TrainingData
 from lrga.training.memory import keep_to_limit, plan_limit
 from lrga.training.parallel import agree, keeper_class, trainer_class
+from lrga.training.problems.graph_data import TrainingData
+from lrga.training.runs.environment import environment
+from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import FINISHED, TrainingResult
 from lrga.training.runs.resume import begin_folder, restored
-from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.signals import Interrupted, StopRequest
 from lrga.training.runs.state import restore
 

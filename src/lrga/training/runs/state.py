@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from lrga.errors import CheckpointError
-from lrga.training.runs.checkpoint import Tensors, load_optimizer, optimizer_parts, restoring
-from lrga.training.determinism import random_states, restore_random_states
 from lrga.training.callbacks.events import EpochRecord
+from lrga.training.determinism import random_states, restore_random_states
+from lrga.training.runs.checkpoint import Tensors, load_optimizer, optimizer_parts, restoring
 
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.own.reading import is_factory
 from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.root import data_root
+from lrga.data.own.reading import is_factory
 from lrga.errors import UntrustedCodeError
 from lrga.training.problems.graph_data import catalogue_name
 
