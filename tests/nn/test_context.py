@@ -333,7 +333,7 @@ class WithData(nn.Module):
 
 
 def test_a_batch_vector_counts_more_than_plain_data():
-    model = lrga.augment(WithData(), rank=3, init="paper").eval()
+    model = lrga.augment(WithData(), rank=16, init="paper").eval()
     data = Data(x=X, edge_index=EDGES)
     with lrga.batch_context(BATCH):
         expected = model.conv(X, EDGES)
