@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data, HeteroData
-from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain import AttentionExplainer, Explainer, GNNExplainer, GraphMaskExplainer
 from torch_geometric.nn import (
     GAE,
     GAT,
@@ -694,6 +694,37 @@ def test_explainers_of_pyg_run_on_an_augmented_model(graphs):
         found = explainer(batch.x, batch.edge_index, batch=batch.batch)
         assert found.edge_mask.shape == (28,)
         assert found.edge_mask.max() > 0
+
+
+def explanation(model, algorithm, batch, **options):
+    explainer = Explainer(
+        model,
+        algorithm,
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+        **options,
+    )
+    return explainer(batch.x, batch.edge_index, batch=batch.batch)
+
+
+def test_attention_of_the_convolutions_within_is_explained(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = GAT(D, 8, 2, OUT).eval()
+    expected = explanation(model, AttentionExplainer(), batch)
+    found = explanation(lrga.augment(model, rank=4), AttentionExplainer(), batch)
+    torch.testing.assert_close(found.edge_mask, expected.edge_mask)
+
+
+def test_an_explainer_that_counts_layers_is_refused(graphs):
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4)
+    with pytest.raises(UnsupportedError, match="GNNExplainer"):
+        explanation(
+            model,
+            GraphMaskExplainer(2, epochs=1, log=False),
+            Batch.from_data_list(graphs),
+            node_mask_type="attributes",
+        )
 
 
 def test_a_plain_checkpoint_is_explained_or_loaded_by_its_names(graphs):

@@ -4,13 +4,14 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv
+from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv, GroupAddRev, SAGEConv
 
 import lrga
 from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
@@ -187,6 +188,21 @@ def test_edges_that_are_not_those_of_the_forward_pass_are_refused():
     model = lrga.augment(Copying(), rank=4)
     loss = model(X.clone().requires_grad_(), EDGES, BATCH).sum()
     with pytest.raises(BatchContextError, match="recompute_layers"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("disable", [False, True])
+def test_reversible_layers_of_pyg_name_the_option_that_turns_them_off(disable):
+    class Reversible(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.group = GroupAddRev(SAGEConv(D // 2, D // 2), num_groups=2, disable=disable)
+
+        def forward(self, x, edge_index, batch):
+            return self.group(x, edge_index)
+
+    loss = lrga.augment(Reversible(), rank=2)(X.clone().requires_grad_() * 1, EDGES, BATCH).sum()
+    with nullcontext() if disable else pytest.raises(BatchContextError, match="disable=True"):
         loss.backward()
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import AttentiveFP, HeteroConv, MessagePassing
 
-from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import check_choice
 from lrga.nn.context import check_has_attention, tell_batch
 from lrga.nn.conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
@@ -193,6 +193,19 @@ class AugmentedConv(LRGAConv):
     @explain.setter
     def explain(self, value: bool | None) -> None:
         setattr(self.conv, "explain", value)  # noqa: B010
+
+    @property
+    def explain_message(self) -> Any:
+        """As the convolution has it. PyG's ``GraphMaskExplainer``, which alone sets it, raises an error."""
+        return self.conv.explain_message
+
+    @explain_message.setter
+    def explain_message(self, value: Any) -> None:
+        raise UnsupportedError(
+            "an explainer that does not count layers",
+            "GraphMaskExplainer, which would count this layer and its convolution as two",
+            "use GNNExplainer, PGExplainer or AttentionExplainer",
+        )
 
     def __getattr__(self, name: str) -> Any:
         try:

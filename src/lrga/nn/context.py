@@ -139,7 +139,7 @@ def for_layer(layer: nn.Module, edges: Any, default: Assignment | None = None) -
             "a checkpointed layer to receive the edge_index of the forward pass when it is recomputed",
             "another tensor, or none",
             "keep edge_index until the backward pass and pass it through torch.utils.checkpoint.checkpoint, or use "
-            "lrga.nn.recompute_layers(model)",
+            "lrga.nn.recompute_layers(model); PyG's GroupAddRev needs disable=True",
         )
     return found
 
