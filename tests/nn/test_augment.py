@@ -917,9 +917,10 @@ def test_a_batch_in_the_place_of_the_convolutions_own_is_used(graphs):
 
 
 @pytest.mark.parametrize("single_graph", [False, True])
-def test_a_batch_vector_in_the_place_of_edge_weights_is_refused(single_graph, graphs):
+@pytest.mark.parametrize("kind", [GCNConv, SAGEConv])
+def test_a_batch_vector_in_the_place_of_edge_weights_or_sizes_is_refused(kind, single_graph, graphs):
     batch = Batch.from_data_list(graphs)
-    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=3, single_graph=single_graph)
+    layer = lrga.LRGAConv(kind(D, D), D, D, rank=3, single_graph=single_graph)
     with pytest.raises(BatchContextError, match="by position"):
         layer(batch.x, batch.edge_index, batch.batch)
     with pytest.raises(BatchContextError, match="by position"), lrga.batch_context(batch.batch.clone()):

@@ -207,6 +207,7 @@ class LRGAConv(nn.Module):
         vectors = [name for name, arg in by_position.items() if _is_batch_like(arg, x)]
         of_edges = [name for name in vectors if name.startswith("edge")]
         misplaced = of_edges and ("edge_weight" in of_edges or not _has_as_many(edge_index, x))
+        misplaced = misplaced or "size" in vectors  # a pair of numbers
         if assignment is None or misplaced:
             raise self._missing_batch(bool(vectors))
         return assignment.segments(x)
