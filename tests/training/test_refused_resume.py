@@ -128,6 +128,7 @@ def test_with_reformatted_metrics(kind, finished, change):
     assert content(finished) == before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
 @pytest.mark.parametrize("special", ["pipe", "folder", "link"])
 @pytest.mark.parametrize(
     "name", ["log.txt", "metrics.jsonl", "environment.json", "result.json", "model.safetensors", "checkpoints"]
