@@ -202,7 +202,7 @@ def test_a_hostile_file_is_refused_and_nothing_of_it_runs(form, tmp_path):
 def test_a_damaged_file_is_named(content, tmp_path):
     (tmp_path / "a.pt").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.pt"):
-        table(load_file(tmp_path / "a.pt"))
+        load_file(tmp_path / "a.pt")
     with pytest.raises(DataMissingError, match=r"b\.pt"):
         load_file(tmp_path / "b.pt")
 
