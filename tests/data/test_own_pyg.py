@@ -298,3 +298,18 @@ def test_loading_leaves_what_pyg_allows_to_be_loaded_as_it_was(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], tmp_path / "graphs.pt")
     load_file(tmp_path / "graphs.pt")
     assert set(torch.serialization.get_safe_globals()) == set(before)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per", "ignore:The PyTorch API of nested", "ignore:TypedStorage")
+@pytest.mark.parametrize("name", ["x", "edge_index", "y", "mask"])
+@pytest.mark.parametrize("kind", ["nested", "quantized"])
+def test_nested_and_quantized_tensors_are_refused(tmp_path, name, kind):
+    odd = {
+        "nested": torch.nested.nested_tensor([torch.rand(3), torch.rand(2)]),
+        "quantized": torch.quantize_per_tensor(torch.rand(3, 2), 0.1, 0, torch.qint8),
+    }
+    found = graph()
+    found[name] = odd[kind]
+    torch.save([found], tmp_path / "a.pt")
+    with pytest.raises(DataError, match=f"{name} of graph 0 .*, got a {kind} one"):
+        table(load_file(tmp_path / "a.pt"))

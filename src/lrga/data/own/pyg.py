@@ -210,6 +210,10 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
     if not isinstance(graph, Data):
         raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
     _check_whole(graph, where)
+    for name, value in graph.to_dict().items():
+        if isinstance(value, Tensor) and (value.is_nested or value.is_quantized):
+            got = "a nested one" if value.is_nested else "a quantized one"
+            raise DataError(f"a tensor of numbers as {name} of {where}", got, "save it as a dense float tensor")
     ends = graph.edge_index
     if ends is None and {"adj", "adj_t"} & set(graph.keys()):
         raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
