@@ -91,6 +91,9 @@ def test_masks_divide_the_nodes_of_one_graph():
     many = masks | {"val_mask": torch.ones(5, 10, dtype=torch.bool)}
     with pytest.raises(UnsupportedError, match="10 side by side"):
         table(graph(5, y=[0, 1, 0, 1, 1], **many))
+    for odd in (["n1", "n2"], torch.tensor(True), masks["val_mask"].to_sparse()):
+        with pytest.raises(DataError, match="val_mask"):
+            table(graph(5, y=[0, 1, 0, 1, 1], **masks | {"val_mask": odd}))
     numbers = masks | {"val_mask": torch.tensor([0, 1, 0, 0, 0])}
     with pytest.raises(DataError, match="truth values"):
         table(graph(5, y=[0, 1, 0, 1, 1], **numbers))

@@ -287,7 +287,7 @@ def _features(
     values = _joined(graphs, name, rows, source)
     if values is None or (len(values) and values[0].numel() == 0):
         return None
-    flat = values.reshape(len(values), -1)
+    flat = values.reshape(len(values), values.shape[1:].numel())
     if flat.is_complex():
         raise DataError(f"real numbers in {name} of {source}", str(flat.dtype), "split real and imaginary parts")
     if flat.size(1) == 1 and flat.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
@@ -351,7 +351,11 @@ def _split(parts: dict[str, list[Any]], graphs: list[Any], target: Target | None
         raise DataError(expected, f"{', '.join(masks)} alone", "give all three masks, or none to have the split drawn")
     code = np.full(len(target.values), -1)
     for number, name in enumerate(_MASKS.values()):
-        mask = torch.cat([graph[name].cpu() for graph in graphs])
+        masks = [_tensor(graph[name], name, k, source) for k, graph in enumerate(graphs)]
+        if len({mask.shape[1:] for mask in masks}) > 1 or masks[0].dim() == 0:
+            got = f"shapes {[list(mask.shape) for mask in masks[:3]]}"
+            raise DataError(f"{name} [R] in every graph of {source}", got, "give one truth value for each")
+        mask = torch.cat(masks)
         if mask.dim() > 1:
             remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
             raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
