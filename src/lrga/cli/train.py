@@ -386,7 +386,7 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         stdout().print(facts_table(link_plan(plan)))
         return
     for note in plan["data"].get("notes", []):
-        print(f"data: {note}", file=sys.stderr)
+        print(visible(f"data: {note}"), file=sys.stderr)
     network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     rows = {
