@@ -14,6 +14,7 @@ from lrga.distributed.launch import launched
 from lrga.errors import DataError, OptionError
 from lrga.tasks.link import LinkTask
 from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.describe import describe_links
 from lrga.training.determinism import choose_device, deterministic, seed_torch
 from lrga.training.environment import environment
 from lrga.training.events import Listener, RunFacts
@@ -45,6 +46,12 @@ def link_task(config: TrainingConfig, data: LinkData) -> LinkTask:
     """What is predicted: the metric of the run, else that of the data."""
     assert config.link is not None
     return LinkTask(metric=config.run.metric or data.metric, negatives=config.link.negatives)
+
+
+def link_notes(config: TrainingConfig, data: LinkData) -> tuple[str, ...]:
+    """How the user's own edges were understood, and what one should know of how they were read."""
+    own = describe_links(data) if link_name(config.data.name) is None else ()
+    return tuple(note for note in (*own, *data.meta.get("notes", ()), data.meta.get("differs")) if note)
 
 
 def train_links(
@@ -110,7 +117,7 @@ def _run(
             done = {"activation_checkpointing": plan.recompute, "pairs_scored_at_once": plan.block}
             trainer.keeper.note(f"memory: {plan}", {"memory_limit": plan.limit, **done})
         goal: Any = trainer.task
-        notes = tuple(note for note in (*data.meta.get("notes", ()), data.meta.get("differs")) if note)
+        notes = link_notes(config, data)
         facts = RunFacts(
             config=config,
             task=goal,
