@@ -221,13 +221,21 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
         raise DataError(f"edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")
     if ends is not None and (ends.is_floating_point() or ends.dtype == torch.bool):
         raise DataError(f"integers in edge_index of {where}", str(ends.dtype), "convert it with .long()")
-    if _num_nodes(graph) == 0:
+    for name in ("x", "pos", "edge_attr", "y"):
+        if getattr(graph.get(name), "is_nested", False):
+            remedy = f"convert it: data.{name} = data.{name}.to_padded_tensor(0.0)"
+            raise DataError(f"a dense tensor as {name} of {where}", "a nested one", remedy)
+    try:
+        count = _num_nodes(graph)
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"an integer as num_nodes of {where}", str(error), "correct it") from error
+    if count <= 0:
         raise DataError(f"nodes in {where}", "an empty graph", "set x or num_nodes, or leave the graph out")
 
 
 def _num_nodes(graph: Data) -> int:
     for name in ("x", "pos"):
-        if isinstance(graph.get(name), Tensor) and graph[name].dim() > 0:
+        if isinstance(graph.get(name), Tensor | np.ndarray) and graph[name].ndim > 0:
             return len(graph[name])
     if "num_nodes" in graph:
         return int(graph.num_nodes or 0)
@@ -332,10 +340,11 @@ def _target(
         got = f"rows that fit {' and '.join(fits)}" if fits else f"{rows[0]} rows in graph 0 of {num_nodes[0]} nodes"
         raise OptionError(f"y of {source} with one row for each {what}", got, "say level='node', 'edge' or 'graph'")
     widths = {tuple(tensor.shape[1:]) for tensor in tensors}
-    if len(widths) > 1 or len(next(iter(widths))) > 1:
+    if len(widths) > 1 or len(next(iter(widths))) > 1 or 0 in next(iter(widths)):
         raise DataError(f"y of one width in every graph of {source}", f"shapes {sorted(widths)}", "give y one shape")
     y = torch.cat(tensors)
     y = y[:, 0] if y.dim() == 2 and y.size(1) == 1 else y
+    y = y.float() if y.is_floating_point() and y.dtype != torch.float64 else y  # numpy has no bfloat16
     return Target(level, np.asarray((y.long() if y.dtype == torch.bool else y).numpy()), f"y of {source}")
 
 
