@@ -360,11 +360,11 @@ def _split(parts: dict[str, list[Any]], graphs: list[Any], target: Target | None
         raise DataError(expected, f"{', '.join(masks)} alone", "give all three masks, or none to have the split drawn")
     code = np.full(len(target.values), -1)
     for number, name in enumerate(_MASKS.values()):
-        masks = [_tensor(graph[name], name, k, source) for k, graph in enumerate(graphs)]
-        if len({mask.shape[1:] for mask in masks}) > 1 or masks[0].dim() == 0:
-            got = f"shapes {[list(mask.shape) for mask in masks[:3]]}"
+        given = [_tensor(graph[name], name, k, source) for k, graph in enumerate(graphs)]
+        if len({one.shape[1:] for one in given}) > 1 or given[0].dim() == 0:
+            got = f"shapes {[list(one.shape) for one in given[:3]]}"
             raise DataError(f"{name} [R] in every graph of {source}", got, "give one truth value for each")
-        mask = torch.cat(masks)
+        mask = torch.cat(given)
         if mask.dim() > 1:
             remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
             raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
