@@ -76,6 +76,18 @@ def test_a_record_with_such_a_name(tmp_path, lrga):
         lrga(*command)
 
 
+def test_own_data_with_such_names(tmp_path, lrga):
+    nodes = "".join(f"{n},{n / 4},{CLEAR}{'ab'[n % 2]}\n" for n in range(20))
+    (tmp_path / "nodes.csv").write_text(f"node,x{CLEAR},y\n" + nodes, encoding="utf-8")
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,0\n")
+    assert "x\\x1b[2J" in lrga("train", ".", "--dry-run").stderr
+
+
+def test_graph_files_with_such_names(tmp_path, lrga):
+    (tmp_path / f"{NAME}.txt").write_text("a b\n")
+    assert "evil\\x1b[2J" in lrga("wl", f"{NAME}.txt", f"{NAME}.txt").stdout
+
+
 def test_errors_write_them_out():
     assert str(OptionError(NAME, "b", "c")) == "expected evil\\x1b[2J\\x9b31m\\x07run, got b. To fix: c."
     assert visible("a\tb\nc ä ± 漢") == "a\tb\nc ä ± 漢"
