@@ -16,7 +16,8 @@ _SEAL = "sha256"
 
 def to_json_bytes(value: Any) -> bytes:
     """JSON, indented, in UTF-8; NaN and infinity are refused, as other readers would refuse them."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors="backslashreplace")  # half a surrogate pair, as in a path that is not UTF-8: \\udcff
 
 
 def write_json(path: Path, value: Any, *, error: type[LRGAError] = CheckpointError) -> None:

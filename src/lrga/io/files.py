@@ -136,7 +136,7 @@ def _temporary_beside(path: Path) -> Iterator[Path]:
 
     So are temporary files for ``path`` of processes of this machine that were killed.
     """
-    name = path.name.encode()[:100].decode(errors="ignore")  # file systems take 255 bytes
+    name = path.name.encode(errors="ignore")[:100].decode(errors="ignore")  # file systems take 255 bytes
     if os.name == "posix":
         for left in path.parent.glob(f".{glob.escape(name)}.{_HOST}-*.tmp"):
             if (owner := _OWNER.search(left.name)) is not None and not _is_alive(int(owner[1])):

@@ -7,6 +7,7 @@ call :func:`check_memory` before they allocate. The default limit is the availab
 
 import errno
 import json
+import math
 import os
 import re
 import stat
@@ -34,9 +35,11 @@ def parse_bytes(text: str | int) -> int:
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return text
     match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is None or float(match[1]) == 0:
-        raise OptionError("a size of memory such as 8GB or 500MB", repr(text), "write one of these")
-    return round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()])
+    unit = (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()] if match is not None else 0
+    size = float(match[1]) * unit if match is not None else 0.0
+    if not 0 < size < math.inf:
+        raise OptionError("a size of memory such as 8GB or 500MB", repr(text)[:80], "write one of these")
+    return round(size)
 
 
 def show_bytes(size: float) -> str:
@@ -108,7 +111,7 @@ def read_json(path: Path, *, error: type[LRGAError] = DataError) -> Any:
 def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
     """As ``json.loads`` of UTF-8, but a value nested too deeply is a ``ValueError`` like any other damage.
 
-    ``finite`` refuses NaN and infinity, which are no JSON and which Python alone would accept.
+    ``finite`` refuses NaN and infinity, which Python alone would accept, and numbers too large for a float.
 
     Example:
         >>> parse_json("[" * 100_000)
@@ -118,13 +121,19 @@ def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return json.loads(decoded, parse_constant=_refuse_constant if finite else None)
+        return json.loads(decoded, parse_constant=_refuse, parse_float=_finite) if finite else json.loads(decoded)
     except RecursionError as error:
         raise ValueError("brackets nested too deeply") from error
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse(name: str) -> None:
     raise ValueError(f"{name}, which is no number of JSON")
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(value := float(digits)):
+        raise ValueError(f"{digits[:40]}, which is too large")
+    return value
 
 
 def limited_lines(file: IO[str], path: Path) -> Iterator[str]:
