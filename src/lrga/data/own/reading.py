@@ -13,8 +13,7 @@ from lrga.data.own.csv_folder import read_folder
 from lrga.data.own.pyg import graph_table, load_factory, load_file
 from lrga.data.own.table import GraphTable, Split, Target
 from lrga.data.own.target import Labels, choose_target, labelled, make_labels, make_split
-from lrga.data.packed.columns import Column
-from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.errors import DataError, DataMissingError, OptionError
 from lrga.io.limits import check_memory
 

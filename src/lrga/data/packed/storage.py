@@ -9,8 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from lrga.data.packed.columns import Column
-from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import DTYPES, narrow, pointer
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
 from lrga.io.files import atomic_path

@@ -16,8 +16,7 @@ from lrga.data.datasets.place import SPLITS
 from lrga.data.own.precision import as_float32
 from lrga.data.own.reading import CustomData, load_custom, unlabelled_note
 from lrga.data.own.target import NO_LABEL
-from lrga.data.packed.columns import Column
-from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.errors import DataError, DataMissingError, OptionError
 from lrga.models.zoo import INPUTS, Inputs
 from lrga.tasks.named import task_of, task_of_custom, with_choices
