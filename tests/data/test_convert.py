@@ -344,19 +344,19 @@ def test_nodes_are_counted_from_what_is_there():
 
 
 def test_edges_are_checked():
-    assert plain_edge_index(0, Data(), 3).shape == (2, 0)
+    assert plain_edge_index(Data(), 3, "graph 0").shape == (2, 0)
     good = torch.tensor([[0, 2], [1, 1]])
-    assert torch.equal(plain_edge_index(0, Data(edge_index=good), 3), good)
+    assert torch.equal(plain_edge_index(Data(edge_index=good), 3, "graph 0"), good)
     with pytest.raises(DataError, match="graph 4 between its nodes 0 to 1, got values from 0 to 2"):
-        plain_edge_index(4, Data(edge_index=good), 2)
+        plain_edge_index(Data(edge_index=good), 2, "graph 4")
     with pytest.raises(DTypeError, match="graph 4"):
-        plain_edge_index(4, Data(edge_index=good.float()), 3)
+        plain_edge_index(Data(edge_index=good.float()), 3, "graph 4")
 
 
 def test_an_edge_index_of_pygs_own_class_becomes_a_tensor():
     from torch_geometric import EdgeIndex
 
     edge_index = EdgeIndex([[0, 1], [1, 0]], sparse_size=(2, 2))
-    plain = plain_edge_index(0, Data(edge_index=edge_index), 2)
+    plain = plain_edge_index(Data(edge_index=edge_index), 2, "graph 0")
     assert type(plain) is torch.Tensor
     assert plain.tolist() == [[0, 1], [1, 0]]

@@ -47,7 +47,7 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     keys = common_keys(found)
     num_nodes = [count_nodes(g, data, y_level) for g, data in enumerate(found)]
     has_edges = "edge_index" in keys
-    ends = [plain_edge_index(g, data, n) for g, (data, n) in enumerate(zip(found, num_nodes, strict=True))]
+    ends = [plain_edge_index(data, num_nodes[g], f"graph {g}") for g, data in enumerate(found)]
     num_edges = [e.size(1) for e in ends]
     counts = {"node": num_nodes, "edge": num_edges}
 
@@ -199,20 +199,20 @@ def count_nodes(g: int, data: Data, y_level: str | None) -> int:
     return next(iter(sizes.values()))
 
 
-def plain_edge_index(g: int, data: Data, num_nodes: int) -> Tensor:
-    """``edge_index`` [2, E] of graph ``g`` on the CPU, its values checked; without edges where it has none."""
+def plain_edge_index(data: Data, num_nodes: int, where: str) -> Tensor:
+    """``edge_index`` [2, E] of a graph on the CPU, its values checked; without edges where it has none."""
     ends = data.get("edge_index")
     if ends is None:
         return torch.empty(2, 0, dtype=torch.int64)
     if not isinstance(ends, Tensor) or ends.layout != torch.strided or ends.dim() != 2 or ends.size(0) != 2:
-        what = f"shape {list(ends.shape)}" if isinstance(ends, Tensor) else type(ends).__name__
-        raise DataError(f"edge_index of shape [2, E] in graph {g}", what, "row 0 holds sources, row 1 targets")
+        got = f"shape {list(ends.shape)}, {ends.layout}" if isinstance(ends, Tensor) else type(ends).__name__
+        raise DataError(f"a dense edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")
     if ends.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
-        raise DTypeError(f"integers in edge_index of graph {g}", str(ends.dtype), "convert it with .long()")
+        raise DTypeError(f"integers in edge_index of {where}", str(ends.dtype), "convert it with .long()")
     plain = ends.as_tensor() if hasattr(ends, "as_tensor") else ends
     if plain.numel() and (int(plain.min()) < 0 or int(plain.max()) >= num_nodes):
         raise DataError(
-            f"edge_index of graph {g} between its nodes 0 to {num_nodes - 1}",
+            f"edge_index of {where} between its nodes 0 to {num_nodes - 1}",
             f"values from {int(plain.min())} to {int(plain.max())}",
             "number the nodes of each graph from 0, or set num_nodes",
         )
