@@ -21,7 +21,7 @@ from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, Uns
 from lrga.io.limits import check_memory, open_regular
 from lrga.io.unpickle import check_torch_file
 
-_MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
+_MASKS = tuple(f"{split}_mask" for split in SPLITS)
 _GRAPH_BYTES = 1_000  # that a Data object takes at least
 _SHAPES = "a Data object, a list of them, a Dataset, or a dict of these called train, val and test"
 
@@ -41,18 +41,10 @@ def load_factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         remedy = "run from the folder that holds the module, put that folder on PYTHONPATH, or install the package"
         raise DataMissingError(f"the module of {name!r}", f"{error}", remedy) from error
-    except AttributeError as error:
-        raise DataError(
-            f"{attribute!r} in module {module_name!r}", str(error), "name a function of the module"
-        ) from error
-    except TypeError as error:
-        remedy = "name a function that takes no argument and returns the graphs"
-        raise DataError(f"{name!r} to be callable without arguments", str(error), remedy) from error
     except Exception as error:  # the user's own code: whatever it raises is told with its cause attached
         got = f"{type(error).__name__}: {error}"
-        raise DataError(
-            f"{name!r} to return graphs", got, "correct the function; the cause is in the traceback"
-        ) from error
+        remedy = "name a function of the module that takes no argument and returns the graphs"
+        raise DataError(f"{name!r} to return graphs", got, remedy) from error
     finally:
         sys.path.remove(folder)
 
@@ -130,6 +122,7 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
         level, names = level or first.y_level, first.meta
     rows = {"graph": np.ones_like(num_nodes), "node": num_nodes, "edge": num_edges}
     found = _target(graphs, rows, level, source) if target else None
+    masked = any(graph.get("mask") is not None for graph in graphs)  # chooses the targets that may be used
     return GraphTable(
         num_nodes=num_nodes,
         num_edges=num_edges,
@@ -137,8 +130,8 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
         x=np.ones((int(num_nodes.sum()), 1), np.float32) if x is None else x,
         edge_attr=edge_attr,
         targets={} if found is None else {found.level: found},
-        split=_split(parts, graphs, found, source),
-        mask=None if found is None else _mask(graphs, found.level, rows[found.level], source),
+        split=_split(parts, graphs, found, rows[found.level if found else "graph"], source),
+        mask=_truth_values(graphs, "mask", found.level, rows[found.level], source) if found and masked else None,
         objects={"graph_id": [str(number) for number in range(len(graphs))]},
         x_names=tuple(names["node_names"]) if "node_names" in names else None,
         edge_names=tuple(names["edge_names"]) if "edge_names" in names else None,
@@ -148,7 +141,7 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
 
 def _check_memory(graphs: list[Any], source: str) -> None:
     """Refuses graphs that memory does not hold: a view that repeats one number takes no memory until it is copied."""
-    names = ("x", "edge_attr", "edge_index", "y", "mask", *_MASKS.values())
+    names = ("x", "edge_attr", "edge_index", "y", "mask", *_MASKS)
     values = [graph.get(name) for graph in graphs for name in names]
     need = sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
     check_memory(need + 8 * sum(map(_num_nodes, graphs)), f"the graphs of {source}")
@@ -336,47 +329,39 @@ def _target(graphs: list[Any], counts: dict[str, np.ndarray], level: str | None,
     return Target(level, np.asarray((y.long() if y.dtype == torch.bool else y).numpy()), f"y of {source}")
 
 
-def _split(parts: dict[str, list[Any]], graphs: list[Any], target: Target | None, source: str) -> Split | None:
+def _split(
+    parts: dict[str, list[Any]], graphs: list[Any], target: Target | None, rows: np.ndarray, source: str
+) -> Split | None:
     if len(parts) > 1:
         codes = [np.full(len(parts[name]), code) for code, name in enumerate(SPLITS)]
         return Split("graph", np.concatenate(codes), f"the splits of {source}")
-    masks = [name for name in _MASKS.values() if all(graph.get(name) is not None for graph in graphs)]
+    masks = [name for name in _MASKS if all(graph.get(name) is not None for graph in graphs)]
     if not masks or target is None or target.level == "graph":
         return None
     if len(masks) < len(_MASKS):
-        expected = f"{', '.join(_MASKS.values())} in {source}"
+        expected = f"{', '.join(_MASKS)} in {source}"
         raise DataError(expected, f"{', '.join(masks)} alone", "give all three masks, or none to have the split drawn")
     code = np.full(len(target.values), -1)
-    for number, name in enumerate(_MASKS.values()):
-        given = [_tensor(graph[name], name, k, source) for k, graph in enumerate(graphs)]
-        if len({one.shape[1:] for one in given}) > 1 or given[0].dim() == 0:
-            got = f"shapes {[list(one.shape) for one in given[:3]]}"
-            raise DataError(f"{name} [R] in every graph of {source}", got, "give one truth value for each")
-        mask = torch.cat(given)
-        if mask.dim() > 1:
-            remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
-            raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
-        if mask.dtype != torch.bool or len(mask) != len(code):
-            expected = f"{name} of {len(code)} truth values in {source}"
-            raise DataError(expected, f"{mask.dtype} of shape {list(mask.shape)}", "give one truth value for each")
-        chosen = mask.numpy()
+    for number, name in enumerate(_MASKS):
+        chosen = _truth_values(graphs, name, target.level, rows, source)
         if (code[chosen] >= 0).any():
-            raise DataError(
-                f"masks of {source} that do not overlap", f"{name} overlaps an earlier one", "separate them"
-            )
+            expected = f"masks of {source} that do not overlap"
+            raise DataError(expected, f"{name} overlaps an earlier one", "separate them")
         code[chosen] = number
     return Split(target.level, code, f"the masks of {source}")
 
 
-def _mask(graphs: list[Any], level: str, rows: np.ndarray, source: str) -> np.ndarray | None:
-    """[R] the attribute ``mask``: of which nodes, edges or graphs the target may be used."""
-    masks = [graph.get("mask") for graph in graphs]
-    if all(mask is None for mask in masks):
-        return None
+def _truth_values(graphs: list[Any], name: str, level: str, rows: np.ndarray, source: str) -> np.ndarray:
+    """[R] a mask of nodes, edges or graphs."""
+    masks = [graph.get(name) for graph in graphs]
     for number, (mask, count) in enumerate(zip(masks, rows, strict=True)):
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() > 1 or mask.numel() != count:
+        if isinstance(mask, Tensor) and mask.dim() == 2 and mask.size(1) > 1:
+            remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
+            raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
+        dense = isinstance(mask, Tensor) and mask.layout == torch.strided and mask.dtype == torch.bool
+        if not dense or mask.shape != (count,):
             got = f"{mask.dtype} of shape {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
             remedy = "convert it with .bool(), or rename the attribute if it means something else"
-            expected = f"truth values as mask in {source}, one for each {level}: whose targets are used"
+            expected = f"truth values as {name} in {source}, one for each {level}"
             raise DataError(expected, f"{got} in graph {number}", remedy)
-    return np.asarray(torch.cat([mask.reshape(-1).cpu() for mask in masks]).numpy())
+    return np.asarray(torch.cat(masks).cpu().numpy())

@@ -39,8 +39,6 @@ class OwnData:
         node_types: Number of node types where ``x`` [N] holds them, else ``None``.
         edge_features: Width of ``edge_attr``; 0 where it holds types or there is none.
         edge_types: Number of edge types where ``edge_attr`` [E] holds them, else ``None``.
-        masked: Whether the splits are of nodes (or edges) of the same graphs, or some of these have no label. Each
-            split then has an attribute ``mask`` of that level: only where it is true may a target be looked at.
         node_names: What the columns of ``x`` are called, where they have names.
         edge_names: The same of ``edge_attr``.
         notes: What one should know of how the data were read: repeated edges, missing labels, lost digits.
@@ -55,10 +53,17 @@ class OwnData:
     node_types: int | None
     edge_features: int
     edge_types: int | None
-    masked: bool
     node_names: tuple[str, ...] | None = None
     edge_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def masked(self) -> bool:
+        """Whether the splits are of nodes (or edges) of the same graphs, or some of these have no label.
+
+        Each split then has an attribute ``mask`` of that level: only where it is true may a target be looked at.
+        """
+        return "mask" in self.splits["train"].columns
 
     @property
     def num_classes(self) -> int | None:
@@ -120,7 +125,9 @@ def load_custom(
         known &= table.mask
     fractions = (0.8, 0.1, 0.1) if split is None else split
     divided = make_split(table, target.level, fractions, 41 if seed is None else seed, source, known)
-    labels = make_labels(target, task, _used(table, target.level, divided) & known, table)
+    used = divided.code >= 0
+    used = used if divided.level == target.level else used[table.graphs_of(target.level)]
+    labels = make_labels(target, task, used & known, table)
     return OwnData(
         splits=_splits(table, labels, divided, known),
         task=labels.task,
@@ -131,7 +138,6 @@ def load_custom(
         node_types=_types(table.x, f"node types in {source}"),
         edge_features=0 if table.edge_attr is None else _width(table.edge_attr),
         edge_types=None if table.edge_attr is None else _types(table.edge_attr, f"edge types in {source}"),
-        masked=divided.level != "graph" or (target.level != "graph" and not known.all()),
         node_names=table.x_names,
         edge_names=table.edge_names,
         notes=tuple(notes),
@@ -190,12 +196,6 @@ def is_factory(spec: str) -> bool:
         (True, False)
     """
     return _FACTORY.fullmatch(spec) is not None
-
-
-def _used(table: GraphTable, level: str, divided: Split) -> np.ndarray:
-    """[R] whether each row of ``level`` is in a split, itself or by its graph."""
-    used = divided.code >= 0
-    return np.asarray(used if divided.level == level else used[table.graphs_of(level)])
 
 
 def _splits(table: GraphTable, labels: Labels, divided: Split, known: np.ndarray) -> dict[str, PackedGraphs]:

@@ -85,13 +85,6 @@ class GraphTable:
         """Number of nodes, edges or graphs."""
         return {"node": len(self.x), "edge": self.edge_index.shape[1], "graph": len(self.num_nodes)}[level]
 
-    def graph_of(self, level: str, row: int) -> int:
-        """The graph to which a node, an edge or a graph belongs."""
-        if level == "graph":
-            return row
-        counts = self.num_nodes if level == "node" else self.num_edges
-        return int(np.searchsorted(np.cumsum(counts), row, side="right"))
-
     def graphs_of(self, level: str) -> np.ndarray:
         """[R] the graph of each node, edge or graph."""
         each = np.arange(len(self.num_nodes))

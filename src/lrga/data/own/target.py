@@ -66,7 +66,7 @@ def make_labels(target: Target, task: str | None, rows: np.ndarray, table: Graph
     if kind == "f":
         finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1) | ~rows
         if not finite.all():
-            graph = table.graph_of(target.level, int(np.argmin(finite)))
+            graph = table.graphs_of(target.level)[np.argmin(finite)]
             remedy = f"leave out the {target.level}s without target"
             raise DataError(f"finite numbers in {target.where}", f"NaN or infinity in graph {graph}", remedy)
     chosen = task or ("regression" if kind == "f" else "classification")
