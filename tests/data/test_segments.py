@@ -71,7 +71,7 @@ def test_repeating_equals_torch():
 
 @pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
 def test_numbers_are_added_segment_by_segment_whatever_the_chunk(monkeypatch, rows_of_a_chunk):
-    monkeypatch.setattr(segments, "_ROWS_OF_A_CHUNK", rows_of_a_chunk)
+    monkeypatch.setattr(segments, "_CHUNK_ROWS", rows_of_a_chunk)
     ptr, small = torch.tensor([0, 2, 2, 5]), torch.arange(5, dtype=torch.uint8)
     assert torch.equal(add_repeated(small, ptr, torch.tensor([5, 7, 9]), 14), torch.tensor([5, 6, 11, 12, 13]))
     large = torch.tensor([1 << 32, 0, 0])
@@ -126,7 +126,7 @@ def test_rows_beyond_31_bits_are_numbered_in_64():
 
 @pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
 def test_the_ends_of_edges_count_through_all_graphs(monkeypatch, rows_of_a_chunk):
-    monkeypatch.setattr(segments, "_ROWS_OF_A_CHUNK", rows_of_a_chunk)
+    monkeypatch.setattr(segments, "_CHUNK_ROWS", rows_of_a_chunk)
     # Two graphs of 2 and 3 nodes; edges 1 -> 0, 0 -> 1 and 2 -> 0, 0 -> 2.
     ends = edge_ends(
         torch.tensor([1, 0, 2, 0], dtype=torch.uint8),
@@ -148,7 +148,7 @@ def graphs(seed, nodes, edges):
 
 @pytest.mark.parametrize("chunk", [1, 64, 1 << 17])
 def test_every_graph_is_sorted_stably_whatever_the_chunk(monkeypatch, chunk):
-    monkeypatch.setattr(segments, "_SORTED_TOGETHER", chunk)
+    monkeypatch.setattr(segments, "_CHUNK_ROWS", chunk)
     ends, edge_ptr, node_ptr = graphs(0, 9, 60)
     order, degree = order_by(ends, edge_ptr, node_ptr)
     for g in range(len(node_ptr) - 1):

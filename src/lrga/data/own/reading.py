@@ -128,16 +128,18 @@ def load_custom(
     used = divided.code >= 0
     used = used if divided.level == target.level else used[table.graphs_of(target.level)]
     labels = make_labels(target, task, used & known, table)
+    node_features, node_types = _widths(table.x, f"node types in {source}")
+    edge_features, edge_types = _widths(table.edge_attr, f"edge types in {source}")
     return OwnData(
         splits=_splits(table, labels, divided, known),
         task=labels.task,
         level=labels.level,
         classes=labels.classes,
         num_targets=1 if labels.y.ndim == 1 else labels.y.shape[1],
-        node_features=_width(table.x),
-        node_types=_types(table.x, f"node types in {source}"),
-        edge_features=0 if table.edge_attr is None else _width(table.edge_attr),
-        edge_types=None if table.edge_attr is None else _types(table.edge_attr, f"edge types in {source}"),
+        node_features=node_features,
+        node_types=node_types,
+        edge_features=edge_features,
+        edge_types=edge_types,
         node_names=table.x_names,
         edge_names=table.edge_names,
         notes=tuple(notes),
@@ -210,15 +212,11 @@ def _splits(table: GraphTable, labels: Labels, divided: Split, known: np.ndarray
     return {name: packed.with_column("mask", mask) for name, mask in masks.items()}
 
 
-def _width(values: np.ndarray) -> int:
-    return values.shape[1] if values.ndim == 2 else 0
-
-
-def _types(values: np.ndarray, what: str) -> int | None:
-    """How many types there are, each a row of an embedding table; ``None`` where the values are no types."""
-    if values.ndim != 1:
-        return None
+def _widths(values: np.ndarray | None, what: str) -> tuple[int, int | None]:
+    """Number of features, and of types where the values are types: each is a row of an embedding table."""
+    if values is None or values.ndim == 2:
+        return 0 if values is None else values.shape[1], None
     count = int(values.max(initial=-1)) + 1
     remedy = "number the types 0, 1, 2, …, or make them real numbers to use them as a feature"
     check_memory(count * TYPE_BYTES, f"a table of {count:,} {what}", remedy=remedy)
-    return count
+    return 0, count

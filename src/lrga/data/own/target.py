@@ -103,7 +103,8 @@ def labelled(target: Target, task: str | None) -> np.ndarray:
     if found.any() and (values[~found] < 0).any():
         odd = values[~found].min()
         expected = f"classes numbered from 0 in {target.where}, -1 or -100 where there is no label"
-        raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", "number the classes from 0")
+        remedy = "number the classes from 0, or ask for regression (--task regression)"
+        raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", remedy)
     return ~found
 
 

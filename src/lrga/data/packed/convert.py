@@ -46,7 +46,6 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
         raise DataError("at least one graph", "an empty list", "pass at least one, so that the attributes are known")
     keys = common_keys(found)
     num_nodes = [count_nodes(g, data, y_level) for g, data in enumerate(found)]
-    has_edges = "edge_index" in keys
     ends = [plain_edge_index(data, num_nodes[g], f"graph {g}") for g, data in enumerate(found)]
     num_edges = [e.size(1) for e in ends]
     counts = {"node": num_nodes, "edge": num_edges}
@@ -78,7 +77,7 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     packed.objects = objects
     packed.y_level = {"scalar": "graph", "object": None}.get(levels.get("y", "object"), levels.get("y"))
     packed.explicit_num_nodes = "num_nodes" in keys
-    packed.edge_dtype = found[0]["edge_index"].dtype if has_edges else None
+    packed.edge_dtype = found[0]["edge_index"].dtype if "edge_index" in keys else None
     return packed
 
 
@@ -160,17 +159,10 @@ def common_keys(graphs: list[Any]) -> list[str]:
     for g, data in enumerate(graphs):
         missing, surplus = sorted(set(keys) - set(data.keys())), sorted(set(data.keys()) - set(keys))
         if missing or surplus:
-            what = " and ".join(
-                part
-                for part in (
-                    f"without {', '.join(missing)}" if missing else "",
-                    f"with {', '.join(surplus)}" if surplus else "",
-                )
-                if part
-            )
+            parts = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(surplus)}"] * bool(surplus)
             raise DataError(
                 f"the attributes of graph 0 ({', '.join(keys)}) in every graph",
-                f"graph {g} {what}",
+                f"graph {g} {' and '.join(parts)}",
                 "give every graph the same attributes",
             )
     if "edge_index" not in keys and {"adj_t", "adj"} & set(keys):
@@ -232,19 +224,15 @@ def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_leve
         >>> find_level("y", [torch.zeros(2), torch.zeros(3)], {"node": [2, 3], "edge": [4, 4]}, None)
         'node'
     """
-    kinds = [type(value) if not isinstance(value, Tensor) else Tensor for value in values]
+    kinds = [Tensor if isinstance(value, Tensor) else type(value) for value in values]
     for g, kind in enumerate(kinds):
         if (kind is Tensor) != (kinds[0] is Tensor):
-            raise DataError(
-                f"{key} of one kind in every graph",
-                f"{kinds[0].__name__} in graph 0 and {kind.__name__} in graph {g}",
-                "make them all tensors",
-            )
+            got = f"{kinds[0].__name__} in graph 0 and {kind.__name__} in graph {g}"
+            raise DataError(f"{key} of one kind in every graph", got, "make them all tensors")
     if kinds[0] is not Tensor or any(value.layout != torch.strided for value in values):
         plain = kinds[0] in _SCALARS and len(set(kinds)) == 1
-        if plain and kinds[0] is int and not all(-(2**63) <= value < 2**63 for value in values):
-            plain = False
-        return "scalar" if plain else "object"
+        fits_int64 = kinds[0] is not int or all(-(2**63) <= value < 2**63 for value in values)
+        return "scalar" if plain and fits_int64 else "object"
     _check_same(key, values)
     rows = [value.size(0) if value.dim() else -1 for value in values]
     if key == "edge_attr" or (key == "y" and y_level == "edge"):

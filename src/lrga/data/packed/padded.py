@@ -120,7 +120,7 @@ class PaddedGraphs:
         return torch.nn.functional.pad(counts, (0, 1))
 
     def gather(self, index: Tensor, capacity: Capacity) -> PaddedBatch:
-        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`nothing` last.
+        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`empty_graph` last.
 
         Nothing is read from the device: whether they fit is for the caller to see.
         """

@@ -30,9 +30,8 @@ DTYPES: dict[str, torch.dtype] = {
 }
 _NUMPY = {dtype: np.dtype(name) for name, dtype in DTYPES.items() if dtype != torch.bfloat16}
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
-_MANY = 1 << 15  # rows from which on torch takes them faster than numpy
-_ROWS_OF_A_CHUNK = 1 << 16
-_SORTED_TOGETHER = 1 << 17  # nodes and edges: few enough to stay in the cache
+_MIN_ROWS_FOR_TORCH = 1 << 15  # from which on torch takes them faster than numpy
+_CHUNK_ROWS = 1 << 16  # worked on together: few enough to stay in the cache
 _WIDE = (torch.int16, torch.int32, torch.int64)
 
 Rows = slice | Tensor
@@ -70,7 +69,7 @@ def take(values: Tensor, rows: Rows) -> Tensor:
         return values[rows]
     if not values.is_cpu or values.dtype not in _NUMPY:
         return values.index_select(0, rows)
-    if rows.numel() < _MANY:
+    if rows.numel() < _MIN_ROWS_FOR_TORCH:
         return torch.from_numpy(values.numpy().take(rows.numpy(), axis=0))
     out = torch.from_numpy(np.empty((rows.numel(), *values.shape[1:]), _NUMPY[values.dtype]))
     return torch.index_select(values, 0, rows, out=out)
@@ -101,7 +100,7 @@ def add_repeated(values: Tensor, ptr: Tensor, addends: Tensor, limit: int) -> Te
 
 def _add_repeated(values: np.ndarray, ptr: np.ndarray, addends: np.ndarray, limit: int, result: np.ndarray) -> None:
     small, counts = addends.astype(_integer(limit)), np.diff(ptr)
-    for begin, end in chunks(ptr, _ROWS_OF_A_CHUNK):
+    for begin, end in chunks(ptr, _CHUNK_ROWS):
         rows = slice(ptr[begin], ptr[end])
         part = small[begin:end].repeat(counts[begin:end])
         part += values[rows]
@@ -138,7 +137,7 @@ def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Ten
     result = np.empty((2, source.numel()), dtype=np.int64)
     _add_repeated(source.numpy(), edges, nodes[:-1], degrees.size, result[0])
     numbers = np.arange(degrees.size, dtype=_integer(degrees.size))
-    for begin, end in chunks(edges, _ROWS_OF_A_CHUNK):
+    for begin, end in chunks(edges, _CHUNK_ROWS):
         own = slice(nodes[begin], nodes[end])
         result[1, edges[begin] : edges[end]] = numbers[own].repeat(degrees[own])
     return torch.from_numpy(result)
@@ -248,7 +247,7 @@ def order_by(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, 
     order = np.empty(ends.numel(), dtype=_integer(int(np.diff(first_edge).max(initial=0))))
     degree = np.empty(int(first_node[-1]), dtype=np.int64)
     values = ends.numpy()
-    for begin, end in chunks(first_edge + first_node, _SORTED_TOGETHER):
+    for begin, end in chunks(first_edge + first_node, _CHUNK_ROWS):
         edges = slice(int(first_edge[begin]), int(first_edge[end]))
         nodes = slice(int(first_node[begin]), int(first_node[end]))
         count, width = edges.stop - edges.start, nodes.stop - nodes.start
