@@ -17,6 +17,7 @@ from lrga.training.callbacks.events import Listener, RunFacts
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device, deterministic, seed_torch
 from lrga.training.memory import return_freed_memory
+from lrga.training.problems.describe import describe_links
 from lrga.training.problems.link_architecture import LinkArchitecture, resolve_link
 from lrga.training.problems.link_memory import LinkMemoryPlan, keep_to_limit, plan_link_memory
 from lrga.training.problems.link_state import LinkKeeper, restore_links
@@ -45,6 +46,12 @@ def link_task(config: TrainingConfig, data: LinkData) -> LinkTask:
     """What is predicted: the metric of the run, else that of the data."""
     assert config.link is not None
     return LinkTask(metric=config.run.metric or data.metric, negatives=config.link.negatives)
+
+
+def link_notes(config: TrainingConfig, data: LinkData) -> tuple[str, ...]:
+    """How the user's own edges were understood, and what one should know of how they were read."""
+    own = describe_links(data) if link_name(config.data.name) is None else ()
+    return tuple(note for note in (*own, *data.meta.get("notes", ()), data.meta.get("differs")) if note)
 
 
 def train_links(
@@ -110,7 +117,7 @@ def _run(
             done = {"activation_checkpointing": plan.recompute, "pairs_scored_at_once": plan.block}
             trainer.keeper.note(f"memory: {plan}", {"memory_limit": plan.limit, **done})
         goal: Any = trainer.task
-        notes = tuple(note for note in (*data.meta.get("notes", ()), data.meta.get("differs")) if note)
+        notes = link_notes(config, data)
         facts = RunFacts(
             config=config,
             task=goal,

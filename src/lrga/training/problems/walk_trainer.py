@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from lrga.data.links.walks import Walker
-from lrga.errors import NonFiniteError
+from lrga.errors import NonFiniteError, OptionError
+from lrga.io.limits import check_memory
 from lrga.models.embeddings import DeepWalk, Node2Vec
 from lrga.training.determinism import stream_generator
 from lrga.training.problems.link_config import LinkConfig
@@ -29,6 +30,9 @@ class WalkTrainer:
     """
 
     def __init__(self, model: Node2Vec, data: "LinkData", options: LinkConfig, *, seed: int) -> None:
+        walks = min(data.num_nodes, options.walk_batch_size) * options.walks_per_node
+        need = 2 * 8 * walks * (options.walk_length + 1)  # nodes of the walks and of the negative samples
+        check_memory(need, "the walks of a batch", remedy="take shorter or fewer walks", error=OptionError)
         self.model, self.options, self.seed = model, options, seed
         self.device, self.num_nodes = data.device, data.num_nodes
         # DeepWalk's walks are uniform by definition

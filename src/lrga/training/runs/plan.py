@@ -58,22 +58,23 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
 def _plan_links(config: TrainingConfig) -> dict[str, Any]:
     """The same where links are predicted; ``graphs`` counts edges."""
     from lrga.training.problems.link_architecture import resolve_link
-    from lrga.training.problems.link_run import link_task, load_link_source
+    from lrga.training.problems.link_run import link_notes, link_task, load_link_source
 
     dataset = link_name(config.data.name)
     if dataset is None:
         data = load_link_source(config.data)
         edges = {split: data.splits[split].edge.size(0) for split in SPLITS}
         architecture, task, ready = resolve_link(config, data), link_task(config, data), True
+        notes = link_notes(config, data)
     else:
-        edges, architecture = dict(dataset_facts(dataset).splits), resolve_link(config)
+        edges, architecture, notes = dict(dataset_facts(dataset).splits), resolve_link(config), ()
         assert config.link is not None
         metric = config.run.metric or dataset_facts(dataset).metric.lower()
         task = LinkTask(metric=metric, negatives=config.link.negatives)
         ready = plan_dataset(dataset, config.data.root, **config.data.options).finished() is not None
     written = config.to_json()
     return {
-        "data": {"name": config.data.name, "graphs": edges, "built": ready},
+        "data": {"name": config.data.name, "graphs": edges, "built": ready} | ({"notes": list(notes)} if notes else {}),
         "task": task.to_json(),
         "model": architecture.to_json(),
         "parameters": architecture.size(),
