@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 
 import lrga
 from lrga.data.packed import PackedGraphs
-from lrga.data.packed.padded import Capacity, FixedGraphs
+from lrga.data.packed.padded import Capacity, PaddedGraphs
 from lrga.kernels import edge_map, mix
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.gated import Normalization, gated_edges_fused
@@ -80,7 +80,7 @@ def run(device: str) -> set[str]:
         mix._mixed(parts, torch.randn(3, 4, device=device), None).sum().backward()
         path = torch.tensor([[0, 1], [1, 0]])
         packed = PackedGraphs.from_data_list([Data(x=torch.rand(2, 3), edge_index=path) for _ in range(5)]).to(device)
-        FixedGraphs(packed).gather(torch.tensor([3, 0, 5], device=device), Capacity(9, 11))
+        PaddedGraphs(packed).gather(torch.tensor([3, 0, 5], device=device), Capacity(9, 11))
     if device == "cuda":
         torch.cuda.synchronize()
     return seen.names

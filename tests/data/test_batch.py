@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
 from lrga.data import PackedGraphs
+from lrga.data.packed.arrays import pack_arrays
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 
@@ -140,3 +142,26 @@ def test_on_a_gpu_the_batches_are_the_same():
         for name in ("source", "target", "in_ptr", "out_order", "out_ptr"):
             assert torch.equal(getattr(ours.edges, name).cpu(), getattr(expected.edges, name)), name
         assert torch.equal(ours.attribute("edge_label_index").cpu(), expected.attribute("edge_label_index"))
+
+
+def test_a_batch_of_large_graphs_equals_each_graph_alone():
+    rng = np.random.default_rng(1)
+    nodes, edges = rng.integers(40, 300, 25), rng.integers(2000, 4000, 25)
+    graphs = pack_arrays(
+        num_nodes=nodes,
+        num_edges=edges,
+        edge_index=np.concatenate([rng.integers(0, n, (2, e)) for n, e in zip(nodes, edges, strict=True)], axis=1),
+        edge_attr=rng.random(edges.sum()),
+    )
+    chosen = [int(g) for g in rng.permutation(25)]
+    batch = graphs.batch(chosen)
+    singles = [graphs.batch([g]) for g in chosen]
+    shift_nodes, shift_edges = batch.ptr[:-1].tolist(), np.cumsum([0, *[s.num_edges for s in singles]]).tolist()
+    assert torch.equal(
+        batch.edge_index, torch.cat([s.edge_index + n for s, n in zip(singles, shift_nodes, strict=True)], 1)
+    )
+    assert torch.equal(batch.edge_attr, torch.cat([s.edge_attr for s in singles]))
+    expected = torch.cat([s.edges.out_order + e for s, e in zip(singles, shift_edges[:-1], strict=True)])
+    assert torch.equal(batch.edges.out_order, expected)
+    assert bool((batch.edges.source[batch.edges.out_order].diff() >= 0).all())
+    assert torch.equal(batch.in_original_order(batch.edge_attr), torch.cat([graphs[g].edge_attr for g in chosen]))

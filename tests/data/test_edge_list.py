@@ -128,9 +128,10 @@ def test_a_header_in_other_words_above_names_is_seen(file, header):
     assert (listed.weight is None) == (more == "")
 
 
-def test_columns_that_could_both_be_meant_are_refused(file):
-    with pytest.raises(DataError, match="source_id and source_name"):
-        read_edge_list(file("source_id,source_name,target_id,target_name\n1,a,2,b\n"))
+def test_columns_that_are_not_known_are_left_out(file):
+    listed = read_edge_list(file("source_id,source_name,target_id,target_name\n1,a,2,b\n2,b,3,c\n"))
+    assert names(listed) == [("1", "2"), ("2", "3")]
+    assert listed.weight is None
 
 
 def test_marks_within_values_do_not_divide_them(file):

@@ -39,9 +39,9 @@ def test_a_random_split_has_every_edge_once_and_negatives_that_are_no_edge():
 def test_by_time_the_latest_are_predicted():
     time = np.random.default_rng(1).permutation(200).astype(float)
     data = split_edges(edges(), ids(), SplitRequest(by="time", fractions=(0.5, 0.3, 0.2)), time=time)
-    latest = [int(data.splits[s].year.max()) for s in ("train", "val", "test")]
+    latest = [int(data.splits[s].time.max()) for s in ("train", "val", "test")]
     assert latest == [99, 159, 199]
-    assert int(data.splits["test"].year.min()) == 160
+    assert int(data.splits["test"].time.min()) == 160
     with pytest.raises(DataError, match="column 'time'"):
         split_edges(edges(), ids(), SplitRequest(by="time"))
 
@@ -62,7 +62,7 @@ def test_repeated_edges_are_joined():
     data = split_edges(twice, ids(), SplitRequest(), weight=np.ones(60), time=np.r_[np.full(50, 5.0), np.full(10, 2.0)])
     weights = torch.cat([split.weight for split in data.splits.values()])
     assert sorted(weights.tolist()) == [1.0] * 40 + [2.0] * 10
-    assert sorted(torch.cat([s.year for s in data.splits.values()]).tolist()) == [2] * 10 + [5] * 40
+    assert sorted(torch.cat([s.time for s in data.splits.values()]).tolist()) == [2] * 10 + [5] * 40
     assert len(split_edges(twice, ids(), SplitRequest(directed=True)).edge) == 48
 
 
@@ -86,7 +86,7 @@ def test_times_beyond_whole_numbers_are_cut_not_wrapped():
     edge = np.array([[0, 1], [1, 2], [2, 3]])
     data = split_edges(edge, None, SplitRequest(by="time"), time=np.array([1e300, 0.0, -1e300]))
     assert data.splits["train"].edge.tolist() == [[2, 3]]
-    assert int(data.splits["test"].year[0]) == 2**62
+    assert int(data.splits["test"].time[0]) == 2**62
 
 
 def test_fractions_beside_given_splits_are_refused_not_passed_over():

@@ -142,11 +142,13 @@ def test_numbers_to_predict_may_be_minus_one(tmp_path):
     assert data.notes == ()
 
 
-def test_minus_one_as_a_class_of_csv_files_is_warned_of(tmp_path):
-    folder = write_nodes(tmp_path, "x,y", [f"{n},{(-1, 1)[n % 2]}" for n in range(30)])
+def test_minus_one_means_no_label_in_csv_files_too(tmp_path):
+    folder = write_nodes(tmp_path, "x,y", [f"{n},{(-1, 0, 1)[n % 3]}" for n in range(60)])
     data = load_custom(folder)
-    assert data.classes == ("-1", "1")
-    assert data.notes == ("warning: y = -1 is a class; leave y and split blank where there is no label",)
+    assert data.classes == ("0", "1")
+    assert data.notes == ("20 of 60 nodes have no label (y is -1 or -100): they are neither trained on nor scored",)
+    with pytest.raises(DataError, match="besides -1 or -100.*give them names"):
+        load_custom(write_nodes(tmp_path, "x,y", [f"{n},{(-1, 1)[n % 2]}" for n in range(60)]))
 
 
 def test_repeated_rows_of_edges_are_one_edge_and_told_of(tmp_path):
@@ -194,7 +196,7 @@ def test_a_mask_of_integers_is_refused():
 
 def test_a_mask_of_something_else_is_refused():
     given = {name: [ring([1.5], mask=torch.tensor([True, False, True]))] * 2 for name in ("train", "val", "test")}
-    with pytest.raises(DataError, match=r"one for each graph.*one for each node"):
+    with pytest.raises(DataError, match=r"one for each graph.*torch.bool of shape \[3\]"):
         load_training_data(DataConfig(name="own"), given=given)
 
 

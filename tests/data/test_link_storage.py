@@ -9,7 +9,7 @@ from lrga.errors import ChecksumError, DataError, DataMissingError
 
 def data_of(*, shared):
     edge = torch.tensor([[0, 1], [1, 2], [3, 4]])
-    train = LinkSplit(edge if shared else edge[:2].clone(), year=None if shared else torch.tensor([2**40, 5]))
+    train = LinkSplit(edge if shared else edge[:2].clone(), time=None if shared else torch.tensor([2**40, 5]))
     other = LinkSplit(torch.tensor([[0, 4]]), torch.tensor([[2, 4]]), weight=torch.tensor([2.0]))
     return LinkData(
         num_nodes=5, edge=edge, splits={"train": train, "val": other, "test": other}, undirected=False,

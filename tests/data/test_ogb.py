@@ -37,8 +37,8 @@ def test_a_set_of_ogbs_layout_is_read(ogb_folder, tmp_path, name):
     if name == "ogbl-collab":
         weights = np.loadtxt(folder / "raw" / "edge_weight.csv.gz")
         np.testing.assert_array_equal(data.edge_weight.numpy(), weights)
-        assert int(data.edge_year.min()) >= 1990
-        assert data.splits["test"].year.unique().tolist() == [2019]
+        assert int(data.edge_time.min()) >= 1990
+        assert data.splits["test"].time.unique().tolist() == [2019]
     assert load(name, tmp_path / "root", download=False).fingerprint() == data.fingerprint()
     assert [check.problem for check in verify(name, tmp_path / "root")] == [None]
 

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 from lrga.data.own.pyg import graph_table, load_factory, load_file
-from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, UnsupportedError
+from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, UnsupportedError
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -72,7 +72,7 @@ def test_a_shape_that_fits_two_levels_must_be_told():
     with pytest.raises(OptionError, match="node and edge"):
         table([square])
     assert list(table([square], level="edge").targets) == ["edge"]
-    with pytest.raises(OptionError, match="for each graph"):
+    with pytest.raises(DataError, match="for each graph"):
         table([square], level="graph")
 
 
@@ -136,9 +136,9 @@ def test_graphs_without_features_or_edges_are_graphs_too():
         (5, DataError, "a int"),
         ([HeteroData()], UnsupportedError, "HeteroData"),
         (HeteroData(), UnsupportedError, "HeteroData"),
-        ([graph(), graph(2)], DataError, "2 nodes of graph 1"),
+        ([graph(), graph(2)], DataError, "graph 1 of here between its nodes 0 to 1"),
         ([graph(), Data(x=torch.ones(3, 2), edge_index=-PATH, y=torch.tensor(1))], DataError, "graph 1"),
-        ([Data(x=torch.ones(3, 2), edge_index=PATH.float(), y=1)], DataError, "integers in edge_index"),
+        ([Data(x=torch.ones(3, 2), edge_index=PATH.float(), y=1)], DTypeError, "integers in edge_index"),
         ([Data(x=torch.ones(3, 2), edge_index=PATH.t(), y=1)], DataError, r"\[2, E\]"),
         ([graph(), Data(x=torch.ones(3, 3), edge_index=PATH, y=torch.tensor(1))], DataError, "shape"),
         ([graph(), Data(edge_index=PATH, num_nodes=3, y=torch.tensor(1))], DataError, "graph 1 without it"),

@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 
 from lrga.data.packed import PackedGraphs
-from lrga.data.packed.padded import Capacity, FixedGraphs, why_not_fixed
+from lrga.data.packed.padded import Capacity, PaddedGraphs, why_not_padded
 from lrga.kernels.segments import Segments
 
 
@@ -29,10 +29,10 @@ def packed():
 @pytest.mark.parametrize("chosen", [[0, 2, 5], [5, 3, 1, 0], [6], [3], [0, 1, 2, 3, 4, 5, 6], [2, 2]])
 @pytest.mark.parametrize("missing", [0, 2])
 def test_the_first_rows_are_those_of_the_plain_batch(packed, chosen, missing):
-    fixed, plain = packed.fixed, packed.batch(chosen)
-    index = torch.tensor(chosen + [fixed.nothing] * missing)
+    padded, plain = packed.padded, packed.batch(chosen)
+    index = torch.tensor(chosen + [padded.empty_graph] * missing)
     capacity = Capacity(plain.num_nodes + 4, plain.num_edges + 7)
-    batch = fixed.gather(index, capacity)
+    batch = padded.gather(index, capacity)
     n, e, g = plain.num_nodes, plain.num_edges, plain.num_graphs
     assert [int(batch.real[level]) for level in ("node", "edge", "graph")] == [n, e, g]
     assert (batch.num_nodes, batch.num_edges, batch.num_graphs) == (n + 4, e + 7, g + missing + 1)
@@ -49,7 +49,7 @@ def test_the_first_rows_are_those_of_the_plain_batch(packed, chosen, missing):
 
 
 def test_padding_edges_are_loops_spread_over_the_padding_nodes(packed):
-    batch = packed.fixed.gather(torch.tensor([0, 2]), Capacity(15, 41))
+    batch = packed.padded.gather(torch.tensor([0, 2]), Capacity(15, 41))
     ends = batch.edges.edge_index[:, 21:]
     assert torch.equal(ends[0], ends[1])
     assert torch.bincount(ends[0], minlength=15).tolist() == [0] * 10 + [4] * 5
@@ -61,7 +61,7 @@ def test_padding_edges_are_loops_spread_over_the_padding_nodes(packed):
 
 
 def test_a_full_batch_has_one_padding_node_and_no_padding_edge(packed):
-    batch = packed.fixed.gather(torch.tensor([5]), Capacity(6, 20))
+    batch = packed.padded.gather(torch.tensor([5]), Capacity(6, 20))
     assert batch.edges.target.max() < 5
     assert batch.batch.tolist() == [0] * 5 + [1]
     assert Capacity(6, 20).holds(5, 20)
@@ -70,7 +70,7 @@ def test_a_full_batch_has_one_padding_node_and_no_padding_edge(packed):
 
 
 def test_segments_are_those_of_the_batch_vector(packed):
-    batch = packed.fixed.gather(torch.tensor([5, 3, 0, packed.fixed.nothing]), Capacity(16, 64))
+    batch = packed.padded.gather(torch.tensor([5, 3, 0, packed.padded.empty_graph]), Capacity(16, 64))
     read = Segments.from_batch(batch.batch.clone(), 16, 5)
     assert batch.segments.in_order
     assert torch.equal(batch.segments.counts, read.counts)
@@ -82,36 +82,36 @@ def test_segments_are_those_of_the_batch_vector(packed):
 def test_rows_that_count_are_real_and_in_the_mask(packed):
     column = type(packed.columns["x"])
     packed.columns["mask"] = column("graph", torch.tensor([1, 0, 1, 1, 0, 0, 1]).bool(), torch.bool)
-    fixed = FixedGraphs(packed)
-    batch = fixed.gather(torch.tensor([0, 1, 6, fixed.nothing]), Capacity(16, 64))
-    assert batch.counted("graph").tolist() == [True, False, True, False]
-    assert fixed.counted_per_graph("graph").tolist() == [1, 0, 1, 1, 0, 0, 1, 0]
+    padded = PaddedGraphs(packed)
+    batch = padded.gather(torch.tensor([0, 1, 6, padded.empty_graph]), Capacity(16, 64))
+    assert batch.valid("graph").tolist() == [True, False, True, False]
+    assert padded.valid_per_graph("graph").tolist() == [1, 0, 1, 1, 0, 0, 1, 0]
 
 
 def test_a_mask_of_nodes_is_counted_by_graph(packed):
     column = type(packed.columns["x"])
     packed.columns["mask"] = column("node", torch.arange(packed.num_nodes) % 2 == 0, torch.bool)
-    assert FixedGraphs(packed).counted_per_graph("node").tolist() == [2, 1, 3, 0, 1, 3, 1, 0]
+    assert PaddedGraphs(packed).valid_per_graph("node").tolist() == [2, 1, 3, 0, 1, 3, 1, 0]
 
 
 def test_padding_never_repeats_a_node_that_is_not_finite(packed):
     packed.columns["x"].values[0] = float("nan")
-    batch = FixedGraphs(packed).gather(torch.tensor([2]), Capacity(16, 64))
+    batch = PaddedGraphs(packed).gather(torch.tensor([2]), Capacity(16, 64))
     assert bool(batch.x.isfinite().all())
     packed.columns["x"].values[:] = float("inf")
-    assert why_not_fixed(packed) == "no node has finite features"
+    assert why_not_padded(packed) == "no node has finite features"
 
 
 def test_a_set_without_edges_has_batches_too():
     data = [
         Data(x=torch.ones(2, 1), edge_index=torch.zeros(2, 0).long(), edge_attr=torch.zeros(0, 3)) for _ in range(3)
     ]
-    batch = PackedGraphs.from_data_list(data).fixed.gather(torch.tensor([0, 2]), Capacity(8, 16))
+    batch = PackedGraphs.from_data_list(data).padded.gather(torch.tensor([0, 2]), Capacity(8, 16))
     assert batch.edge_attr.shape == (16, 3)
     assert int(batch.real["edge"]) == 0
     assert torch.all(batch.edges.target >= 4)
 
 
 def test_capacities_say_which_rows_are_real(packed):
-    batch = packed.fixed.gather(torch.tensor([0, 2]), Capacity(16, 64))
+    batch = packed.padded.gather(torch.tensor([0, 2]), Capacity(16, 64))
     assert {rows: int(real) for rows, real in batch.capacities().items()} == {16: 10, 64: 21, 3: 2}

@@ -1,14 +1,19 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from lrga.data.packed import segments
 from lrga.data.packed.segments import (
-    Cut,
+    Selection,
+    _order_at_once,
     add_repeated,
+    chunks,
     edge_ends,
     narrow,
     numbers_repeated,
+    order_by,
     pointer,
     repeat,
     take,
@@ -66,7 +71,7 @@ def test_repeating_equals_torch():
 
 @pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
 def test_numbers_are_added_segment_by_segment_whatever_the_chunk(monkeypatch, rows_of_a_chunk):
-    monkeypatch.setattr(segments, "_ROWS_OF_A_CHUNK", rows_of_a_chunk)
+    monkeypatch.setattr(segments, "_CHUNK_ROWS", rows_of_a_chunk)
     ptr, small = torch.tensor([0, 2, 2, 5]), torch.arange(5, dtype=torch.uint8)
     assert torch.equal(add_repeated(small, ptr, torch.tensor([5, 7, 9]), 14), torch.tensor([5, 6, 11, 12, 13]))
     large = torch.tensor([1 << 32, 0, 0])
@@ -88,30 +93,40 @@ def test_cutting_gives_the_rows_of_each_chosen_segment(host):
     counts = torch.randint(0, 5, (20,), generator=generator)
     ptr = pointer(counts)
     chosen = torch.randint(0, 20, (50,), generator=generator)
-    cut = Cut(ptr, chosen, *((ptr, chosen) if host else ()))
+    selection = Selection(ptr, chosen, *((ptr, chosen) if host else ()))
     expected = torch.cat([torch.arange(int(ptr[g]), int(ptr[g + 1])) for g in chosen])
-    assert torch.equal(cut.rows.long(), expected)
-    assert torch.equal(cut.counts, counts[chosen])
-    assert torch.equal(cut.ptr, pointer(counts[chosen]))
-    assert cut.total == len(expected)
+    assert torch.equal(selection.rows.long(), expected)
+    assert torch.equal(selection.counts, counts[chosen])
+    assert torch.equal(selection.ptr, pointer(counts[chosen]))
+    assert selection.total == len(expected)
 
 
 def test_cutting_a_slice_gives_a_slice():
     ptr = torch.tensor([0, 2, 5, 5, 6])
-    cut = Cut(ptr, slice(1, 3))
-    assert (cut.rows, cut.counts.tolist(), cut.ptr.tolist(), cut.total) == (slice(2, 5), [3, 0], [0, 3, 3], 3)
-    cut = Cut(ptr, slice(4, 4))
-    assert (cut.rows, cut.counts.tolist(), cut.ptr.tolist(), cut.total) == (slice(6, 6), [], [0], 0)
+    some = Selection(ptr, slice(1, 3))
+    assert (some.rows, some.counts.tolist(), some.ptr.tolist(), some.total) == (
+        slice(2, 5),
+        [3, 0],
+        [0, 3, 3],
+        3,
+    )
+    some = Selection(ptr, slice(4, 4))
+    assert (some.rows, some.counts.tolist(), some.ptr.tolist(), some.total) == (
+        slice(6, 6),
+        [],
+        [0],
+        0,
+    )
 
 
 def test_rows_beyond_31_bits_are_numbered_in_64():
-    cut = Cut(torch.tensor([0, 1 << 33, (1 << 33) + 2]), torch.tensor([1]))
-    assert cut.rows.tolist() == [1 << 33, (1 << 33) + 1]
+    selection = Selection(torch.tensor([0, 1 << 33, (1 << 33) + 2]), torch.tensor([1]))
+    assert selection.rows.tolist() == [1 << 33, (1 << 33) + 1]
 
 
 @pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
 def test_the_ends_of_edges_count_through_all_graphs(monkeypatch, rows_of_a_chunk):
-    monkeypatch.setattr(segments, "_ROWS_OF_A_CHUNK", rows_of_a_chunk)
+    monkeypatch.setattr(segments, "_CHUNK_ROWS", rows_of_a_chunk)
     # Two graphs of 2 and 3 nodes; edges 1 -> 0, 0 -> 1 and 2 -> 0, 0 -> 2.
     ends = edge_ends(
         torch.tensor([1, 0, 2, 0], dtype=torch.uint8),
@@ -120,3 +135,54 @@ def test_the_ends_of_edges_count_through_all_graphs(monkeypatch, rows_of_a_chunk
         torch.tensor([1, 1, 1, 0, 1], dtype=torch.uint8),
     )
     assert ends.tolist() == [[1, 0, 4, 2], [0, 1, 2, 4]]
+
+
+def graphs(seed, nodes, edges):
+    rng = np.random.default_rng(seed)
+    num_nodes, num_edges = rng.integers(1, nodes, 40), rng.integers(0, edges, 40)
+    num_nodes[7], num_edges[7] = 0, 0
+    num_edges[9] = 0
+    ends = np.concatenate([rng.integers(0, max(n, 1), e) for n, e in zip(num_nodes, num_edges, strict=True)])
+    return torch.from_numpy(ends), pointer(torch.from_numpy(num_edges)), pointer(torch.from_numpy(num_nodes))
+
+
+@pytest.mark.parametrize("chunk", [1, 64, 1 << 17])
+def test_every_graph_is_sorted_stably_whatever_the_chunk(monkeypatch, chunk):
+    monkeypatch.setattr(segments, "_CHUNK_ROWS", chunk)
+    ends, edge_ptr, node_ptr = graphs(0, 9, 60)
+    order, degree = order_by(ends, edge_ptr, node_ptr)
+    for g in range(len(node_ptr) - 1):
+        own = ends[edge_ptr[g] : edge_ptr[g + 1]]
+        assert torch.equal(order[edge_ptr[g] : edge_ptr[g + 1]].long(), torch.argsort(own, stable=True))
+        counts = torch.bincount(own, minlength=int(node_ptr[g + 1] - node_ptr[g]))
+        assert torch.equal(degree[node_ptr[g] : node_ptr[g + 1]], counts)
+
+
+def test_the_way_of_the_gpu_gives_the_same():
+    ends, edge_ptr, node_ptr = graphs(1, 9, 60)
+    for ours, theirs in zip(order_by(ends, edge_ptr, node_ptr), _order_at_once(ends, edge_ptr, node_ptr), strict=True):
+        assert torch.equal(ours.long(), theirs)
+
+
+def test_a_graph_larger_than_sixteen_bits():
+    ends = torch.randint(0, 70_000, (90_000,), generator=torch.Generator().manual_seed(0))
+    order, degree = order_by(ends, torch.tensor([0, 90_000]), torch.tensor([0, 70_000]))
+    assert torch.equal(order.long(), torch.argsort(ends, stable=True))
+    assert int(degree.sum()) == 90_000
+
+
+def test_no_graphs_and_no_edges():
+    zero = torch.tensor([0])
+    order, degree = order_by(torch.empty(0, dtype=torch.int64), zero, zero)
+    assert order.numel() == degree.numel() == 0
+    order, degree = order_by(torch.empty(0, dtype=torch.int64), torch.tensor([0, 0]), torch.tensor([0, 3]))
+    assert degree.tolist() == [0, 0, 0]
+
+
+def test_chunks_cover_every_segment_once():
+    ptr = np.array([0, 0, 4, 4, 8, 30, 31, 31])
+    ranges = chunks(ptr, 10)
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == 7
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
+    assert all(ptr[end] - ptr[begin] <= 10 or end == begin + 1 for begin, end in ranges)

@@ -20,7 +20,7 @@ SIZES = np.random.default_rng(0).integers(40, 190, 500).tolist()
 
 
 def test_every_batch_fits_and_few_rows_are_padding():
-    batches = Batches(packed(SIZES).fixed, 16, "node")
+    batches = Batches(packed(SIZES).padded, 16, "node")
     assert len(batches.capacities) == 3
     nodes = rows = 0
     for seed in range(5):
@@ -38,14 +38,14 @@ def test_every_batch_fits_and_few_rows_are_padding():
 
 
 def test_the_choice_does_not_depend_on_what_came_before():
-    first, second = (Batches(packed(SIZES).fixed, 16, "node") for _ in range(2))
+    first, second = (Batches(packed(SIZES).padded, 16, "node") for _ in range(2))
     first.of(torch.arange(500))
     order = torch.randperm(500)
     assert [w.capacity for w in first.of(order)] == [w.capacity for w in second.of(order)]
 
 
 def test_a_batch_larger_than_all_others_gets_a_capacity_of_its_own():
-    batches = Batches(packed(SIZES).fixed, 16, "node")
+    batches = Batches(packed(SIZES).padded, 16, "node")
     largest = batches.capacities[-1]
     grown = batches.choose(largest.nodes, largest.edges + 1)
     assert grown.holds(largest.nodes, largest.edges + 1)
@@ -58,12 +58,12 @@ def test_numbers_of_nodes_edges_and_graphs_differ():
         [Data(x=torch.ones(3, 1), edge_index=torch.zeros(2, 3).long()) for _ in range(300)]
     )
     for size in (1, 63, 75, 127, 255):
-        for capacity in Batches(edgeless.fixed, size, "graph").capacities:
+        for capacity in Batches(edgeless.padded, size, "graph").capacities:
             assert len({capacity.nodes, capacity.edges, size + 1}) == 3
 
 
 def test_batches_in_order_take_their_own_sizes():
-    batches = Batches(packed([10] * 8 + [1000] * 2).fixed, 2, "node", shuffled=False)
+    batches = Batches(packed([10] * 8 + [1000] * 2).padded, 2, "node", shuffled=False)
     work = batches.of(torch.arange(10))
     assert work[0].capacity == Capacity(64, 256)
     assert work[-1].capacity.nodes < 2200
@@ -71,7 +71,7 @@ def test_batches_in_order_take_their_own_sizes():
 
 def test_batches_of_like_graphs_have_one_capacity():
     sizes = np.random.default_rng(0).integers(68, 73, 500).tolist()
-    batches = Batches(packed(sizes).fixed, 64, "node")
+    batches = Batches(packed(sizes).padded, 64, "node")
     (capacity,) = batches.capacities
     for entry in batches.of(torch.randperm(500, generator=torch.Generator().manual_seed(0))):
         assert entry.capacity == capacity

@@ -31,7 +31,7 @@ def test_runs_with_a_name_are_continued(make_config, make_splits, tmp_path):
 
 def test_a_run_that_fails_is_named(make_config, make_splits, tmp_path):
     splits = make_splits()
-    splits["train"].columns["x"].values[0] = float("nan")
+    splits["train"].columns["x"].values[0] = 3e38  # the first layer overflows
     done = train_seeds(make_config(), (41, 95), tmp_path, data=splits)
     assert done.failed
     assert done.rows()[0] == ("41", "", "", "", "", "NonFiniteError")

@@ -5,16 +5,16 @@ from lrga.data.datasets.loading import built_sets, load, verify
 from lrga.data.datasets.root import data_root
 from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
 from lrga.data.links.data import LinkData, LinkSplit
-from lrga.data.own.reading import CustomData, load_custom
+from lrga.data.own.reading import OwnData, load_custom
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 
 __all__ = [
     "CATALOG",
-    "CustomData",
     "DatasetFacts",
     "LinkData",
     "LinkSplit",
+    "OwnData",
     "PackedBatch",
     "PackedGraphs",
     "SyntheticGraph",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lrga.data.datasets.catalog import dataset_facts
-from lrga.data.own.reading import CustomData
+from lrga.data.own.reading import OwnData
 from lrga.tasks.edge import edge_classification, edge_regression
 from lrga.tasks.graph import graph_classification, graph_regression
 from lrga.tasks.node import node_classification, node_regression
@@ -38,7 +38,7 @@ def task_of(name: str) -> Task:
     return NAMED_TASKS[dataset_facts(name).name]
 
 
-def task_of_custom(data: CustomData) -> Task:
+def task_of_custom(data: OwnData) -> Task:
     """The task of a user's own data: cross entropy and accuracy, or absolute error, over samples."""
     if data.num_classes is not None:
         return _CLASSIFICATION[data.level](data.num_classes, classes=data.classes)

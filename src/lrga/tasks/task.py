@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from lrga.data.packed.batch import PackedBatch
-from lrga.data.packed.padded import FixedBatch
+from lrga.data.packed.padded import PaddedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
 from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
@@ -168,11 +168,11 @@ class Task:
             return output[mask], targets[mask]
         return output, targets
 
-    def select_fixed(self, output: Tensor, batch: FixedBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def select_padded(self, output: Tensor, batch: PaddedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Scores and targets of a batch with padding, and which of the rows count, bool ``[M]``."""
         if batch.y is None:
             raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
-        counted = batch.counted(self.level)
+        counted = batch.valid(self.level)
         if self.level == "graph" and output.size(0) == batch.num_graphs:
             output = output[:-1]  # without the dummy, which has no target
         return output, self._targets(output, batch.y, counted.size(0)), counted

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.data.packed.padded import FixedBatch
+from lrga.data.packed.padded import PaddedBatch
 from lrga.models.gnn import GNN
 from lrga.tasks.running import Running
 from lrga.tasks.task import Task
 from lrga.training.norms import tracking_norms
 
 
-def run_model(model: nn.Module, batch: PackedBatch | FixedBatch) -> Tensor:
+def run_model(model: nn.Module, batch: PackedBatch | PaddedBatch) -> Tensor:
     """The model's output on a batch."""
     return model(batch.x, batch.edges, batch.edge_attr, batch.batch, batch.num_graphs)
 

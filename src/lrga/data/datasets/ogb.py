@@ -106,7 +106,7 @@ class OgbSet:
             splits=splits,
             x=None if x is None else torch.from_numpy(x),
             edge_weight=None if weight is None else weight.float(),
-            edge_year=year,
+            edge_time=year,
             metric=LINK_CATALOG[self.name].metric.lower(),
             meta={"dataset": self.name} | self._differences(nodes, edge, splits, None if x is None else x.shape[1]),
         )

@@ -25,13 +25,17 @@ class LinkSplit:
         edge: Pairs that are edges, ``[P, 2]`` int64.
         edge_neg: Pairs that are none, ``[M, 2]``; ``None`` in training, where they are drawn afresh.
         weight: Of the edges, ``[P]`` float32.
-        year: Of the edges (any time), ``[P]`` int64.
+        time: Of the edges, ``[P]`` int64: years, seconds or any other order.
     """
 
     edge: Tensor
     edge_neg: Tensor | None = None
     weight: Tensor | None = None
-    year: Tensor | None = None
+    time: Tensor | None = None
+
+    def tensors(self) -> dict[str, Tensor | None]:
+        """The tensors by the names that they have in files and checksums."""
+        return {"edge": self.edge, "edge_neg": self.edge_neg, "weight": self.weight, "year": self.time}
 
     def to(self, device: torch.device | str) -> "LinkSplit":
         """On ``device``."""
@@ -50,7 +54,7 @@ class LinkData:
         undirected: Whether every edge stands for both directions.
         x: Node features ``[N, F]`` float32.
         edge_weight: ``[E']`` float32.
-        edge_year: ``[E']`` int64.
+        edge_time: ``[E']`` int64, as in :class:`LinkSplit`.
         metric: What is reported: ``"hits@20"``, ``"mrr"``, ``"auc"``.
         node_ids: What node 0, 1, … is called in the user's own data.
         meta: Facts worth keeping, as JSON values.
@@ -69,7 +73,7 @@ class LinkData:
     undirected: bool = True
     x: Tensor | None = None
     edge_weight: Tensor | None = None
-    edge_year: Tensor | None = None
+    edge_time: Tensor | None = None
     metric: str = "hits@50"
     node_ids: tuple[str, ...] | None = None
     meta: dict[str, Any] = field(default_factory=dict)
@@ -113,9 +117,9 @@ class LinkData:
     def fingerprint(self) -> str:
         """A checksum of graph and splits, so that a run is not continued on others."""
         digest = hashlib.sha256(f"{self.num_nodes} {self.undirected} {self.metric}".encode())
-        tensors = {"edge": self.edge, "x": self.x, "weight": self.edge_weight, "year": self.edge_year}
+        tensors = {"edge": self.edge, "x": self.x, "weight": self.edge_weight, "year": self.edge_time}
         for name in SPLITS:
-            tensors |= {f"{name}.{key}": value for key, value in vars(self.splits[name]).items()}
+            tensors |= {f"{name}.{key}": value for key, value in self.splits[name].tensors().items()}
         for name, tensor in tensors.items():
             if tensor is not None:
                 digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

@@ -103,7 +103,7 @@ def split_edges(
         splits=splits,
         undirected=not request.directed,
         edge_weight=train.weight,
-        edge_year=train.year,
+        edge_time=train.time,
         metric="auc",
         node_ids=node_ids,
         meta={"notes": notes[:-1] if by == "random" else notes, "split": by, "seed": request.seed},

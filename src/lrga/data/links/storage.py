@@ -17,10 +17,10 @@ def save_link_data(data: LinkData, path: Path) -> None:
     """Writes ``data`` to ``path``, atomically. Training edges that are the graph's own are written once."""
     shared = data.splits["train"].edge is data.edge or torch.equal(data.splits["train"].edge, data.edge)
     tensors: dict[str, Tensor | None] = {
-        "edge": data.edge, "x": data.x, "edge_weight": data.edge_weight, "edge_year": data.edge_year,
+        "edge": data.edge, "x": data.x, "edge_weight": data.edge_weight, "edge_year": data.edge_time,
     }  # fmt: skip
     for name in SPLITS:
-        for key, value in vars(data.splits[name]).items():
+        for key, value in data.splits[name].tensors().items():
             if not (shared and name == "train" and key == "edge"):
                 tensors[f"{name}.{key}"] = value
     header = {key: getattr(data, key) for key in _PLAIN} | {"format": FORMAT, "train_is_graph": shared}
@@ -46,7 +46,7 @@ def load_link_data(path: Path) -> LinkData:
         undirected=header["undirected"],
         x=tensors.get("x"),
         edge_weight=tensors.get("edge_weight"),
-        edge_year=tensors.get("edge_year"),
+        edge_time=tensors.get("edge_year"),
         metric=header["metric"],
         node_ids=None if ids is None else tuple(ids),
         meta=header["meta"],

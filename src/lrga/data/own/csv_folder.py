@@ -26,8 +26,7 @@ import numpy as np
 
 from lrga.data.datasets.place import SPLITS
 from lrga.data.own.csv_table import Table, read_table
-from lrga.data.own.precision import as_float32
-from lrga.data.own.table import GraphTable, Split, Target
+from lrga.data.own.table import GraphTable, Split, Target, as_float32
 from lrga.errors import DataError, DataMissingError
 from lrga.io.limits import check_memory
 
@@ -72,14 +71,14 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
     num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
     _check_no_empty_graph(graphs, graph_ids, num_nodes)
     notes: list[str] = []
-    x, x_names = _features(nodes, order, notes, strict=target)
+    x, x_names = _features("node", nodes, order, notes, strict=target)
     place = _places(nodes, order, num_nodes)
     graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
     begin = np.cumsum(num_nodes) - num_nodes
     pair = (begin[graph_of_edge] + source) * nodes.rows + begin[graph_of_edge] + sink
     edge_order = edge_order[_first_rows(edges, pair, notes)[edge_order]]
-    edge_attr, edge_names = _features(edges, edge_order, notes, strict=target)
+    edge_attr, edge_names = _features("edge", edges, edge_order, notes, strict=target)
 
     tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
     present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
@@ -205,7 +204,7 @@ def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
 
 
 def _features(
-    table: Table, order: np.ndarray, notes: list[str], *, strict: bool
+    level: str, table: Table, order: np.ndarray, notes: list[str], *, strict: bool
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """[R, F] float32, or [R] int64 for a column ``type``, in ``order``, and the names of the columns, if any.
 
@@ -232,9 +231,7 @@ def _features(
             row = int(np.argmax(large))
             got = f"{values[row]:g} in column {name!r}"
             raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
-    features, note = as_float32(columns, names, table.path.name, strict=strict)
-    notes += [] if note is None else [f"{table.path.name}: {note}"]
-    return features[order], tuple(names)
+    return as_float32(columns, names, level, table.path.name, notes, strict=strict)[order], tuple(names)
 
 
 def _target(level: str, table: Table, order: np.ndarray) -> Target | None:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,11 +41,6 @@ class Table:
     def error(self, row: int, expected: str, got: str, remedy: str) -> DataError:
         """An error about ``row`` (0 is the first below the header) that names file and line."""
         return _error(self.path, row, expected, got, remedy)
-
-
-class _Rows(NamedTuple):
-    header: list[str]
-    body: Iterator[list[str]]
 
 
 def read_table(
@@ -117,7 +111,7 @@ def read_table(
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[_Rows]:
+def _open(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
     """Header and rows of ``path`` without the blank lines; what goes wrong while they are read is put into words."""
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", "write it, or name the folder that holds it")
@@ -126,7 +120,7 @@ def _open(path: Path) -> Iterator[_Rows]:
             reader = csv.reader(limited_lines(file, path), strict=True)
             try:
                 rows = filter(None, reader)
-                yield _Rows([name.strip() for name in next(rows, [])], rows)
+                yield [name.strip() for name in next(rows, [])], rows
             except csv.Error as error:
                 remedy = "close every quotation mark, double those inside a quoted text, end lines with a line feed"
                 raise DataError("well-formed CSV", f"{error} in {path}, line {reader.line_num}", remedy) from error

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from string import digits
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,14 @@ from lrga.errors import DataError, DataMissingError, LRGAError, OptionError
 from lrga.io.limits import check_memory, limited_lines, open_regular
 from lrga.io.progress import Progress, show_progress, silent
 
-NAMES: dict[str, tuple[str, ...]] = {
-    "source": ("source", "src", "from", "head", "u", "node1", "node_1", "id1", "id_1", "i", "a"),
-    "target": ("target", "dst", "dest", "destination", "to", "tail", "v", "node2", "node_2", "id2", "id_2", "j", "b"),
-    "weight": ("weight", "w", "value", "count"),
-    "time": ("time", "timestamp", "year", "date", "t"),
-    "split": ("split", "set", "fold"),
+NAMES = {  # of columns, without case, spaces and - _ .
+    "source": "source src from head u node1 id1 i a sourceid srcid fromid fromnode fromnodeid",
+    "target": "target dst dest destination to tail v node2 id2 j b targetid dstid toid tonode tonodeid",
+    "weight": "weight w value count",
+    "time": "time timestamp year date t",
+    "split": "split set fold",
 }
-_ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: source_id, FromNodeId
-_DATE = re.compile(r"\d{4}|[+-]?\d{4,6}-\d{2}(?:-\d{2}(?:[T ][\d:.]+)?)?")  # beyond those that Python reads
+_WORDS = {word: key for key, words in NAMES.items() for word in words.split()}
 _COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 BLOCK_LINES = 65_536
 ROW_BYTES = 400  # of a line as Python objects, while the file is read
@@ -111,28 +111,32 @@ def load_edge_list(
 
 def read_edge_list(path: str | Path, *, progress: Progress = silent) -> EdgeList:
     """Reads the file, whatever its separator, with or without a header; ``progress`` is told of the bytes read."""
-    path = Path(path).expanduser()
-    if not path.is_file():
-        got = "a folder" if path.is_dir() else "no such file"
-        raise DataMissingError(f"a file with one edge a line at {path}", got, "name the file of your edges")
-    rows, first_line = [], []
-    for some, numbers in _blocks(path, lambda count, read, size: _check_rows(path, count, read, size, progress)):
+    path = _existing(path, "an edge list")
+
+    def told(count: int, read: int, size: int) -> None:
+        """Refuses a file as soon as its first lines let expect more of them than memory holds."""
+        progress(f"reading {path.name} (bytes)", read, size)
+        check_memory(ROW_BYTES * count * size // max(read, 1), f"the edges of {path}")
+
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for some, numbers in _blocks(path, told):
         rows += some
-        first_line += numbers
+        lines += numbers
     if not rows:
         got = "blank lines and comments alone (# or % begins one)" if path.stat().st_size else "an empty file"
         raise DataError(f"edges in {path}", got, "write two nodes on each line")
-    header = _header(rows)
-    columns = _columns(path, header, len(rows[0]))
-    body = rows[1:] if header is not None else rows
-    lines = first_line[1:] if header is not None else first_line
-    if not body:
-        raise DataError(f"edges below the header of {path}", "none", "write two nodes on each line")
     width = len(rows[0])
-    for row, line in zip(body, lines, strict=True):
+    header = _header(rows)
+    columns = _columns(path, header, width)
+    if header is not None:
+        rows, lines = rows[1:], lines[1:]
+    if not rows:
+        raise DataError(f"edges below the header of {path}", "none", "write two nodes on each line")
+    for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
             raise DataError(f"{width} values", f"{len(row)} in {path}, line {line}", "complete the line")
-    table = list(zip(*body, strict=True))
+    table = list(zip(*rows, strict=True))
     ends = [[text.strip() for text in table[columns[key]]] for key in ("source", "target")]
     for texts in ends:
         if "" in texts:
@@ -147,6 +151,14 @@ def read_edge_list(path: str | Path, *, progress: Progress = silent) -> EdgeList
     return EdgeList(edge, ids, **more)
 
 
+def _existing(path: str | Path, what: str) -> Path:
+    path = Path(path).expanduser()
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        raise DataMissingError(f"{what} at {path}", got, "name a file with one pair of nodes a line")
+    return path
+
+
 def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tuple[list[tuple[str, str]], list[int]]]:
     """Pairs of nodes by their names, and the line of each; read as an edge list is, some thousands at a time.
 
@@ -154,10 +166,7 @@ def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tup
         path: The file.
         nodes: Names of the nodes that there are: a first line of two of them is no header, whatever they are called.
     """
-    path = Path(path).expanduser()
-    if not path.is_file():
-        got = "a folder" if path.is_dir() else "no such file"
-        raise DataMissingError(f"a file with one pair a line at {path}", got, "name the file of your pairs")
+    path = _existing(path, "a list of pairs")
     columns: dict[str, int] = {}
     count = 0
     for rows, lines in _blocks(path):
@@ -174,12 +183,6 @@ def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tup
         yield [(row[columns["source"]].strip(), row[columns["target"]].strip()) for row in rows], lines
     if count == 0:
         raise DataError(f"pairs of nodes in {path}", "none", "write two nodes on each line")
-
-
-def _check_rows(path: Path, count: int, read: int, size: int, progress: Progress) -> None:
-    """Refuses a file as soon as its first lines let expect more of them than memory holds."""
-    progress(f"reading {path.name} (bytes)", read, size)
-    check_memory(ROW_BYTES * count * size // max(read, 1), f"the edges of {path}")
 
 
 def _lines(path: Path, told: Callable[[int, int, int], None] | None = None) -> Iterator[tuple[int, str]]:
@@ -281,27 +284,23 @@ def _is_even(lines: Sequence[str], separator: str) -> bool:
 
 def _header(rows: list[list[str]]) -> list[str] | None:
     """Names of the columns, ``None`` where the first line is an edge already."""
-    first = [text.strip().lower() for text in rows[0]]
-    others = rows[1 : min(len(rows), 50)]
-    # single letters may be nodes
-    known = {word for words in NAMES.values() for word in words if len(word) > 1}
-    pair = known & {word for key in ("source", "target") for word in NAMES[key]}
-    plain = [text if text in known else _ENDING.sub("", text) for text in first]
-    if sum(text in known for text in plain) >= 2 and sum(text in pair for text in plain) >= 1:
-        return None if _goes_on(first, others) else first
-    if any(text in NAMES[key] for key in ("weight", "time", "split") for text in first[2:]):  # where numbers belong
-        return first
-    words = not any(_is_number(text) for text in first[:2])
+    first, others = [_word(text) for text in rows[0]], rows[1:50]
+    keys = [_WORDS.get(word) for word in first]
+    known = [key for word, key in zip(first, keys, strict=True) if key and len(word) > 1]  # one letter may be a node
+    if len(known) >= 2 and {"source", "target"} & set(known):
+        # unless they are nodes called node1, node2, and others are called node3, node4
+        stems = {word.rstrip(digits) for word in first[:2] if word[-1:] in digits}
+        below = [_word(text) for row in others for text in row[:2]]
+        return None if any(word[-1:] in digits and word.rstrip(digits) in stems for word in below if word) else rows[0]
+    if {"weight", "time", "split"} & set(keys[2:]):  # where numbers belong
+        return rows[0]
+    words = not any(_is_number(text) for text in rows[0][:2])
     numbers = all(len(row) >= 2 and _is_number(row[0]) and _is_number(row[1]) for row in others)
-    return first if others and words and numbers else None
+    return rows[0] if others and words and numbers else None
 
 
-def _goes_on(first: list[str], others: list[list[str]]) -> bool:
-    """Whether node1, node2 are nodes: others are called node3, node4."""
-    digits = "0123456789"
-    stems = {text.rstrip(digits) for text in first[:2] if text[-1:] in digits and text.rstrip(digits)}
-    seen = {text.strip().lower() for row in others for text in row[:2]}
-    return any(text[-1:] in digits and text.rstrip(digits) in stems for text in seen if text)
+def _word(text: str) -> str:
+    return re.sub(r"[\s_.-]", "", text).lower()
 
 
 def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]:
@@ -311,9 +310,8 @@ def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]
             raise DataError("two to four columns: source, target, weight, time", got, "add a header")
         return dict(zip(("source", "target", "weight", "time")[:width], range(width), strict=True))
     found: dict[str, int] = {}
-    for key, words in NAMES.items():
-        places = [place for place, name in enumerate(header) if name in words]
-        places = places or [place for place, name in enumerate(header) if _ENDING.sub("", name) in words]
+    for key in NAMES:
+        places = [place for place, name in enumerate(header) if _WORDS.get(_word(name)) == key]
         if len(places) > 1:
             got = f"{' and '.join(header[p] for p in places)} in {path}"
             raise DataError(f"one column of {key}", got, "rename or drop one of the two")
@@ -382,15 +380,10 @@ def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) ->
 def _seconds(text: str) -> float:
     """Seconds since 1970 of a date as ISO 8601 writes it, one without a zone in UTC; NaN of what is none."""
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    except ValueError:  # years and months alone, 2024-05, and years beyond Python's
-        if _DATE.fullmatch(text) is None:  # numpy knows "now" and "today" too, and takes any number for a year
-            return float("nan")
-    try:
-        return float(np.datetime64(text).astype("datetime64[s]").astype(np.int64))
+        found = datetime.fromisoformat(f"{text}-01" if len(text) == len("2024-05") else text)
     except ValueError:
         return float("nan")
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _splits(path: Path, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:

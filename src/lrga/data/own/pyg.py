@@ -1,4 +1,4 @@
-"""A user's own PyG graphs: made by a function they name, or stored in a ``.pt`` file."""
+"""A user's own PyG graphs: given, made by a function they name, or stored in a ``.pt`` file."""
 
 import importlib
 import os
@@ -14,13 +14,14 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset, HeteroData
 
 from lrga.data.datasets.place import SPLITS
-from lrga.data.own.precision import as_float32
-from lrga.data.own.table import LEVELS, GraphTable, Split, Target
+from lrga.data.own.table import LEVELS, GraphTable, Split, Target, as_float32
+from lrga.data.packed.convert import plain_edge_index
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, UnsupportedError
 from lrga.io.limits import check_memory, open_regular
 from lrga.io.unpickle import check_torch_file
 
-_MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
+_MASKS = tuple(f"{split}_mask" for split in SPLITS)
 _GRAPH_BYTES = 1_000  # that a Data object takes at least
 _SHAPES = "a Data object, a list of them, a Dataset, or a dict of these called train, val and test"
 
@@ -40,18 +41,10 @@ def load_factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         remedy = "run from the folder that holds the module, put that folder on PYTHONPATH, or install the package"
         raise DataMissingError(f"the module of {name!r}", f"{error}", remedy) from error
-    except AttributeError as error:
-        raise DataError(
-            f"{attribute!r} in module {module_name!r}", str(error), "name a function of the module"
-        ) from error
-    except TypeError as error:
-        remedy = "name a function that takes no argument and returns the graphs"
-        raise DataError(f"{name!r} to be callable without arguments", str(error), remedy) from error
     except Exception as error:  # the user's own code: whatever it raises is told with its cause attached
         got = f"{type(error).__name__}: {error}"
-        raise DataError(
-            f"{name!r} to return graphs", got, "correct the function; the cause is in the traceback"
-        ) from error
+        remedy = "name a function of the module that takes no argument and returns the graphs"
+        raise DataError(f"{name!r} to return graphs", got, remedy) from error
     finally:
         sys.path.remove(folder)
 
@@ -97,14 +90,14 @@ def _is_text(path: Path) -> bool:
 
 
 def graph_table(loaded: Any, source: str, *, level: str | None = None, target: bool = True) -> GraphTable:
-    """The graphs of a factory or a file as one table.
+    """Graphs as one table.
 
     Args:
-        loaded: A ``Data``, a sequence of them, a ``Dataset``, a dict or a tuple of the three splits, or the pair that
-            PyG's in-memory data sets store.
+        loaded: A ``Data``, a sequence of them, a ``Dataset``, :class:`PackedGraphs`, a dict or a tuple of the three
+            splits, or the pair that PyG's in-memory data sets store.
         source: Where it came from, for errors.
         level: To what ``y`` belongs; found from its shapes where it is ``None``.
-        target: Whether ``y`` is wanted.
+        target: Whether ``y`` is wanted. Without it the names and masks are not looked at either.
     """
     parts = _parts(loaded, source)
     graphs = [graph for part in parts.values() for graph in part]
@@ -112,34 +105,43 @@ def graph_table(loaded: Any, source: str, *, level: str | None = None, target: b
     if not graphs or (len(counts) > 1 and 0 in counts.values()):
         raise DataError(f"graphs in every part of {source}", f"{counts}", "return at least one graph for each")
     for number, graph in enumerate(graphs):
-        _check_graph(graph, number, source)
+        _check_graph(graph, f"graph {number} of {source}")
     _check_memory(graphs, source)
     num_nodes = np.array([_num_nodes(graph) for graph in graphs])
-    num_edges = np.array([0 if graph.edge_index is None else graph.edge_index.size(1) for graph in graphs])
-    ends = [torch.empty(2, 0, dtype=torch.long) if graph.edge_index is None else graph.edge_index for graph in graphs]
-    edges = torch.cat([_plain(end) for end in ends], dim=1).cpu().numpy()
-    _check_ends(edges, num_nodes, num_edges, source)
+    ends = [
+        plain_edge_index(graph, int(n), f"graph {g} of {source}")
+        for g, (graph, n) in enumerate(zip(graphs, num_nodes, strict=True))
+    ]
+    num_edges = np.array([end.size(1) for end in ends])
     notes: list[str] = []
     x = _features(graphs, "x", num_nodes, source, notes, strict=target)
-    found = _target(graphs, num_nodes, num_edges, level, source) if target else None
-    split = _split(parts, graphs, found, source)
+    edge_attr = _features(graphs, "edge_attr", num_edges, source, notes, strict=target)
+    first = loaded.get("train") if isinstance(loaded, Mapping) else loaded
+    names: Mapping[str, list[str]] = {}
+    if isinstance(first, PackedGraphs):
+        level, names = level or first.y_level, first.meta
+    rows = {"graph": np.ones_like(num_nodes), "node": num_nodes, "edge": num_edges}
+    found = _target(graphs, rows, level, source) if target else None
+    masked = any(graph.get("mask") is not None for graph in graphs)  # chooses the targets that may be used
     return GraphTable(
         num_nodes=num_nodes,
         num_edges=num_edges,
-        edge_index=edges,
+        edge_index=torch.cat(ends, dim=1).long().numpy(),
         x=np.ones((int(num_nodes.sum()), 1), np.float32) if x is None else x,
-        edge_attr=_features(graphs, "edge_attr", num_edges, source, notes, strict=target),
+        edge_attr=edge_attr,
         targets={} if found is None else {found.level: found},
-        split=split,
+        split=_split(parts, graphs, found, rows[found.level if found else "graph"], source),
+        mask=_truth_values(graphs, "mask", found.level, rows[found.level], source) if found and masked else None,
         objects={"graph_id": [str(number) for number in range(len(graphs))]},
-        ignores_negative=True,
+        x_names=tuple(names["node_names"]) if "node_names" in names else None,
+        edge_names=tuple(names["edge_names"]) if "edge_names" in names else None,
         notes=tuple(notes),
     )
 
 
 def _check_memory(graphs: list[Any], source: str) -> None:
     """Refuses graphs that memory does not hold: a view that repeats one number takes no memory until it is copied."""
-    names = ("x", "edge_attr", "edge_index", "y", *_MASKS.values())
+    names = ("x", "edge_attr", "edge_index", "y", "mask", *_MASKS)
     values = [graph.get(name) for graph in graphs for name in names]
     need = sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
     check_memory(need + 8 * sum(map(_num_nodes, graphs)), f"the graphs of {source}")
@@ -162,6 +164,8 @@ def _parts(loaded: Any, source: str) -> dict[str, list[Any]]:
 
 
 def _graphs(loaded: Any, source: str) -> list[Any]:
+    if isinstance(loaded, PackedGraphs):
+        return loaded.to("cpu").to_data_list()
     if isinstance(loaded, Data):
         _check_whole(loaded, source)
         return loaded.to_data_list() if hasattr(loaded, "to_data_list") else [loaded]
@@ -203,8 +207,7 @@ def _check_whole(graph: Data, where: str) -> None:
         raise DataError(f"a whole Data object as {where}", "one without its content", "save the graphs again")
 
 
-def _check_graph(graph: Any, number: int, source: str) -> None:
-    where = f"graph {number} of {source}"
+def _check_graph(graph: Any, where: str) -> None:
     if isinstance(graph, HeteroData):
         raise UnsupportedError("homogeneous graphs (Data)", f"HeteroData as {where}", "convert with .to_homogeneous()")
     if not isinstance(graph, Data):
@@ -214,24 +217,11 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
         if isinstance(value, Tensor) and (value.is_nested or value.is_quantized):
             got = "a nested one" if value.is_nested else "a quantized one"
             raise DataError(f"a tensor of numbers as {name} of {where}", got, "save it as a dense float tensor")
-    ends = graph.edge_index
-    if ends is None and {"adj", "adj_t"} & set(graph.keys()):
+    if graph.edge_index is None and {"adj", "adj_t"} & set(graph.keys()):
         raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
-    if isinstance(ends, Tensor) and ends.layout != torch.strided:
-        got = f"one of layout {ends.layout}"
-        raise DataError(f"a dense edge_index [2, E] in {where}", got, "convert it with .to_dense()")
-    if ends is not None and (not isinstance(ends, Tensor) or ends.dim() != 2 or ends.size(0) != 2):
-        got = f"shape {list(ends.shape)}" if isinstance(ends, Tensor) else f"a {type(ends).__name__}"
-        raise DataError(f"edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")
-    if ends is not None and (ends.is_floating_point() or ends.dtype == torch.bool):
-        raise DataError(f"integers in edge_index of {where}", str(ends.dtype), "convert it with .long()")
-    for name in ("x", "pos", "edge_attr", "y"):
-        if getattr(graph.get(name), "is_nested", False):
-            remedy = f"convert it: data.{name} = data.{name}.to_padded_tensor(0.0)"
-            raise DataError(f"a dense tensor as {name} of {where}", "a nested one", remedy)
     try:
         count = _num_nodes(graph)
-    except (ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"an integer as num_nodes of {where}", str(error), "correct it") from error
     if count <= 0:
         raise DataError(f"nodes in {where}", "an empty graph", "set x or num_nodes, or leave the graph out")
@@ -244,21 +234,9 @@ def _num_nodes(graph: Data) -> int:
     if "num_nodes" in graph:
         return int(graph.num_nodes or 0)
     # PyG would warn that isolated nodes at the end cannot be known; nothing else says how many there are.
-    return 0 if graph.edge_index is None or graph.edge_index.numel() == 0 else int(graph.edge_index.max()) + 1
-
-
-def _plain(ends: Tensor) -> Tensor:
-    return (ends.as_tensor() if hasattr(ends, "as_tensor") else ends).long()
-
-
-def _check_ends(edges: np.ndarray, num_nodes: np.ndarray, num_edges: np.ndarray, source: str) -> None:
-    wrong = ((edges < 0) | (edges >= np.repeat(num_nodes, num_edges))).any(axis=0)
-    if wrong.any():
-        edge = int(np.argmax(wrong))
-        graph = int(np.searchsorted(np.cumsum(num_edges), edge, side="right"))
-        got = f"the edge {edges[0, edge]} → {edges[1, edge]}"
-        expected = f"edges between the {num_nodes[graph]} nodes of graph {graph} of {source}"
-        raise DataError(expected, got, "number the nodes of each graph from 0, or correct num_nodes")
+    ends = graph.edge_index
+    known = isinstance(ends, Tensor) and ends.layout == torch.strided and ends.numel() > 0
+    return int(ends.max()) + 1 if known else 0
 
 
 def _joined(graphs: list[Any], name: str, rows: np.ndarray, source: str) -> Tensor | None:
@@ -313,17 +291,14 @@ def _features(
         graph = int(np.searchsorted(np.cumsum(rows), row, side="right"))
         got = f"NaN or infinity in graph {graph}, row {row - int(rows[:graph].sum())}"
         raise DataError(f"finite numbers in {name} of {source}", got, "replace or leave out what is not known")
-    if flat.dtype not in (torch.float64, torch.int64, torch.int32):  # float32 holds the others exactly, or is them
+    if flat.dtype == torch.bool or (flat.is_floating_point() and flat.dtype != torch.float64):  # float32 holds them
         return np.asarray(features.numpy())
-    columns = [column.numpy() for column in flat.t()]
-    result, note = as_float32(columns, [f"{name}[:, {i}]" for i in range(len(columns))], source, strict=strict)
-    notes += [] if note is None else [note]
-    return result
+    columns, level = [column.numpy() for column in flat.t()], "node" if name == "x" else "edge"
+    names = [f"{name}[:, {i}]" for i in range(len(columns))]
+    return as_float32(columns, names, level, source, notes, strict=strict)
 
 
-def _target(
-    graphs: list[Any], num_nodes: np.ndarray, num_edges: np.ndarray, level: str | None, source: str
-) -> Target | None:
+def _target(graphs: list[Any], counts: dict[str, np.ndarray], level: str | None, source: str) -> Target | None:
     values = [graph.get("y") for graph in graphs]
     if all(value is None for value in values):
         return None
@@ -333,7 +308,6 @@ def _target(
     tensors = [_tensor(value, "y", number, source) for number, value in enumerate(values)]
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
     rows = np.array([tensor.size(0) for tensor in tensors])
-    counts = {"graph": np.ones_like(rows), "node": num_nodes, "edge": num_edges}
     fits = [name for name, count in counts.items() if (rows == count).all()]
     if level is None and len(fits) == 1:
         level = fits[0]
@@ -341,8 +315,11 @@ def _target(
         level = "graph"  # graphs of one node each: one value for the graph
     if level is None or level not in fits:
         what = f"one of {', '.join(LEVELS)}" if level is None else level
-        got = f"rows that fit {' and '.join(fits)}" if fits else f"{rows[0]} rows in graph 0 of {num_nodes[0]} nodes"
-        raise OptionError(f"y of {source} with one row for each {what}", got, "say level='node', 'edge' or 'graph'")
+        got = (
+            f"rows that fit {' and '.join(fits)}" if fits else f"{rows[0]} rows in graph 0 of {counts['node'][0]} nodes"
+        )
+        error = OptionError if level is None else DataError
+        raise error(f"y of {source} with one row for each {what}", got, "say level='node', 'edge' or 'graph'")
     widths = {tuple(tensor.shape[1:]) for tensor in tensors}
     if len(widths) > 1 or len(next(iter(widths))) > 1 or 0 in next(iter(widths)):
         raise DataError(f"y of one width in every graph of {source}", f"shapes {sorted(widths)}", "give y one shape")
@@ -352,33 +329,39 @@ def _target(
     return Target(level, np.asarray((y.long() if y.dtype == torch.bool else y).numpy()), f"y of {source}")
 
 
-def _split(parts: dict[str, list[Any]], graphs: list[Any], target: Target | None, source: str) -> Split | None:
+def _split(
+    parts: dict[str, list[Any]], graphs: list[Any], target: Target | None, rows: np.ndarray, source: str
+) -> Split | None:
     if len(parts) > 1:
         codes = [np.full(len(parts[name]), code) for code, name in enumerate(SPLITS)]
         return Split("graph", np.concatenate(codes), f"the splits of {source}")
-    masks = [name for name in _MASKS.values() if all(graph.get(name) is not None for graph in graphs)]
+    masks = [name for name in _MASKS if all(graph.get(name) is not None for graph in graphs)]
     if not masks or target is None or target.level == "graph":
         return None
     if len(masks) < len(_MASKS):
-        expected = f"{', '.join(_MASKS.values())} in {source}"
+        expected = f"{', '.join(_MASKS)} in {source}"
         raise DataError(expected, f"{', '.join(masks)} alone", "give all three masks, or none to have the split drawn")
     code = np.full(len(target.values), -1)
-    for number, name in enumerate(_MASKS.values()):
-        given = [_tensor(graph[name], name, k, source) for k, graph in enumerate(graphs)]
-        if len({one.shape[1:] for one in given}) > 1 or given[0].dim() == 0:
-            got = f"shapes {[list(one.shape) for one in given[:3]]}"
-            raise DataError(f"{name} [R] in every graph of {source}", got, "give one truth value for each")
-        mask = torch.cat(given)
-        if mask.dim() > 1:
-            remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
-            raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
-        if mask.dtype != torch.bool or len(mask) != len(code):
-            expected = f"{name} of {len(code)} truth values in {source}"
-            raise DataError(expected, f"{mask.dtype} of shape {list(mask.shape)}", "give one truth value for each")
-        chosen = mask.numpy()
+    for number, name in enumerate(_MASKS):
+        chosen = _truth_values(graphs, name, target.level, rows, source)
         if (code[chosen] >= 0).any():
-            raise DataError(
-                f"masks of {source} that do not overlap", f"{name} overlaps an earlier one", "separate them"
-            )
+            expected = f"masks of {source} that do not overlap"
+            raise DataError(expected, f"{name} overlaps an earlier one", "separate them")
         code[chosen] = number
     return Split(target.level, code, f"the masks of {source}")
+
+
+def _truth_values(graphs: list[Any], name: str, level: str, rows: np.ndarray, source: str) -> np.ndarray:
+    """[R] a mask of nodes, edges or graphs."""
+    masks = [graph.get(name) for graph in graphs]
+    for number, (mask, count) in enumerate(zip(masks, rows, strict=True)):
+        if isinstance(mask, Tensor) and mask.dim() == 2 and mask.size(1) > 1:
+            remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
+            raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
+        dense = isinstance(mask, Tensor) and mask.layout == torch.strided and mask.dtype == torch.bool
+        if not dense or mask.shape != (count,):
+            got = f"{mask.dtype} of shape {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+            remedy = "convert it with .bool(), or rename the attribute if it means something else"
+            expected = f"truth values as {name} in {source}, one for each {level}"
+            raise DataError(expected, f"{got} in graph {number}", remedy)
+    return np.asarray(torch.cat(masks).cpu().numpy())

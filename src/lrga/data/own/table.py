@@ -3,16 +3,19 @@
 Letters: G graphs, N nodes and E edges of all of them.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lrga.data.datasets.place import SPLITS
+from lrga.data.packed.arrays import LEVELS as LEVELS
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError
 
-LEVELS = ("node", "edge", "graph")
+MIN_STEPS = 1_000  # that float32 must have between the quartiles of what it merges
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,10 @@ class GraphTable:
         edge_attr: [E, F] float32 features, [E] int64 types, or ``None``.
         targets: Level → what may be predicted there.
         split: Who belongs to which split, or ``None``.
+        mask: [R] of which rows the target may be used; ``None`` for all.
         objects: Further values, one list entry for each graph (ids).
         x_names: What the columns of ``x`` are called, where they have names.
         edge_names: The same of ``edge_attr``.
-        ignores_negative: Whether labels -1 and -100 mean that there is none.
         notes: What one should know of how the data were read.
     """
 
@@ -72,30 +75,31 @@ class GraphTable:
     edge_attr: np.ndarray | None
     targets: dict[str, Target]
     split: Split | None
+    mask: np.ndarray | None = None
     objects: dict[str, list[Any]] = field(default_factory=dict)
     x_names: tuple[str, ...] | None = None
     edge_names: tuple[str, ...] | None = None
-    ignores_negative: bool = False
     notes: tuple[str, ...] = ()
 
     def rows(self, level: str) -> int:
         """Number of nodes, edges or graphs."""
         return {"node": len(self.x), "edge": self.edge_index.shape[1], "graph": len(self.num_nodes)}[level]
 
-    def graph_of(self, level: str, row: int) -> int:
-        """The graph to which a node, an edge or a graph belongs."""
-        if level == "graph":
-            return row
-        counts = self.num_nodes if level == "node" else self.num_edges
-        return int(np.searchsorted(np.cumsum(counts), row, side="right"))
-
     def graphs_of(self, level: str) -> np.ndarray:
         """[R] the graph of each node, edge or graph."""
         each = np.arange(len(self.num_nodes))
         return each if level == "graph" else np.repeat(each, self.num_nodes if level == "node" else self.num_edges)
 
-    def pack(self, y: np.ndarray | None = None, *, level: str | None = None, meta: Any = None) -> PackedGraphs:
-        """The graphs as flat tensors, with ``y`` of ``level`` as their target."""
+    def pack(
+        self,
+        y: np.ndarray | None = None,
+        *,
+        level: str | None = None,
+        mask: np.ndarray | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> PackedGraphs:
+        """The graphs as flat tensors, with ``y`` of ``level`` as their target and ``mask`` as an attribute of it."""
+        more: dict[str, Any] = {} if level is None or mask is None else {level: {"mask": mask}}
         return pack_arrays(
             num_nodes=self.num_nodes,
             num_edges=self.num_edges,
@@ -106,4 +110,64 @@ class GraphTable:
             y_level=level if y is not None else None,
             objects=self.objects,
             meta=meta,
+            **more,
         )
+
+
+def as_float32(
+    columns: Sequence[np.ndarray], names: Sequence[str], level: str, where: str, notes: list[str], *, strict: bool
+) -> np.ndarray:
+    """Features ``[R, F]`` float32 (7 digits) of columns ``[R]`` of numbers; what is lost is noted.
+
+    Times in seconds since 1970, for example, are 128 seconds apart in float32: where that is coarse for the differences
+    within a column, the column is refused.
+
+    Args:
+        columns: Of any numeric type, finite and within the range of float32.
+        names: What each is called.
+        level: What has these features: ``"node"`` or ``"edge"``.
+        where: Where they come from, for the error.
+        notes: Where to append what one should know.
+        strict: ``False`` notes a coarse column instead of refusing it.
+
+    Example:
+        >>> notes = []
+        >>> columns = [np.array([0.5, 2.0]), np.array([2**24, 2**24 + 1])]
+        >>> _ = as_float32(columns, ["a", "b"], "node", "nodes.csv", notes, strict=False)
+        >>> notes
+        ["node features 'b': 2 distinct values become 1 in float32 (7 digits)"]
+    """
+    merged = []
+    for name, column in zip(names, columns, strict=True):
+        distinct, kept, coarse = _loss(column)
+        if coarse and strict:
+            got = f"{distinct:,} distinct values that become {kept:,} in float32, near {float(column[0]):.10g}"
+            remedy = "subtract an offset such as the column's minimum, or remove the column if it is an id"
+            raise DataError(f"values that float32 can distinguish in column {name!r} of {where}", got, remedy)
+        if kept < distinct:
+            merged.append(f"{name!r}: {distinct:,} distinct values become {kept:,} in float32")
+    if merged:
+        more = f", and {len(merged) - 3} more columns" if len(merged) > 3 else ""
+        notes.append(f"{level} features {'; '.join(merged[:3])}{more} (7 digits)")
+    if len(columns) > 1 and all(column.dtype.kind in "iu" for column in columns):
+        notes.append(f"{len(columns)} integer {level} features are used as numbers, not as categories")
+    return np.stack([column.astype(np.float32) for column in columns], axis=1)
+
+
+def is_coarse(column: np.ndarray) -> bool:
+    """Whether float32 is too coarse for the differences between the values of a column ``[R]``."""
+    return _loss(column)[2]
+
+
+def _loss(column: np.ndarray) -> tuple[int, int, bool]:
+    """Different values, how many of them float32 tells apart, and whether that is too coarse; (0, 0, False) if all."""
+    with np.errstate(invalid="ignore", over="ignore"):  # float32 rounds 2⁶³ - 1 to 2⁶³, which is no int64
+        if (column.astype(np.float32).astype(column.dtype) == column).all():
+            return 0, 0, False
+    values = np.unique(column)
+    kept = len(np.unique(values.astype(np.float32)))
+    if kept == len(values):
+        return 0, 0, False
+    low, high = float(values[len(values) // 4]), float(values[3 * len(values) // 4])
+    step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
+    return len(values), kept, high - low < MIN_STEPS * step

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lrga.data.datasets.place import SPLITS, check_seed
-from lrga.data.own.precision import is_coarse
-from lrga.data.own.table import LEVELS, GraphTable, Split, Target
+from lrga.data.own.table import LEVELS, GraphTable, Split, Target, is_coarse
 from lrga.errors import DataError, OptionError
 
 TASKS = ("classification", "regression")
-NO_LABEL = (-1, -100)  # as labels of PyG data: that there is none
+NO_LABEL = (-1, -100)  # labels that mean that there is none
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def make_labels(target: Target, task: str | None, rows: np.ndarray, table: Graph
     if kind == "f":
         finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1) | ~rows
         if not finite.all():
-            graph = table.graph_of(target.level, int(np.argmin(finite)))
+            graph = table.graphs_of(target.level)[np.argmin(finite)]
             remedy = f"leave out the {target.level}s without target"
             raise DataError(f"finite numbers in {target.where}", f"NaN or infinity in graph {graph}", remedy)
     chosen = task or ("regression" if kind == "f" else "classification")
@@ -83,7 +82,7 @@ def make_labels(target: Target, task: str | None, rows: np.ndarray, table: Graph
         columns = values[rows].reshape(int(rows.sum()), -1).T
         dtype = np.float64 if any(map(is_coarse, columns)) else np.float32
         return Labels(chosen, target.level, y.astype(dtype), None)
-    return _classes(target, rows, table)
+    return _classes(target, rows)
 
 
 def labelled(target: Target, task: str | None) -> np.ndarray:
@@ -104,11 +103,12 @@ def labelled(target: Target, task: str | None) -> np.ndarray:
     if found.any() and (values[~found] < 0).any():
         odd = values[~found].min()
         expected = f"classes numbered from 0 in {target.where}, -1 or -100 where there is no label"
-        raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", "number the classes from 0")
+        remedy = "number the classes from 0, or ask for regression (--task regression)"
+        raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", remedy)
     return ~found
 
 
-def _classes(target: Target, rows: np.ndarray, table: GraphTable) -> Labels:
+def _classes(target: Target, rows: np.ndarray) -> Labels:
     values = target.values
     if values.ndim > 1:
         got = f"{values.shape[1]} values each in {target.where}"
@@ -122,9 +122,9 @@ def _classes(target: Target, rows: np.ndarray, table: GraphTable) -> Labels:
     used, codes = np.unique(values[rows], return_inverse=True)
     if len(used) < 2:
         got = f"{len(used)} class in {target.where}"
-        if table.ignores_negative and values.dtype.kind in "if" and np.isin(values, NO_LABEL).any():
+        if values.dtype.kind in "if" and np.isin(values, NO_LABEL).any():
             got += ", besides -1 or -100, which mean no label"
-            raise DataError("at least two classes", got, "number the classes from 0")
+            raise DataError("at least two classes", got, "number the classes from 0, or give them names")
         raise DataError("at least two classes", got, "bring graphs of every class, or ask for regression")
     y = np.zeros(len(values), np.int64)
     y[rows] = codes
@@ -166,7 +166,9 @@ def make_split(
                 f"at least one of the {what}", "none", f"mark some of the {split.level}s of {source} {name}"
             )
         if split.level != level and not (rows[table.graphs_of(level)] & known).any():
-            raise DataError(f"a target for some {level} of the {what}", "none", "use another split")
+            raise DataError(
+                f"at least one target (y) of a {level} in {name!r} of {source}", "none", "use another split"
+            )
     return split
 
 

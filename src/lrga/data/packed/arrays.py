@@ -7,10 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.packed.columns import Column
-from lrga.data.packed.graphs import PackedGraphs
-from lrga.data.packed.order import order_by
-from lrga.data.packed.segments import DTYPES, narrow, pointer, repeat
+from lrga.data.packed.graphs import Column, PackedGraphs
+from lrga.data.packed.segments import DTYPES, narrow, order_by, pointer, repeat
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 
 Array = np.ndarray | Tensor

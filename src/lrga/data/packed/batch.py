@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.packed.edge_table import EdgeTable
-from lrga.data.packed.segments import Cut, Rows, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
+from lrga.data.packed.segments import Rows, Selection, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.kept import outside_inference
@@ -45,39 +44,32 @@ class PackedBatch:
     num_nodes: int
     num_edges: int
     _in_ptr: Tensor
-    _order: Tensor | None  # of the edges by source, counted inside each graph, where it is at hand
     _packed: "PackedGraphs"
-    _cuts: dict[str, Cut]  # where the nodes and edges lie in the set
+    _selections: dict[str, Selection]  # where the nodes and edges lie in the set
     _graphs: Rows
     _layout: EdgeLayout | None = None
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
-        """Cuts graphs out of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
+        """Graphs of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
         graphs = host if on_device is None else on_device
-        nodes = Cut(packed.node_ptr, graphs, packed.host_node_ptr, host)
-        edges = Cut(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
-        cuts: dict[str, Cut] = {"node": nodes, "edge": edges}
-        order = None
-        if isinstance(graphs, Tensor) and graphs.is_cpu and _is_large(packed, edges):
-            source, order = packed.edge_table.take(graphs)
-        else:
-            source = take(packed.source, edges.rows)
+        nodes = Selection(packed.node_ptr, graphs, packed.host_node_ptr, host)
+        edges = Selection(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
+        selections: dict[str, Selection] = {"node": nodes, "edge": edges}
         in_degree = take(packed.in_degree, nodes.rows)
         return cls(
-            x=_column(packed, "x", cuts, graphs),
-            edge_index=edge_ends(source, edges.ptr, nodes.ptr, in_degree),
-            edge_attr=_column(packed, "edge_attr", cuts, graphs),
-            y=_column(packed, "y", cuts, graphs),
+            x=_column(packed, "x", selections, graphs),
+            edge_index=edge_ends(take(packed.source, edges.rows), edges.ptr, nodes.ptr, in_degree),
+            edge_attr=_column(packed, "edge_attr", selections, graphs),
+            y=_column(packed, "y", selections, graphs),
             batch=numbers_repeated(nodes.counts, nodes.total),
             ptr=nodes.ptr,
             num_graphs=nodes.counts.numel(),
             num_nodes=nodes.total,
             num_edges=edges.total,
             _in_ptr=pointer(in_degree),
-            _order=order,
             _packed=packed,
-            _cuts=cuts,
+            _selections=selections,
             _graphs=graphs,
         )
 
@@ -98,14 +90,13 @@ class PackedBatch:
         """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
         if self._layout is None:
             order, degree = self._packed.transposed
-            inside = take(order, self._cuts["edge"].rows) if self._order is None else self._order
             self._layout = EdgeLayout(
                 source=self.edge_index[0],
                 target=self.edge_index[1],
                 num_nodes=self.num_nodes,
                 in_ptr=self._in_ptr,
-                out_order=self._in_batch(inside),
-                out_ptr=pointer(take(degree, self._cuts["node"].rows).to(self.device)),
+                out_order=self._in_batch(take(order, self._selections["edge"].rows)),
+                out_ptr=pointer(take(degree, self._selections["node"].rows).to(self.device)),
             )
         return self._layout
 
@@ -122,9 +113,9 @@ class PackedBatch:
                 "choose one of these",
             )
         if column.ptr is None:
-            rows = self._cuts[column.level].rows if column.level in self._cuts else self._graphs
+            rows = self._selections[column.level].rows if column.level in self._selections else self._graphs
             return column.take(rows).to(self.device)
-        lists = Cut(column.ptr, self._graphs)
+        lists = Selection(column.ptr, self._graphs)
         values = column.take(lists.rows).to(self.device)
         if column.shift:
             shift = repeat(self.ptr[:-1], lists.counts.to(self.device), values.size(0)).to(values.dtype)
@@ -136,12 +127,12 @@ class PackedBatch:
         order = self._packed.edge_order
         if order is None:
             return values
-        place = self._in_batch(take(order, self._cuts["edge"].rows))
+        place = self._in_batch(take(order, self._selections["edge"].rows))
         return torch.empty_like(values).index_copy_(0, place.to(values.device), values)
 
     def _in_batch(self, inside: Tensor) -> Tensor:
         """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
-        edges = self._cuts["edge"]
+        edges = self._selections["edge"]
         return add_repeated(inside, edges.ptr, edges.ptr[:-1], edges.total).to(self.device)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
@@ -160,12 +151,8 @@ class PackedBatch:
         return Batch.from_data_list(self._packed.subset(self._graphs).to_data_list()).to(self.device)
 
 
-def _is_large(packed: "PackedGraphs", edges: Cut) -> bool:
-    return EdgeTable.suits(edges.counts.numel(), edges.total, packed.num_edges)
-
-
-def _column(packed: "PackedGraphs", name: str, cuts: dict[str, Cut], graphs: Rows) -> Tensor | None:
+def _column(packed: "PackedGraphs", name: str, selections: dict[str, Selection], graphs: Rows) -> Tensor | None:
     column = packed.columns.get(name)
     if column is None:
         return None
-    return column.take(cuts[column.level].rows if column.level in cuts else graphs)
+    return column.take(selections[column.level].rows if column.level in selections else graphs)

@@ -5,29 +5,60 @@ Letters: G graphs, N nodes and E edges of the whole set.
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lrga.data.packed.batch import PackedBatch
-from lrga.data.packed.columns import Column
-from lrga.data.packed.edge_table import EdgeTable
-from lrga.data.packed.order import order_by
-from lrga.data.packed.positions import Index, positions
-from lrga.data.packed.segments import Cut, Rows, narrow, take
-from lrga.errors import OptionError
+from lrga.data.packed.segments import Rows, Selection, narrow, order_by, take, widen
+from lrga.errors import BatchError, DTypeError, OptionError
 from lrga.kernels.kept import outside_inference
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from lrga.data.packed.padded import FixedGraphs
+    from lrga.data.packed.padded import PaddedGraphs
 
+Index = int | slice | range | Sequence[int] | Tensor | np.ndarray
 _GRAPHS_AT_ONCE = 256  # converted together while iterating
+
+
+@dataclass(frozen=True)
+class Column:
+    """One attribute of every graph.
+
+    Attributes:
+        level: What one row belongs to: ``"node"``, ``"edge"``, ``"graph"``, or ``"list"`` for tensors whose number of
+            rows differs from graph to graph for a reason of its own.
+        values: [rows, *shape], integers in the smallest type that holds them.
+        dtype: The type that users see.
+        scalar: ``"int"``, ``"float"`` or ``"bool"`` where each graph holds a Python number instead of a tensor.
+        ptr: [G + 1], the rows of each graph of a ``"list"``.
+        dim: Along which dimension a ``"list"`` was concatenated; it lies first in ``values``.
+        shift: Whether the values are node numbers, to be shifted when graphs are put side by side.
+    """
+
+    level: str
+    values: Tensor
+    dtype: torch.dtype
+    scalar: str | None = None
+    ptr: Tensor | None = None
+    dim: int = 0
+    shift: bool = False
+
+    def take(self, rows: Rows) -> Tensor:
+        """Those rows in the type that users see, as PyG concatenates them: [1] becomes [G], [k] becomes [G k]."""
+        values = widen(take(self.values, rows), self.dtype)
+        return values.flatten(0, 1) if self.level == "graph" and values.dim() > 1 else values
+
+    def to(self, device: torch.device) -> "Column":
+        """The column on ``device``."""
+        return replace(self, values=self.values.to(device), ptr=None if self.ptr is None else self.ptr.to(device))
 
 
 class PackedGraphs:
@@ -42,7 +73,7 @@ class PackedGraphs:
         source: [E] source of each edge, counted inside its graph, in a small integer type.
         in_degree: [N] number of edges that end at each node; with the sorting this is the target of every edge.
         edge_order: [E] place of each edge in its graph's original order, or ``None`` where nothing was moved.
-        columns: Name → :class:`~lrga.data.packed.columns.Column` for every tensor attribute (``x``, ``y``, …).
+        columns: Name → :class:`Column` for every tensor attribute (``x``, ``y``, …).
         objects: Name → one Python value for each graph.
         y_level: ``"node"``, ``"edge"`` or ``"graph"``; ``None`` without ``y``.
         meta: Facts about the set, JSON values.
@@ -80,8 +111,7 @@ class PackedGraphs:
         # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
         self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
         self._transposed: tuple[Tensor, Tensor] | None = None
-        self._edge_table: EdgeTable | None = None
-        self._fixed: FixedGraphs | None = None
+        self._padded: PaddedGraphs | None = None
 
     @classmethod
     def from_data_list(cls, graphs: Sequence["Data"], *, y_level: str | None = None) -> "PackedGraphs":
@@ -177,7 +207,7 @@ class PackedGraphs:
         """These graphs, in the same memory, with another attribute ``name``."""
         result = copy.copy(self)
         result.columns = self.columns | {name: column}
-        result._fixed = None  # it holds the attributes too
+        result._padded = None  # it holds the attributes too
         return result
 
     @property
@@ -277,20 +307,20 @@ class PackedGraphs:
         """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
         host = positions(index, len(self))
         graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
-        node_cut, edge_cut = Cut(self.node_ptr, graphs), Cut(self.edge_ptr, graphs)
-        nodes, edges = node_cut.rows, edge_cut.rows
+        node_part, edge_part = Selection(self.node_ptr, graphs), Selection(self.edge_ptr, graphs)
+        nodes, edges = node_part.rows, edge_part.rows
         columns = {}
         for name, column in self.columns.items():
             if column.ptr is not None:
-                list_cut = Cut(column.ptr, graphs)
-                columns[name] = replace(column, values=take(column.values, list_cut.rows), ptr=list_cut.ptr)
+                list_part = Selection(column.ptr, graphs)
+                columns[name] = replace(column, values=take(column.values, list_part.rows), ptr=list_part.ptr)
             else:
                 rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
                 columns[name] = replace(column, values=take(column.values, rows))
         chosen = range(len(self))[host] if isinstance(host, slice) else host.tolist()
         result = self._with(
-            node_ptr=node_cut.ptr,
-            edge_ptr=edge_cut.ptr,
+            node_ptr=node_part.ptr,
+            edge_ptr=edge_part.ptr,
             source=take(self.source, edges),
             in_degree=take(self.in_degree, nodes),
             edge_order=None if self.edge_order is None else take(self.edge_order, edges),
@@ -316,23 +346,13 @@ class PackedGraphs:
 
     @property
     @outside_inference
-    def edge_table(self) -> EdgeTable:
-        """Source and order of all edges for batches of large graphs on a CPU, made once and kept."""
-        if self._edge_table is None:
-            order, degree = self.transposed
-            self._transposed = (order.int(), degree)  # the table's memory, not a second copy
-            self._edge_table = EdgeTable(self.source, self._transposed[0], self.edge_ptr)
-        return self._edge_table
-
-    @property
-    @outside_inference
-    def fixed(self) -> "FixedGraphs":
+    def padded(self) -> "PaddedGraphs":
         """What batches of a fixed capacity are gathered from, made once and kept."""
-        if self._fixed is None:
-            from lrga.data.packed.padded import FixedGraphs
+        if self._padded is None:
+            from lrga.data.packed.padded import PaddedGraphs
 
-            self._fixed = FixedGraphs(self)
-        return self._fixed
+            self._padded = PaddedGraphs(self)
+        return self._padded
 
     def _with(self, **tensors: Any) -> "PackedGraphs":
         return PackedGraphs(
@@ -342,3 +362,48 @@ class PackedGraphs:
             explicit_num_nodes=self.explicit_num_nodes,
             meta=self.meta,
         )
+
+
+def positions(index: Index, count: int) -> slice | Tensor:
+    """``index`` into ``count`` graphs as a forward slice with step 1, or as non-negative positions [B] on the CPU.
+
+    Example:
+        >>> positions(slice(None, 3), 5), positions([-1, 0], 5).tolist()
+        (slice(0, 3, None), [4, 0])
+    """
+    if isinstance(index, slice):
+        start, stop, step = index.indices(count)
+        if step == 1:
+            return slice(start, max(start, stop))
+        index = range(start, stop, step)
+    if not isinstance(index, Tensor):
+        try:
+            index = torch.as_tensor(np.asarray(index))
+        except (TypeError, ValueError) as error:
+            raise DTypeError(
+                "positions of graphs, a list or a vector of integers", repr(index), "pass for example [0, 5, 2]"
+            ) from error
+    found = index.cpu()
+    if found.dtype == torch.bool:
+        if found.shape != (count,):
+            raise BatchError(
+                f"a mask with one entry for each of {count:,} graphs",
+                f"shape {list(found.shape)}",
+                "pass such a mask, or the positions of the graphs",
+            )
+        return found.nonzero().flatten()
+    if found.numel() == 0:
+        return found.long().flatten()
+    if found.is_floating_point() or found.is_complex() or found.dim() != 1:
+        raise DTypeError(
+            "positions of graphs, a list or a vector of integers",
+            f"{found.dtype} of shape {list(found.shape)}",
+            "pass for example torch.tensor([0, 5, 2])",
+        )
+    found = found.long()
+    bad = (found < -count) | (found >= count)
+    if bad.any():
+        raise BatchError(
+            f"positions of graphs from {-count} to {count - 1}", f"{int(found[bad][0])}", "leave out what is not there"
+        )
+    return torch.where(found < 0, found + count, found)

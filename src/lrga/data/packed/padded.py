@@ -36,7 +36,7 @@ class Capacity:
 
 
 @dataclass(eq=False)
-class FixedBatch:
+class PaddedBatch:
     """A batch with its padding; the attributes are those of :class:`~lrga.data.packed.batch.PackedBatch`.
 
     Attributes:
@@ -62,14 +62,14 @@ class FixedBatch:
         rows = {"graph": self.num_graphs, "edge": self.num_edges, "node": self.num_nodes}
         return {rows[level]: self.real[level] for level in rows}
 
-    def counted(self, level: str) -> Tensor:
+    def valid(self, level: str) -> Tensor:
         """Which rows of predictions count, bool: real ones, and of those the ones in the set's mask."""
         rows = {"node": self.num_nodes, "edge": self.num_edges, "graph": self.num_graphs - 1}[level]
         real = torch.arange(rows, device=self.batch.device) < self.real[level]
         return real if self.mask is None else real & self.mask.view(rows)
 
 
-class FixedGraphs:
+class PaddedGraphs:
     """A packed set from which batches of a fixed capacity are gathered.
 
     Args:
@@ -79,8 +79,8 @@ class FixedGraphs:
         >>> from torch_geometric.data import Data
         >>> path = torch.tensor([[0, 1], [1, 0]])
         >>> data = [Data(x=torch.full((2, 1), float(i)), edge_index=path) for i in range(4)]
-        >>> fixed = FixedGraphs(PackedGraphs.from_data_list(data))
-        >>> batch = fixed.gather(torch.tensor([2, 0, fixed.nothing]), Capacity(8, 10))
+        >>> padded = PaddedGraphs(PackedGraphs.from_data_list(data))
+        >>> batch = padded.gather(torch.tensor([2, 0, padded.empty_graph]), Capacity(8, 10))
         >>> batch.x[:4, 0].tolist(), batch.batch.tolist(), int(batch.real["graph"])
         ([2.0, 2.0, 0.0, 0.0], [0, 0, 1, 1, 3, 3, 3, 3], 2)
     """
@@ -102,11 +102,11 @@ class FixedGraphs:
         self._spare_node, self._spare_edge = _finite_row(graphs, "node"), _finite_row(graphs, "edge")
 
     @property
-    def nothing(self) -> int:
+    def empty_graph(self) -> int:
         """The number that stands for an empty graph."""
         return len(self.graphs)
 
-    def counted_per_graph(self, level: str) -> Tensor:
+    def valid_per_graph(self, level: str) -> Tensor:
         """[G + 1] on the CPU: nodes, edges or graphs of each graph that count, those in the mask where there is one."""
         graphs, mask = self.graphs, self.graphs.columns.get("mask")
         if mask is None:
@@ -119,8 +119,8 @@ class FixedGraphs:
             counts = before[ptr].diff()
         return torch.nn.functional.pad(counts, (0, 1))
 
-    def gather(self, index: Tensor, capacity: Capacity) -> FixedBatch:
-        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`nothing` last.
+    def gather(self, index: Tensor, capacity: Capacity) -> PaddedBatch:
+        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`empty_graph` last.
 
         Nothing is read from the device: whether they fit is for the caller to see.
         """
@@ -146,7 +146,7 @@ class FixedGraphs:
 
         batch = graph[:nodes]
         rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
-        return FixedBatch(
+        return PaddedBatch(
             x=self._column("x", rows),
             edges=EdgeLayout(source, target, nodes, in_ptr, out_order, out_ptr, self._longest),
             edge_attr=self._column("edge_attr", rows),
@@ -172,7 +172,7 @@ class FixedGraphs:
         return values.flatten(0, 1) if column.level == "graph" and values.dim() > 1 else values
 
 
-def why_not_fixed(graphs: PackedGraphs) -> str | None:
+def why_not_padded(graphs: PackedGraphs) -> str | None:
     """Why batches of a fixed capacity cannot be made of these graphs; ``None`` where they can."""
     if graphs.num_nodes == 0 or len(graphs) == 0:
         return "there is no node"

@@ -5,11 +5,11 @@ that is kept (filling fresh memory of torch's costs more than the arithmetic). O
 the device for a number.
 """
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 # What safetensors stores and both torch and numpy move (numpy has no bfloat16).
@@ -30,8 +30,8 @@ DTYPES: dict[str, torch.dtype] = {
 }
 _NUMPY = {dtype: np.dtype(name) for name, dtype in DTYPES.items() if dtype != torch.bfloat16}
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
-_MANY = 1 << 15  # rows from which on torch takes them faster than numpy
-_ROWS_OF_A_CHUNK = 1 << 16
+_MIN_ROWS_FOR_TORCH = 1 << 15  # from which on torch takes them faster than numpy
+_CHUNK_ROWS = 1 << 16  # worked on together: few enough to stay in the cache
 _WIDE = (torch.int16, torch.int32, torch.int64)
 
 Rows = slice | Tensor
@@ -69,7 +69,7 @@ def take(values: Tensor, rows: Rows) -> Tensor:
         return values[rows]
     if not values.is_cpu or values.dtype not in _NUMPY:
         return values.index_select(0, rows)
-    if rows.numel() < _MANY:
+    if rows.numel() < _MIN_ROWS_FOR_TORCH:
         return torch.from_numpy(values.numpy().take(rows.numpy(), axis=0))
     out = torch.from_numpy(np.empty((rows.numel(), *values.shape[1:]), _NUMPY[values.dtype]))
     return torch.index_select(values, 0, rows, out=out)
@@ -100,7 +100,7 @@ def add_repeated(values: Tensor, ptr: Tensor, addends: Tensor, limit: int) -> Te
 
 def _add_repeated(values: np.ndarray, ptr: np.ndarray, addends: np.ndarray, limit: int, result: np.ndarray) -> None:
     small, counts = addends.astype(_integer(limit)), np.diff(ptr)
-    for begin, end in _chunks(ptr):
+    for begin, end in chunks(ptr, _CHUNK_ROWS):
         rows = slice(ptr[begin], ptr[end])
         part = small[begin:end].repeat(counts[begin:end])
         part += values[rows]
@@ -137,18 +137,10 @@ def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Ten
     result = np.empty((2, source.numel()), dtype=np.int64)
     _add_repeated(source.numpy(), edges, nodes[:-1], degrees.size, result[0])
     numbers = np.arange(degrees.size, dtype=_integer(degrees.size))
-    for begin, end in _chunks(edges):
+    for begin, end in chunks(edges, _CHUNK_ROWS):
         own = slice(nodes[begin], nodes[end])
         result[1, edges[begin] : edges[end]] = numbers[own].repeat(degrees[own])
     return torch.from_numpy(result)
-
-
-def _chunks(ptr: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of segments of some ten thousand rows: what is computed on the way then stays in the cache."""
-    count = ptr.size - 1
-    step = max(1, count * _ROWS_OF_A_CHUNK // max(int(ptr[-1]), 1))
-    for begin in range(0, count, step):
-        yield begin, min(begin + step, count)
 
 
 def _integer(limit: int) -> np.dtype:
@@ -170,7 +162,7 @@ def _pointer(counts: np.ndarray) -> np.ndarray:
     return result
 
 
-class Cut:
+class Selection:
     """Chosen segments of a flat tensor, one after the other.
 
     Args:
@@ -185,8 +177,8 @@ class Cut:
         total: How many rows there are together.
 
     Example:
-        >>> cut = Cut(torch.tensor([0, 2, 5, 6]), torch.tensor([2, 0]))
-        >>> cut.rows.tolist(), cut.counts.tolist(), cut.ptr.tolist(), cut.total
+        >>> selection = Selection(torch.tensor([0, 2, 5, 6]), torch.tensor([2, 0]))
+        >>> selection.rows.tolist(), selection.counts.tolist(), selection.ptr.tolist(), selection.total
         ([5, 0, 1], [1, 2], [0, 1, 3], 3)
     """
 
@@ -231,3 +223,65 @@ class Cut:
         integer = _integer(self._limit)
         rows = shift.numpy().astype(integer).repeat(self.counts.numpy())
         return torch.from_numpy(rows + np.arange(self.total, dtype=integer))
+
+
+def order_by(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:
+    """Order of each graph's edges by ``ends``, and how many edges each node has.
+
+    Args:
+        ends: [E] one end of each edge, counted inside its graph.
+        edge_ptr: [G + 1] edges of each graph.
+        node_ptr: [G + 1] nodes of each graph.
+
+    Returns:
+        ``order`` [E], counted inside the graph: entry k of a graph is the edge that comes k-th; ``degree`` [N].
+
+    Example:
+        >>> order, degree = order_by(torch.tensor([1, 0, 1]), torch.tensor([0, 3]), torch.tensor([0, 2]))
+        >>> order.tolist(), degree.tolist()
+        ([1, 0, 2], [1, 2])
+    """
+    if not ends.is_cpu:
+        return _order_at_once(ends, edge_ptr, node_ptr)
+    first_edge, first_node = edge_ptr.numpy(), node_ptr.numpy()
+    order = np.empty(ends.numel(), dtype=_integer(int(np.diff(first_edge).max(initial=0))))
+    degree = np.empty(int(first_node[-1]), dtype=np.int64)
+    values = ends.numpy()
+    for begin, end in chunks(first_edge + first_node, _CHUNK_ROWS):
+        edges = slice(int(first_edge[begin]), int(first_edge[end]))
+        nodes = slice(int(first_node[begin]), int(first_node[end]))
+        count, width = edges.stop - edges.start, nodes.stop - nodes.start
+        integer = _integer(max(count, width) + 1)
+        inside = (first_edge[begin : end + 1] - edges.start).astype(integer)
+        base = np.repeat((first_node[begin:end] - nodes.start).astype(integer), np.diff(inside))
+        # A matrix with a row for each graph and a column for each node: the change from rows to columns is the sort.
+        numbers = np.arange(count, dtype=integer) - np.repeat(inside[:-1], np.diff(inside))
+        matrix = csr_matrix((numbers, values[edges].astype(integer) + base, inside), shape=(end - begin, width))
+        by_node = matrix.tocsc()
+        order[edges] = by_node.data
+        degree[nodes] = np.diff(by_node.indptr)
+    return torch.from_numpy(order), torch.from_numpy(degree)
+
+
+def _order_at_once(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:
+    counts = edge_ptr.diff()
+    keys = ends.long() + torch.repeat_interleave(node_ptr[:-1], counts, output_size=ends.numel())
+    order = torch.argsort(keys, stable=True)
+    order -= torch.repeat_interleave(edge_ptr[:-1], counts, output_size=ends.numel())
+    return order, torch.bincount(keys, minlength=int(node_ptr[-1]))
+
+
+def chunks(ptr: np.ndarray, limit: int) -> list[tuple[int, int]]:
+    """Consecutive ranges of segments, each of at most ``limit`` rows or a single segment.
+
+    Example:
+        >>> chunks(np.array([0, 4, 8, 20, 21]), 10)
+        [(0, 2), (2, 3), (3, 4)]
+    """
+    result = []
+    begin, count = 0, len(ptr) - 1
+    while begin < count:
+        end = max(int(np.searchsorted(ptr, ptr[begin] + limit, side="right")) - 1, begin + 1)
+        result.append((begin, end))
+        begin = end
+    return result

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrga.data.packed.columns import Column
-from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import DTYPES, narrow, pointer
 from lrga.errors import DataError, LRGAError
 from lrga.io.safetensors import load_data, save_data

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.packed.padded import Capacity, FixedGraphs
+from lrga.data.packed.padded import Capacity, PaddedGraphs
 
 QUANTILES = (0.4, 0.8, 1.0)  # of the batches that fit into each size
 NODES, EDGES = 64, 256  # multiples of which sizes are
@@ -34,7 +34,7 @@ class Batches:
     """The batches of a set, with the capacity of each.
 
     Args:
-        fixed: The set.
+        padded: The set.
         batch_size: B.
         level: Of the predictions, whose number is counted.
         shuffled: Whether batches come in random orders, so that capacities follow from simulated ones, or in the order
@@ -44,15 +44,15 @@ class Batches:
         >>> from torch_geometric.data import Data
         >>> from lrga.data.packed.graphs import PackedGraphs
         >>> data = [Data(x=torch.ones(n, 1), edge_index=torch.zeros(2, n).long()) for n in range(1, 6)]
-        >>> batches = Batches(PackedGraphs.from_data_list(data).fixed, 2, "node")
+        >>> batches = Batches(PackedGraphs.from_data_list(data).padded, 2, "node")
         >>> [(work.graphs.tolist(), work.capacity, work.counted) for work in batches.of(torch.arange(5))][-1]
         ([4, 5], Capacity(nodes=64, edges=256), 5)
     """
 
-    def __init__(self, fixed: FixedGraphs, batch_size: int, level: str, *, shuffled: bool = True) -> None:
-        self.fixed, self.batch_size = fixed, batch_size
-        graphs = fixed.graphs
-        columns = (graphs.nodes_per_graph, graphs.edges_per_graph, fixed.counted_per_graph(level)[:-1])
+    def __init__(self, padded: PaddedGraphs, batch_size: int, level: str, *, shuffled: bool = True) -> None:
+        self.padded, self.batch_size = padded, batch_size
+        graphs = padded.graphs
+        columns = (graphs.nodes_per_graph, graphs.edges_per_graph, padded.valid_per_graph(level)[:-1])
         self._sizes = torch.nn.functional.pad(torch.stack(columns, dim=1), (0, 0, 0, 1)).numpy()  # [G + 1, 3]
         orders: Iterable[np.ndarray] = [np.arange(len(graphs))]
         if shuffled:
@@ -69,7 +69,7 @@ class Batches:
     def of(self, order: Tensor) -> list[Work]:
         """The batches of the graphs ``order`` (on the CPU), one after the other; the last is filled up with nothing."""
         rows = self._rows(order.numpy())
-        on_device = torch.from_numpy(rows).to(self.fixed.device, non_blocking=True)
+        on_device = torch.from_numpy(rows).to(self.padded.device, non_blocking=True)
         totals = self._totals(rows).tolist()
         return [
             Work(graphs, self.choose(nodes, edges), counted)
@@ -85,7 +85,7 @@ class Batches:
 
     def _rows(self, order: np.ndarray) -> np.ndarray:
         count = -(-order.size // self.batch_size)
-        rows = np.full(count * self.batch_size, self.fixed.nothing, dtype=np.int64)
+        rows = np.full(count * self.batch_size, self.padded.empty_graph, dtype=np.int64)
         rows[: order.size] = order
         return rows.reshape(count, self.batch_size)
 

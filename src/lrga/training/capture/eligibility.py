@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd as _Dropout
 
-from lrga.data.packed.padded import why_not_fixed
+from lrga.data.packed.padded import why_not_padded
 from lrga.errors import LRGAError
 from lrga.kernels.padding import padded
 from lrga.kernels.segments import known_segments
@@ -67,7 +67,7 @@ def why_plain(trainer: "Trainer") -> str | None:
         if isinstance(source, torch.Generator) and source.device.type != trainer.device.type:
             return f"{name or 'the model'} draws random numbers on the {source.device.type.upper()}"
     for split, graphs in trainer.splits.items():
-        if (why := why_not_fixed(graphs)) is not None:
+        if (why := why_not_padded(graphs)) is not None:
             return f"{why} in {split}"
     return None
 
@@ -91,7 +91,7 @@ def _why_differs(trainer: "Trainer", engine: Engine) -> str | None:
     size = min(len(trainer.splits["train"]), engine.train.batch_size)
     (work,) = engine.train.of(torch.arange(max(size // 2, min(size, 2))))
     usual = engine.train.capacities
-    batch = engine.train.fixed.gather(work.graphs, usual[-1] if work.capacity in usual else work.capacity)
+    batch = engine.train.padded.gather(work.graphs, usual[-1] if work.capacity in usual else work.capacity)
     plain = trainer.splits["train"].batch(slice(0, int(batch.real["graph"])))
     tolerance = 1e-3 if trainer.options.precision == "float32" else 3e-2
     for training in (False, True):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from lrga.data.packed.padded import Capacity, FixedBatch
+from lrga.data.packed.padded import Capacity, PaddedBatch
 from lrga.kernels.padding import padded
 from lrga.kernels.segments import known_segments
 from lrga.models.gnn import GNN
@@ -61,7 +61,7 @@ class Engine:
         self.trainer, self.device = trainer, trainer.device
         options, level = trainer.options, trainer.task.level
         self._eval_size = options.eval_batch_size or options.batch_size
-        self.train = Batches(trainer.splits["train"].fixed, options.batch_size, level)
+        self.train = Batches(trainer.splits["train"].padded, options.batch_size, level)
         self.held_out: dict[str, Batches] = {}
         self._work: dict[str, list[Work]] = {}
         self._counts: dict[str, list[int]] = {}  # predictions that count in each batch
@@ -81,14 +81,14 @@ class Engine:
     def _plan_evaluation(self, split: str) -> None:
         """The batches of a split; several in one step where a graph's result does not depend on its batch."""
         graphs, level = self.trainer.splits[split], self.trainer.task.level
-        batches, order = Batches(graphs.fixed, self._eval_size, level, shuffled=False), torch.arange(len(graphs))
+        batches, order = Batches(graphs.padded, self._eval_size, level, shuffled=False), torch.arange(len(graphs))
         work = batches.of(order)
         self._counts[split] = [entry.counted for entry in work]
         if level == "graph" and _takes_graphs_alone(self.trainer.model):
             largest = max(entry.capacity.nodes + entry.capacity.edges for entry in work)
             several = min(self.trainer.at_once, len(work), AT_ONCE_ROWS // largest)
             if several > 1:
-                batches = Batches(graphs.fixed, several * self._eval_size, level, shuffled=False)
+                batches = Batches(graphs.padded, several * self._eval_size, level, shuffled=False)
                 work = batches.of(order)
         self.held_out[split], self._work[split] = batches, work
 
@@ -108,13 +108,13 @@ class Engine:
 
     def training_step(self, capacity: Capacity) -> Captured:
         """The whole step of the optimiser for batches of that capacity; the model must be in training mode."""
-        graphs, fixed = self._places(self.train), self.train.fixed
+        graphs, padded = self._places(self.train), self.train.padded
         self._lr.fill_(self.trainer.lr)
 
         def step() -> None:
-            batch = fixed.gather(graphs, capacity)
+            batch = padded.gather(graphs, capacity)
             with self._running(batch):
-                scores, targets, counted = self.trainer.task.select_fixed(run_model(self.trainer.model, batch), batch)
+                scores, targets, counted = self.trainer.task.select_padded(run_model(self.trainer.model, batch), batch)
                 loss = self.trainer.task.loss_of(scores, targets, counted)
             with self._rate_on_device():
                 self.trainer.descend(loss)
@@ -134,7 +134,7 @@ class Engine:
         trainer = self.trainer
         run = self._step_of("train", work.capacity)
         if run is None:  # a batch too large to be recorded
-            real = work.graphs[work.graphs < self.train.fixed.nothing]
+            real = work.graphs[work.graphs < self.train.padded.empty_graph]
             trainer.step(trainer.splits["train"].batch(real.cpu()))
             return
         self.put(work.graphs)
@@ -201,9 +201,9 @@ class Engine:
         graphs, several = self._places(batches), batches.batch_size > size
 
         def step() -> None:
-            batch = batches.fixed.gather(graphs, capacity)
+            batch = batches.padded.gather(graphs, capacity)
             with torch.no_grad(), self._running(batch):
-                rows = task.select_fixed(run_model(self.trainer.model, batch), batch)
+                rows = task.select_padded(run_model(self.trainer.model, batch), batch)
                 # Loss and metric are those of each batch, however many are run at once.
                 for own in zip(*(part.split(size) for part in rows), strict=True) if several else [rows]:
                     self._sums.add_counted(task.loss_of(*own), *own)
@@ -215,7 +215,7 @@ class Engine:
         assert averages is not None
 
         def step() -> None:
-            batch = self.train.fixed.gather(graphs, capacity)
+            batch = self.train.padded.gather(graphs, capacity)
             with torch.no_grad(), self._running(batch):
                 run_model(self.trainer.model, batch)
                 averages.add()
@@ -224,7 +224,7 @@ class Engine:
 
     def _places(self, batches: Batches) -> Tensor:
         """The numbers of a batch's graphs, ``[B]``; none at first, which fits any capacity while a step is recorded."""
-        return self._graphs[batches.batch_size].fill_(batches.fixed.nothing)
+        return self._graphs[batches.batch_size].fill_(batches.padded.empty_graph)
 
     def _captured(self, step: Callable[[], None], sums: Scores, *others: Tensor) -> Captured:
         trainer = self.trainer
@@ -236,7 +236,7 @@ class Engine:
         return Captured(step, self._stream, snapshot=snapshot, pool=self._pool, generators=self._generators)
 
     @contextmanager
-    def _running(self, batch: FixedBatch) -> Iterator[None]:
+    def _running(self, batch: PaddedBatch) -> Iterator[None]:
         with (
             padded(batch.capacities()),
             known_segments(batch.segments),

@@ -40,7 +40,7 @@ def describe(
         >>> notes[1]
         '3 node features, no edge features, undirected edges'
     """
-    targets = {name: _targets(splits[name], task) for name in SPLITS}
+    targets = {name: used_targets(splits[name], task) for name in SPLITS}
     sizes = ", ".join(f"{name} {len(targets[name]):,}" for name in SPLITS)
     of = ""
     if "mask" in splits["train"].columns:
@@ -79,8 +79,8 @@ def _small(counts: Mapping[str, int], what: str) -> list[str]:
     return [f"{' and '.join(small)}: too few {what} for reliable model selection"] * bool(small)
 
 
-def _targets(graphs: PackedGraphs, task: Task) -> Tensor:
-    """[M] labels or [M, T] values that may be looked at."""
+def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
+    """[M] labels or [M, T] values of a split that may be looked at, on the CPU."""
     y, mask = graphs.y, graphs.attribute("mask")
     assert y is not None
     rows = y.reshape(-1) if task.kind == "classification" else y.reshape(-1, task.out_channels)

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from lrga.data.datasets.place import BuildPlace
-from lrga.data.packed.columns import Column
-from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import narrow, pointer
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 5, 34
