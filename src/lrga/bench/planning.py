@@ -16,8 +16,8 @@ from lrga.models.zoo import INPUTS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.problems.graph_data import Given, catalogue_name, load_training_data
+from lrga.training.problems.kinds import load_link_source
 from lrga.training.problems.link_architecture import resolve_link
-from lrga.training.problems.link_run import load_link_source
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -12,11 +12,10 @@ from lrga.data.datasets.building import plan_dataset
 from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.place import SPLITS
 from lrga.errors import CheckpointError
-from lrga.tasks.task import Task
-from lrga.training.architecture import Architecture
 from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
 from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.problems.kinds import AnyArchitecture, AnyTask
 from lrga.training.runs.folder import RunFolder
 
 
@@ -89,14 +88,14 @@ def make_record(
     )
 
 
-def _parameters(network: Architecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
+def _parameters(network: AnyArchitecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
     """Exactly how many; ``None`` of a network that may be impossible to build, as the run never began."""
     if facts is not None:
         return facts.parameters
     return network.size() if history else None
 
 
-def best_epoch(history: Sequence[EpochRecord], task: Task) -> EpochRecord | None:
+def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | None:
     """The first epoch with the best metric in validation."""
     best: EpochRecord | None = None
     for record in history:

@@ -22,7 +22,7 @@ from lrga.training.callbacks.events import Listener
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.problems.graph_data import Given, catalogue_name, load_own, load_training_data
-from lrga.training.problems.link_run import load_link_source
+from lrga.training.problems.kinds import load_link_source
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.interleave import pays, train_together
 from lrga.training.runs.result import TrainingResult

@@ -11,8 +11,8 @@ from lrga.report.attention import Explanation, chosen_layers, edges_once, record
 from lrga.report.layout import communities, positions
 from lrga.report.patience import Say
 from lrga.tasks.edge import edge_classification
-from lrga.training.problems.link_evaluate import Messages, scores_of
-from lrga.training.problems.link_run import load_link_source
+from lrga.training.problems.kinds import load_link_source
+from lrga.training.problems.links import Messages, scores_of
 from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file
 
