@@ -46,6 +46,26 @@ def test_a_run_folder_with_such_a_name(tmp_path, lrga):
     assert "Error:" in lrga("train", "--resume", folder).stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
+def test_a_name_that_is_not_utf_8(tmp_path, lrga, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as terminals have it
+    own = tmp_path / os.fsdecode(b"own\xff")
+    own.mkdir()
+    (own / "nodes.csv").write_text("node,x,y\n" + "".join(f"{n},{n / 4},{n % 2}\n" for n in range(20)))
+    (own / "edges.csv").write_text("source,target\n" + "".join(f"{n},{n + 1}\n{n + 1},{n}\n" for n in range(19)))
+    done = lrga("train", own.name, "--hidden", "8", "--layers", "1", "--epochs", "1", "--run-name", own.name)
+    assert done.returncode == 0, done.stderr
+    assert "own\\udcff" in done.stdout
+    folder = tmp_path / "runs" / own.name
+    for command in (
+        ["train", "--resume", folder, "--epochs", "2"],
+        ["report", folder, "-o", f"{own.name}.html"],
+        ["predict", folder, own.name, "-o", f"{own.name}.csv"],
+    ):
+        done = lrga(*command)
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_record_with_such_a_name(tmp_path, lrga):
     records = Path(__file__).resolve().parents[2] / "results" / "table1"
     record = json.loads(min(records.glob("*.json")).read_text(encoding="utf-8"))
@@ -54,6 +74,18 @@ def test_a_record_with_such_a_name(tmp_path, lrga):
     (tmp_path / "records" / "a.json").write_text(json.dumps(record))
     for command in (["report", "records"], ["reproduce", "table1", "--from-records", "records"]):
         lrga(*command)
+
+
+def test_own_data_with_such_names(tmp_path, lrga):
+    nodes = "".join(f"{n},{n / 4},{CLEAR}{'ab'[n % 2]}\n" for n in range(20))
+    (tmp_path / "nodes.csv").write_text(f"node,x{CLEAR},y\n" + nodes, encoding="utf-8")
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,0\n")
+    assert "x\\x1b[2J" in lrga("train", ".", "--dry-run").stderr
+
+
+def test_graph_files_with_such_names(tmp_path, lrga):
+    (tmp_path / f"{NAME}.txt").write_text("a b\n")
+    assert "evil\\x1b[2J" in lrga("wl", f"{NAME}.txt", f"{NAME}.txt").stdout
 
 
 def test_errors_write_them_out():

@@ -129,6 +129,12 @@ def test_minus_one_beside_other_meanings_is_refused(tmp_path, labels, message, w
         load_training_data(DataConfig(name=name), given=given)
 
 
+def test_labels_that_are_all_missing_are_named(tmp_path):
+    torch.save([ring([-1]) for _ in range(30)], tmp_path / "g.pt")
+    with pytest.raises(DataError, match=r"labels in y of .*none but -1 and -100"):
+        load_custom(tmp_path / "g.pt")
+
+
 def test_numbers_to_predict_may_be_minus_one(tmp_path):
     torch.save([ring([float(y)]) for y in range(-1, 29)], tmp_path / "g.pt")
     data = load_custom(tmp_path / "g.pt")
@@ -159,6 +165,13 @@ def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
         "1 duplicate rows of edges.csv removed",
         "1 parallel edges in edges.csv (same nodes, other values)",
     )
+
+
+def test_repeated_rows_without_a_target_are_one_edge(tmp_path):
+    edges = "source,target,y,split\n0,1,0.5,train\n1,0,0.5,val\n1,2,1.5,test\n0,2,,\n0,2,,\n0,2,0.0,train\n"
+    table = read_folder(write_nodes(tmp_path, "x", ["0", "1", "2"], edges))
+    assert table.num_edges.tolist() == [5]
+    assert table.notes[0] == "1 duplicate rows of edges.csv removed"
 
 
 def test_repeats_are_found_graph_by_graph_and_targets_follow(tmp_path):

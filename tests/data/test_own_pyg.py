@@ -76,6 +76,12 @@ def test_a_shape_that_fits_two_levels_must_be_told():
         table([square], level="graph")
 
 
+def test_arrays_and_other_precisions_are_read():
+    found = table([Data(x=np.full((3, 2), 0.5), edge_index=PATH, y=torch.tensor([1.5], dtype=torch.bfloat16))])
+    assert found.x.tolist() == [[0.5, 0.5]] * 3
+    assert found.targets["graph"].values.tolist() == [1.5]
+
+
 def test_masks_divide_the_nodes_of_one_graph():
     masks = {
         f"{name}_mask": torch.tensor([i == k for i in range(5)]) for k, name in enumerate(("train", "val", "test"))
@@ -91,6 +97,9 @@ def test_masks_divide_the_nodes_of_one_graph():
     many = masks | {"val_mask": torch.ones(5, 10, dtype=torch.bool)}
     with pytest.raises(UnsupportedError, match="10 side by side"):
         table(graph(5, y=[0, 1, 0, 1, 1], **many))
+    for odd in (["n1", "n2"], torch.tensor(True), masks["val_mask"].to_sparse()):
+        with pytest.raises(DataError, match="val_mask"):
+            table(graph(5, y=[0, 1, 0, 1, 1], **masks | {"val_mask": odd}))
     numbers = masks | {"val_mask": torch.tensor([0, 1, 0, 0, 0])}
     with pytest.raises(DataError, match="truth values"):
         table(graph(5, y=[0, 1, 0, 1, 1], **numbers))
@@ -138,7 +147,11 @@ def test_graphs_without_features_or_edges_are_graphs_too():
         ([graph(edge_attr=torch.full((4, 1), float("inf")))], DataError, "edge_attr"),
         ([Data(x=torch.ones(0, 2), y=1)], DataError, "empty graph"),
         ([Data()], DataError, "empty graph"),
+        ([Data(num_nodes=-3, y=1)], DataError, "empty graph"),
+        ([Data(num_nodes=float("nan"), edge_index=PATH, y=1)], DataError, "num_nodes of graph 0"),
+        ([Data(x=torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), y=1)], DataError, "nested"),
         ([graph(y=[[[1.0]]])], DataError, "y of one width"),
+        ([graph(y=torch.ones(1, 0))], DataError, "y of one width"),
         ([graph(edge_attr=torch.ones(3, 1))], DataError, "edge_attr of 4 rows"),
     ],
 )
@@ -298,3 +311,18 @@ def test_loading_leaves_what_pyg_allows_to_be_loaded_as_it_was(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], tmp_path / "graphs.pt")
     load_file(tmp_path / "graphs.pt")
     assert set(torch.serialization.get_safe_globals()) == set(before)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per", "ignore:The PyTorch API of nested", "ignore:TypedStorage")
+@pytest.mark.parametrize("name", ["x", "edge_index", "y", "mask"])
+@pytest.mark.parametrize("kind", ["nested", "quantized"])
+def test_nested_and_quantized_tensors_are_refused(tmp_path, name, kind):
+    odd = {
+        "nested": torch.nested.nested_tensor([torch.rand(3), torch.rand(2)]),
+        "quantized": torch.quantize_per_tensor(torch.rand(3, 2), 0.1, 0, torch.qint8),
+    }
+    found = graph()
+    found[name] = odd[kind]
+    torch.save([found], tmp_path / "a.pt")
+    with pytest.raises(DataError, match=f"{name} of graph 0 .*, got a {kind} one"):
+        table(load_file(tmp_path / "a.pt"))

@@ -8,7 +8,17 @@ import lrga
 from lrga.distributed import partition_graph, partition_model
 from lrga.errors import UnsupportedError
 from lrga.models.link import LinkGNN
-from lrga.nn import GatedGCNLayer, GATLayer, GCNLayer, GINLayer, GPSAttention, NodeEmbedding, SAGELayer
+from lrga.nn import (
+    GatedGCNLayer,
+    GATLayer,
+    GCNLayer,
+    GINLayer,
+    GPSAttention,
+    Head,
+    LayerwiseHead,
+    NodeEmbedding,
+    SAGELayer,
+)
 
 MODELS = [f"{conv} {kind}" for conv in ("gcn", "gat", "gatedgcn", "graphsage", "gin") for kind in ("plain", "lrga")]
 
@@ -114,6 +124,17 @@ def test_a_subclass_that_would_lose_its_own_code_is_refused(make):
     part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
     with pytest.raises(UnsupportedError, match="0: Own.*own code would not run"):
         partition_model(nn.Sequential(make()), part)
+
+
+@pytest.mark.parametrize("kind", [GCNLayer, Head, LayerwiseHead])
+def test_a_subclass_of_a_layer_or_head_is_refused(kind):
+    """It would take the nodes of one rank for the whole graph."""
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    model = lrga.GNN(4, 8, 2, 2, conv="gin" if kind is LayerwiseHead else "gcn", task="graph")
+    found = next(module for module in model.modules() if type(module) is kind)
+    found.__class__ = type("Own", (kind,), {})
+    with pytest.raises(UnsupportedError, match="Own"):
+        partition_model(model, part)
 
 
 @pytest.mark.parametrize(

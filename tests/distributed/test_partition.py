@@ -22,6 +22,15 @@ def test_an_assignment_keeps_the_order_of_the_nodes_of_a_part():
     assert partition.places(torch.arange(5)).tolist() == [3, 0, 4, 1, 2]
 
 
+def test_partitions_are_compared_by_the_nodes_of_their_parts():
+    one, same = (Partition.of_assignment(torch.tensor([1, 0, 1, 0]), 2) for _ in range(2))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != Partition.of_assignment(torch.tensor([0, 1, 1, 0]), 2)
+    assert one != Partition.blocks(4, 2)
+    assert Partition.blocks(4, 2) == Partition.blocks(4, 2)
+
+
 def test_metis_cuts_fewer_edges_than_blocks_do_on_a_shuffled_pair_of_cliques():
     order = torch.randperm(20, generator=torch.Generator().manual_seed(0))
     inside = torch.combinations(torch.arange(10)).t()

@@ -180,7 +180,7 @@ class TestArrays:
             read_idx(tmp_path / "b.gz")
 
 
-@pytest.mark.parametrize("text", ['{"layers": 1e400, "a": ' + DEEP, DEEP])
+@pytest.mark.parametrize("text", ['{"layers": 1, "a": ' + DEEP, DEEP])
 def test_brackets_without_end(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     for read in (TrainingConfig.load, read_record, lambda path: gather_records([path])):

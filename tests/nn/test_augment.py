@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data, HeteroData
-from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain import AttentionExplainer, Explainer, GNNExplainer, GraphMaskExplainer
 from torch_geometric.nn import (
     GAE,
     GAT,
@@ -18,6 +18,8 @@ from torch_geometric.nn import (
     ASAPooling,
     AttentiveFP,
     ChebConv,
+    DNAConv,
+    EdgeConv,
     FiLMConv,
     GATConv,
     GCNConv,
@@ -28,8 +30,10 @@ from torch_geometric.nn import (
     GraphSAGE,
     HeteroConv,
     HGTConv,
+    LabelPropagation,
     MessagePassing,
     ResGatedGraphConv,
+    RGCNConv,
     SAGEConv,
     SAGPooling,
     Sequential,
@@ -41,7 +45,15 @@ from torch_geometric.nn import (
 )
 
 import lrga
-from lrga.errors import BatchContextError, BatchError, CheckpointError, DTypeError, OptionError, UnsupportedError
+from lrga.errors import (
+    BatchContextError,
+    BatchError,
+    CheckpointError,
+    DTypeError,
+    OptionError,
+    ShapeError,
+    UnsupportedError,
+)
 from lrga.nn.augment import AugmentedConv
 
 D, OUT = 6, 3
@@ -330,7 +342,7 @@ def test_bad_options_are_refused_in_words(module, options, error, words):
         lrga.augment(module, rank=3, **options)
 
 
-def test_heterogeneous_data_tells_no_batch():
+def test_heterogeneous_data_are_one_graph_or_need_a_batch_vector_for_each_node_type():
     class OfOneType(nn.Module):
         def __init__(self):
             super().__init__()
@@ -340,9 +352,15 @@ def test_heterogeneous_data_tells_no_batch():
             return self.conv(data["a"].x, data["a", "a"].edge_index)
 
     data = HeteroData()
-    data["a"].x, data["a", "a"].edge_index = torch.ones(2, D), torch.tensor([[0], [1]])
+    data["a"].x, data["a", "a"].edge_index = torch.randn(2, D), torch.tensor([[0], [1]])
+    model = lrga.augment(OfOneType(), rank=3, init="paper")
     with pytest.raises(UnsupportedError, match="to_homogeneous"):
-        lrga.augment(OfOneType(), rank=3)(data)
+        model(Batch.from_data_list([data, data]))
+    alone = model(data)  # one graph, as a plain Data is
+    torch.testing.assert_close(alone, model.conv(data["a"].x, data["a", "a"].edge_index, batch=None))
+    data["a"].batch = torch.tensor([0, 1])  # as disjoint neighbour sampling sets it
+    with pytest.raises(UnsupportedError, match="batch_dict"):
+        model(data)
 
 
 def test_a_call_with_two_node_sets_names_the_convolution_to_exclude():
@@ -678,6 +696,37 @@ def test_explainers_of_pyg_run_on_an_augmented_model(graphs):
         assert found.edge_mask.max() > 0
 
 
+def explanation(model, algorithm, batch, **options):
+    explainer = Explainer(
+        model,
+        algorithm,
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+        **options,
+    )
+    return explainer(batch.x, batch.edge_index, batch=batch.batch)
+
+
+def test_attention_of_the_convolutions_within_is_explained(graphs):
+    batch = Batch.from_data_list(graphs)
+    model = GAT(D, 8, 2, OUT).eval()
+    expected = explanation(model, AttentionExplainer(), batch)
+    found = explanation(lrga.augment(model, rank=4), AttentionExplainer(), batch)
+    torch.testing.assert_close(found.edge_mask, expected.edge_mask)
+
+
+def test_an_explainer_that_counts_layers_is_refused(graphs):
+    model = lrga.augment(GCN(D, 8, 2, OUT), rank=4)
+    with pytest.raises(UnsupportedError, match="GNNExplainer"):
+        explanation(
+            model,
+            GraphMaskExplainer(2, epochs=1, log=False),
+            Batch.from_data_list(graphs),
+            node_mask_type="attributes",
+        )
+
+
 def test_a_plain_checkpoint_is_explained_or_loaded_by_its_names(graphs):
     batch = Batch.from_data_list(graphs)
     plain = GCN(D, 8, 2, OUT, norm="batch_norm")
@@ -691,6 +740,27 @@ def test_a_plain_checkpoint_is_explained_or_loaded_by_its_names(graphs):
     expected = plain.eval()(batch.x, batch.edge_index)
     torch.testing.assert_close(model.eval()(batch.x, batch.edge_index, batch=batch.batch), expected)
     assert list(checkpoint) == list(plain.state_dict())  # the caller's dictionary stays as it was
+
+
+class Nested(MessagePassing):
+    """A convolution with a module named conv, whose parameters have the names of its own."""
+
+    def __init__(self):
+        super().__init__(aggr="mean")
+        self.lin, self.conv = nn.Linear(D, D), nn.ModuleDict({"lin": nn.Linear(D, OUT)})
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=self.conv["lin"](self.lin(x)))
+
+
+def test_a_plain_checkpoint_of_a_convolution_with_a_module_named_conv_loads(graphs):
+    batch = Batch.from_data_list(graphs)
+    plain, model = Nested(), lrga.augment(Nested(), rank=3, init="paper", single_graph=True)
+    other = lrga.augment(Nested(), rank=3, single_graph=True)
+    assert not model.load_state_dict(plain.state_dict(), strict=False).unexpected_keys
+    torch.testing.assert_close(model.conv.state_dict(), plain.state_dict())
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(other(batch.x, batch.edge_index), model(batch.x, batch.edge_index))
 
 
 def test_a_checkpoint_of_an_augmented_model_loads_strictly(graphs):
@@ -794,6 +864,45 @@ def test_convolutions_in_plain_lists_are_replaced_too(graphs):
         model.order[0](batch.x.double(), batch.edge_index)
 
 
+def test_convolutions_in_private_attributes_are_replaced_too():
+    class Private(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(D, OUT)
+            self._order, self._names = [self.conv], ["conv"]
+            vars(self)["_last"] = self.conv
+
+    host = Private()
+    model = lrga.augment(host, rank=3)
+    assert model._order[0] is model.conv
+    assert model._last is model.conv
+    assert model._names == ["conv"]
+    assert type(host._order[0]) is GCNConv
+
+
+class Dynamic(EdgeConv):
+    """Finds its own edges, as DynamicEdgeConv does: the batch vector is its second argument."""
+
+    def forward(self, x, batch=None):
+        a, b = torch.combinations(torch.arange(x.size(0))).t()
+        same = slice(None) if batch is None else batch[a] == batch[b]
+        return super().forward(x, torch.stack([a, b])[:, same])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda conv, rank: lrga.augment(conv, rank, init="paper"),
+        lambda conv, rank: lrga.LRGAConv(conv, D, OUT, rank=rank),
+    ],
+)
+def test_a_batch_vector_in_the_place_of_edges_is_used(wrap, graphs):
+    batch = Batch.from_data_list(graphs)
+    layer = wrap(Dynamic(nn.Linear(2 * D, OUT)), rank=3).eval()
+    alone = [layer(graph.x, torch.zeros(graph.num_nodes, dtype=torch.int64)) for graph in graphs]
+    torch.testing.assert_close(layer(batch.x, batch.batch), torch.cat(alone))
+
+
 def test_a_batch_in_the_place_of_the_convolutions_own_is_used(graphs):
     class Chebyshev(nn.Module):
         def __init__(self):
@@ -808,13 +917,29 @@ def test_a_batch_in_the_place_of_the_convolutions_own_is_used(graphs):
 
 
 @pytest.mark.parametrize("single_graph", [False, True])
-def test_a_batch_vector_in_the_place_of_edge_weights_is_refused(single_graph, graphs):
+@pytest.mark.parametrize("kind", [GCNConv, SAGEConv])
+def test_a_batch_vector_in_the_place_of_edge_weights_or_sizes_is_refused(kind, single_graph, graphs):
     batch = Batch.from_data_list(graphs)
-    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=3, single_graph=single_graph)
+    layer = lrga.LRGAConv(kind(D, D), D, D, rank=3, single_graph=single_graph)
     with pytest.raises(BatchContextError, match="by position"):
         layer(batch.x, batch.edge_index, batch.batch)
     with pytest.raises(BatchContextError, match="by position"), lrga.batch_context(batch.batch.clone()):
         layer(batch.x, batch.edge_index, batch.batch)
+
+
+@pytest.mark.parametrize(
+    ("conv", "x"),
+    [
+        (RGCNConv(5, OUT, 1), None),
+        (DNAConv(8), torch.randn(5, 2, 8)),
+        (GCNConv(D, OUT), torch.randn(2, 5, D)),
+        (LabelPropagation(2, 0.5), torch.zeros(5, dtype=torch.int64)),
+    ],
+)
+def test_features_that_are_no_matrix_name_the_convolution_to_exclude(conv, x):
+    model = lrga.augment(Host(conv), rank=2)
+    with pytest.raises(ShapeError, match=r"x of shape \[N, D\].*exclude='other'"):
+        model.other(x, torch.tensor([[0], [1]]), batch=None)
 
 
 def test_layers_without_node_features_are_left_alone():

@@ -4,13 +4,14 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv
+from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv, GroupAddRev, SAGEConv
 
 import lrga
 from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
@@ -190,6 +191,21 @@ def test_edges_that_are_not_those_of_the_forward_pass_are_refused():
         loss.backward()
 
 
+@pytest.mark.parametrize("disable", [False, True])
+def test_reversible_layers_of_pyg_name_the_option_that_turns_them_off(disable):
+    class Reversible(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.group = GroupAddRev(SAGEConv(D // 2, D // 2), num_groups=2, disable=disable)
+
+        def forward(self, x, edge_index, batch):
+            return self.group(x, edge_index)
+
+    loss = lrga.augment(Reversible(), rank=2)(X.clone().requires_grad_() * 1, EDGES, BATCH).sum()
+    with nullcontext() if disable else pytest.raises(BatchContextError, match="disable=True"):
+        loss.backward()
+
+
 def test_a_layer_for_one_graph_can_be_computed_again():
     model = augmented(single_graph=True)
     expected = gradients(model, model(X, EDGES.clone()).square().sum())
@@ -333,7 +349,7 @@ class WithData(nn.Module):
 
 
 def test_a_batch_vector_counts_more_than_plain_data():
-    model = lrga.augment(WithData(), rank=3, init="paper").eval()
+    model = lrga.augment(WithData(), rank=16, init="paper").eval()
     data = Data(x=X, edge_index=EDGES)
     with lrga.batch_context(BATCH):
         expected = model.conv(X, EDGES)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv, GPSConv
 
-from lrga.errors import ShapeError
+from lrga.errors import DTypeError, ShapeError
 from lrga.nn.gps import GPSAttention
 
 D = 8
@@ -65,3 +65,8 @@ def test_without_a_mask_all_nodes_are_real():
 def test_features_that_are_not_padded_are_refused():
     with pytest.raises(ShapeError, match=r"\[G, n, channels\]"):
         GPSAttention(D, rank=4)(torch.randn(5, D))
+
+
+def test_sparse_features_are_refused_with_a_remedy():
+    with pytest.raises(DTypeError, match="to_dense"):
+        GPSAttention(D, rank=2)(torch.randn(1, 4, D).to_sparse())

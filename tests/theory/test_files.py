@@ -86,7 +86,11 @@ def test_what_networkx_writes_is_read(tmp_path):
         ("a b c d\n", DataError, "line 1"),
         ("a b 1\nb c\n", DataError, "1 labels for 2 edges"),
         ("a b 1.5\n", DTypeError, "1.5"),
-        ("a b x\n", DTypeError, "'x'"),
+        ("a b x\n", DTypeError, "'x'.*--edge-label none"),
+        ("", DataError, "edges in edge list, got none"),
+        ("source,target\n", DataError, "got none"),
+        ("id,source,target\n0,0,1\n1,1,2\n", DataError, "the header 'id source target'"),
+        ("to,from\na,b\n", DataError, "the header 'to from'"),
     ],
 )
 def test_damaged_edge_lists_are_refused(text, error, said):
@@ -242,11 +246,31 @@ def test_damaged_files_are_refused_in_words(tmp_path, ending, content):
 
 
 @pytest.mark.parametrize(
-    "header", ["source target\n", "source,target\n", "From To\n", "#source target\n", "FromNodeId\tToNodeId\n", "x y\n"]
+    "header",
+    [
+        "source target\n",
+        "source,target\n",
+        "From To\n",
+        "#source target\n",
+        "FromNodeId\tToNodeId\n",
+        "x y\n",
+        '"source","target"\n',
+        '"Source";"Target"\n',
+    ],
 )
 def test_a_header_is_no_edge(header):
     graph = parse_edge_list(header + "0 1\n1 2\n")
     assert (graph.num_nodes, graph.num_edges) == (3, 2)
+
+
+@pytest.mark.parametrize("text", ['"a b","c d"\n"c d","e"\n', "a b\tc d\nc d\te\n", "a b; c d\nc d; e\n"])
+def test_names_may_have_spaces_where_something_else_separates(text):
+    assert parse_edge_list(text).num_edges == 2
+
+
+def test_a_byte_order_mark_does_not_hide_a_header(tmp_path):
+    (tmp_path / "a.csv").write_text("source,target\na,b\n", encoding="utf-8-sig")
+    assert read_graphs(tmp_path / "a.csv")[0].num_nodes == 2
 
 
 def test_nodes_may_be_called_as_columns_are():

@@ -42,7 +42,9 @@ def test_nothing_is_pickled(tmp_path):
 
 def test_views_and_shared_tensors_are_written_as_they_are(tmp_path):
     base = torch.arange(12.0)
-    path = write_checkpoint(tmp_path, checkpoint_name(0, 0, 0), {"model": {"a": base.view(3, 4).t(), "b": base[2:5]}}, {})
+    path = write_checkpoint(
+        tmp_path, checkpoint_name(0, 0, 0), {"model": {"a": base.view(3, 4).t(), "b": base[2:5]}}, {}
+    )
     found = read_checkpoint(path).parts["model"]
     assert torch.equal(found["a"], base.view(3, 4).t())
     assert torch.equal(found["b"], base[2:5])

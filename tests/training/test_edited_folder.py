@@ -94,6 +94,15 @@ def test_an_edited_result_is_refused(kind, run, keys, value):
             read()
 
 
+@pytest.mark.parametrize("name", ["result.json", "model.json"])
+def test_a_number_that_no_float_holds_is_refused(kind, run, name):
+    folder = run(finished=True)
+    (folder / name).write_text((folder / name).read_text().replace("{", '{"more": 1e400,', 1))
+    for read in (lambda: continue_run(folder, data=kind[2], max_epochs=3), lambda: load_run(folder)):
+        with pytest.raises(CheckpointError, match=name.replace(".", r"\.") + ".*1e400"):
+            read()
+
+
 @pytest.mark.parametrize("content", ["null", "[]", '"text"', "3", "NaN", "{}", "[1", '{"a": Infinity}', "[" * 100_000])
 @pytest.mark.parametrize("name", ["result.json", "environment.json", "config.json", "model.json"])
 def test_a_file_with_another_content_is_refused(kind, run, name, content):

@@ -11,7 +11,13 @@ from lrga.training.options import make_config
 from lrga.training.predict import Predictor
 from lrga.training.problems.graph_data import load_training_data
 
-EDGES = {"empty": {"edge_index": torch.empty(2, 0, dtype=torch.long)}, "none": {"edge_index": None}, "absent": {}}
+EMPTY = torch.empty(2, 0, dtype=torch.long)
+EDGES = {
+    "empty": {"edge_index": EMPTY},
+    "none": {"edge_index": None},
+    "absent": {},
+    "features": {"edge_index": EMPTY, "edge_attr": torch.empty(0, 3)},
+}
 
 
 def write_csv(folder):

@@ -1,5 +1,6 @@
 """A start that is refused leaves the run folder as it was, byte for byte."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,6 +93,59 @@ def test_with_damaged_metrics(kind, finished):
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl"):
         continue_run(finished, data=kind[1], max_epochs=4)
     assert content(finished) == before
+
+
+def shorter(text):
+    return text.replace(" ", "")
+
+
+def with_carriage_returns(text):
+    return text.replace("\n", "\r\n")
+
+
+def in_another_order(text):
+    return "".join(reversed(text.splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize("change", [shorter, with_carriage_returns, in_another_order])
+def test_with_reformatted_metrics(kind, finished, change):
+    path = finished / "metrics.jsonl"
+    path.write_bytes(change(path.read_text()).encode())
+    before = content(finished)
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl"):
+        continue_run(finished, data=kind[1], max_epochs=4)
+    assert content(finished) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+@pytest.mark.parametrize("special", ["pipe", "folder", "link"])
+@pytest.mark.parametrize(
+    "name", ["log.txt", "metrics.jsonl", "environment.json", "result.json", "model.safetensors", "checkpoints"]
+)
+def test_with_something_else_in_place_of_a_file(kind, finished, tmp_path, name, special):
+    path = finished / name
+    moved = path.rename(tmp_path / "moved")
+    if special == "pipe":
+        os.mkfifo(path)
+    elif special == "link":
+        path.symlink_to(moved)
+    else:
+        (path / "folder").mkdir(parents=True)
+    before = content(tmp_path)
+    with pytest.raises(CheckpointError, match=name):
+        continue_run(finished, data=kind[1], max_epochs=4)
+    assert content(tmp_path) == before
+
+
+def test_with_an_environment_that_cannot_be_written_again(kind, finished):
+    (finished / "environment.json").write_text('[{"load": 1e400}]')
+    before = content(finished)
+    with pytest.raises(CheckpointError, match=r"environment\.json.*1e400"):
+        continue_run(finished, data=kind[1], max_epochs=4)
+    assert content(finished) == before
+    (finished / "environment.json").write_text('[{"host": "\\ud800"}]')  # half of a pair, which UTF-8 does not have
+    assert continue_run(finished, data=kind[1], max_epochs=4).epochs == 4
+    assert RunFolder(finished).environments()[0] == {"host": "\ud800"}
 
 
 class Slow(Mapping):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from lrga.bench.tables import Spread
 from lrga.data.own.reading import load_custom
 from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.report.attention import explain
@@ -20,6 +21,7 @@ from lrga.training import (
     load_run,
     train,
 )
+from lrga.training.callbacks.terminal import PlainProgress
 from lrga.training.evaluate import evaluate
 from lrga.training.options import make_config as config_of
 from lrga.training.predict import Predictor, write_csv_file
@@ -102,6 +104,23 @@ def test_predictions_are_in_the_units_of_the_data(tmp_path):
     for model in (result.model, load_run(tmp_path / "run")[0]):
         output = model(batch.x, batch.edge_index, batch=batch.batch, num_graphs=10)
         torch.testing.assert_close(output.view(-1), predicted[40:].double(), rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-30, 1e30])
+def test_errors_of_any_scale_are_printed_with_digits(tmp_path, capsys, scale):
+    path = save(tmp_path / "data.pt", graphs_with("graph", mean=4 * scale, spread=scale))
+    result = train(config_for(path, max_epochs=1), tmp_path / "run", listeners=[PlainProgress()])
+    shown = result.format_metric(result.test)
+    assert float(shown) == pytest.approx(result.test, rel=1e-3)
+    assert f"test {shown} " in (said := capsys.readouterr().err)
+    assert float(said.split("  loss ")[1].split(",")[0]) == pytest.approx(result.last.train_loss, rel=1e-3)
+    assert float(Spread.of([result.test]).text(3)) == pytest.approx(result.test, rel=1e-3)
+
+
+def test_differences_that_float32_cannot_hold_are_refused(tmp_path):
+    path = save(tmp_path / "data.pt", graphs_with("graph", mean=0.0, spread=1e-200))
+    with pytest.raises(DataError, match="scale the target"):
+        load_training_data(DataConfig(name=str(path)))
 
 
 def test_times_far_from_zero_are_told_apart(tmp_path):

@@ -1,11 +1,14 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from link_graphs import communities
 
+from lrga.errors import OptionError
 from lrga.models.embeddings import DeepWalk, Node2Vec
 from lrga.training.problems.link_config import LinkConfig
 from lrga.training.problems.walks import WalkProblem
@@ -56,3 +59,10 @@ def test_samples_follow_from_seed_epoch_and_batch():
     draws = [next(first.epoch_batches(0, 1)), next(second.epoch_batches(0, 1)), next(second.epoch_batches(1, 1))]
     assert all(torch.equal(a, b) for a, b in zip(draws[0], draws[1], strict=True))
     assert not torch.equal(draws[0][0], draws[2][0])
+
+
+@pytest.mark.parametrize("option", ["walk_length", "walks_per_node"])
+def test_walks_that_no_memory_holds_are_refused_at_once(option):
+    data = communities()
+    with pytest.raises(OptionError, match="the walks of a batch to fit into memory"):
+        WalkProblem(Node2Vec(data.num_nodes, 8), data, replace(OPTIONS, **{option: 10**13}), seed=1)

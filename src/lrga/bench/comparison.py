@@ -13,6 +13,7 @@ from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
 from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import OptionError
+from lrga.tasks.task import number_format
 from lrga.training.options import make_config
 from lrga.training.problems.graph_data import Given, catalogue_name
 from lrga.training.unused import runs_of_a_table
@@ -67,7 +68,8 @@ def gain(rows: Sequence[Row]) -> list[str]:
         return []
     metric, change = rows[0].metric, augmented.mean - plain.mean
     better = (change > 0) == metric.higher_is_better and change != 0
-    return [f"With LRGA {metric.name} changes by {change:+.{metric.decimals}f}: {'better' if better else 'no better'}."]
+    kind = number_format(plain.mean, metric.decimals)
+    return [f"With LRGA {metric.name} changes by {change:+{kind}}: {'better' if better else 'no better'}."]
 
 
 def compare(

@@ -12,7 +12,7 @@ from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunReco
 from lrga.bench.runner import Outcome
 from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.tasks.named import NAMED_TASKS
-from lrga.tasks.task import METRICS, Metric
+from lrga.tasks.task import METRICS, Metric, number_format
 from lrga.training.problems.graph_data import catalogue_name
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Spread:
 
     def text(self, decimals: int) -> str:
         """``76.01 ± 0.67``."""
-        return f"{self.mean:.{decimals}f}" + ("" if self.std is None else f" ± {self.std:.{decimals}f}")
+        kind = number_format(self.mean, decimals)
+        return f"{self.mean:{kind}}" + ("" if self.std is None else f" ± {self.std:{kind}}")
 
 
 @dataclass(frozen=True, kw_only=True)

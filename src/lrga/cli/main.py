@@ -6,7 +6,7 @@ One module per command under :mod:`lrga.cli`; heavy imports happen inside the co
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -95,6 +95,8 @@ def _once() -> AbstractContextManager[Any]:
 
 def run() -> None:
     """Entry point: one line for an error a user can mend, exit code 0 only on success."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path that is not UTF-8 is printed too
     try:
         with _once():
             app()

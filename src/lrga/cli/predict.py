@@ -89,7 +89,7 @@ def predict(
     predictor = Predictor.of(run, which="best" if best else "last", device=device)
     graphs = predictor.read(source, root=data_root, trust=trust)
     for note in graphs.meta.get("notes", []):
-        print(f"data: {note}", file=sys.stderr)
+        print(visible(f"data: {note}"), file=sys.stderr)
     if output is None:
         write_csv(predictor, graphs, sys.stdout, batch_size=batch_size, escape_formulas=escape_formulas)
         return

@@ -389,11 +389,11 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         print(json.dumps(plan, indent=2, ensure_ascii=False))
         return
     graphs = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
+    for note in plan["data"].get("notes", []):
+        print(visible(f"data: {note}"), file=sys.stderr)
     if "link" in plan:
         stdout().print(facts_table(link_plan(plan)))
         return
-    for note in plan["data"].get("notes", []):
-        print(f"data: {note}", file=sys.stderr)
     network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     rows = {

@@ -82,11 +82,12 @@ def wl(
 
 
 def _print(report: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from lrga.cli.tables import safe_console
+
+    console = safe_console()
     for number, graph in enumerate(report["graphs"]):
         kind = "arcs" if graph["directed"] else "edges"
         console.print(

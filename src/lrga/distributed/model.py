@@ -65,7 +65,7 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
             module.__class__ = DIVIDED[type(module)]
         elif type(module) in DIVIDED_PYG and DIVIDED_PYG[type(module)][1](module):
             module.__class__ = DIVIDED_PYG[type(module)][0]
-        elif isinstance(module, BenchmarkLayer | MessagePassing):
+        elif isinstance(module, (BenchmarkLayer, MessagePassing, *DIVIDED)):
             odd = " with these options" if type(module) in DIVIDED_PYG else ""
             raise UnsupportedError(
                 f"layers among {', '.join(known.__name__ for known in (*DIVIDED, *DIVIDED_PYG))}",

@@ -17,7 +17,7 @@ from lrga.kernels.edges import check_edge_index
 METHODS = ("blocks", "metis")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Partition:
     """The nodes of a graph divided into parts.
 
@@ -50,6 +50,16 @@ class Partition:
                 f"{self.order.numel()} others, {self.order.dtype} on {self.order.device}",
                 "use Partition.of_assignment",
             )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partition) or self.starts != other.starts:
+            return False
+        if self.order is None or other.order is None:
+            return self.order is other.order
+        return torch.equal(self.order, other.order)
+
+    def __hash__(self) -> int:
+        return hash(self.starts)
 
     @staticmethod
     def blocks(num_nodes: int, parts: int) -> "Partition":

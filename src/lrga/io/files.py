@@ -71,7 +71,7 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
     So are temporary files for ``path`` of processes of this machine that were killed.
     """
-    name = path.name.encode()[:100].decode(errors="ignore")  # file systems take 255 bytes
+    name = path.name.encode(errors="ignore")[:100].decode(errors="ignore")  # file systems take 255 bytes
     if os.name == "posix":
         for left in path.parent.glob(f".{glob.escape(name)}.{_HOST}-*.tmp"):
             if (owner := _OWNER.search(left.name)) is not None and not _is_alive(int(owner[1])):
@@ -116,7 +116,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes ``value`` as JSON to ``path`` atomically."""
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace"))
 
 
 def sha256_of(path: Path) -> str:

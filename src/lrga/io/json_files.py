@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -61,7 +62,8 @@ def replace_json(path: Path, value: Any) -> None:
 
 def to_json_bytes(value: Any) -> bytes:
     """JSON, indented, in UTF-8."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors="backslashreplace")  # half a surrogate pair, as in a path that is not UTF-8: \\udcff
 
 
 def read_json(path: Path) -> Any:
@@ -82,13 +84,18 @@ def check_plain(path: Path) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """JSON without NaN and infinity, which Python alone would accept."""
+    """JSON without NaN and infinity, which Python alone would accept, and without numbers too large for a float."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name}, which is no number of JSON")
 
+    def finite(digits: str) -> float:
+        if math.isinf(value := float(digits)):
+            raise ValueError(f"{digits[:40]}, which is too large")
+        return value
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, parse_float=finite)
     except RecursionError as error:
         raise ValueError("brackets nested too deeply") from error
 

@@ -7,6 +7,7 @@ call :func:`check_memory` before they allocate. The default limit is the availab
 
 import errno
 import json
+import math
 import os
 import re
 import stat
@@ -34,9 +35,11 @@ def parse_bytes(text: str | int) -> int:
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return text
     match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is None or float(match[1]) == 0:
-        raise OptionError("a size of memory such as 8GB or 500MB", repr(text), "write one of these")
-    return round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()])
+    unit = (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()] if match is not None else 0
+    size = float(match[1]) * unit if match is not None else 0.0
+    if not 0 < size < math.inf:
+        raise OptionError("a size of memory such as 8GB or 500MB", repr(text)[:80], "write one of these")
+    return round(size)
 
 
 def show_bytes(size: float) -> str:

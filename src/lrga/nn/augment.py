@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import AttentiveFP, HeteroConv, MessagePassing
 
-from lrga.errors import DTypeError, OptionError
+from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.kernels.checks import check_choice
 from lrga.nn.context import check_has_attention, tell_batch
 from lrga.nn.conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
@@ -194,6 +194,19 @@ class AugmentedConv(LRGAConv):
     def explain(self, value: bool | None) -> None:
         setattr(self.conv, "explain", value)  # noqa: B010
 
+    @property
+    def explain_message(self) -> Any:
+        """As the convolution has it. PyG's ``GraphMaskExplainer``, which alone sets it, raises an error."""
+        return self.conv.explain_message
+
+    @explain_message.setter
+    def explain_message(self, value: Any) -> None:
+        raise UnsupportedError(
+            "an explainer that does not count layers",
+            "GraphMaskExplainer, which would count this layer and its convolution as two",
+            "use GNNExplainer, PGExplainer or AttentionExplainer",
+        )
+
     def __getattr__(self, name: str) -> Any:
         try:
             return nn.Module.__getattr__(self, name)
@@ -221,21 +234,26 @@ class AugmentedConv(LRGAConv):
         else:
             batch, num_graphs = kwargs.pop("batch", FROM_CONTEXT), kwargs.pop("num_graphs", None)
         edges = next((value for value in (kwargs.get("edge_index"), *args[1:]) if value is not None), None)
-        segments = self._segments(x, edges, args[2:] if self._conv_names[:1] == ("x",) else (), batch, num_graphs)
+        segments = self._segments(x, edges, args[1:] if self._conv_names[:1] == ("x",) else (), batch, num_graphs)
         return self._combine(x, self.conv(*args, **kwargs), segments)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         names = {name: f"{prefix}conv.{name.removeprefix(prefix)}" for name in self.conv.state_dict(prefix=prefix)}
-        if not any(name in state_dict for name in names.values()):  # a checkpoint of the plain model
-            for plain, name in names.items():
-                if plain in state_dict:
-                    state_dict[name] = state_dict.pop(plain)
+        own = set(names.values()) - set(names)  # the convolution may have a module named conv
+        if not any(name in state_dict for name in own):  # a checkpoint of the plain model
+            state_dict.update({name: state_dict.pop(plain) for plain, name in names.items() if plain in state_dict})
         nn.Module._load_from_state_dict(self, state_dict, prefix, *args)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """As of every module; a checkpoint of the plain convolution needs ``strict=False``."""
         check_has_attention(self, state_dict, strict)
         return nn.Module.load_state_dict(self, state_dict, strict, assign)
+
+    def _check_input(self, x: Any) -> None:
+        if x is None or (isinstance(x, Tensor) and not x.is_nested and x.dim() != 2):
+            got = "None" if x is None else f"shape {list(x.shape)}"
+            raise ShapeError("x of shape [N, D] for the attention", got, self._remedy_for_pairs())
+        super()._check_input(x)
 
     def _remedy_for_pairs(self) -> str:
         return f"leave this convolution as it is: lrga.augment(model, rank=…, exclude={self._name!r})"
@@ -295,15 +313,20 @@ def _replace_in_containers(model: nn.Module, replaced: dict[nn.Module, Augmented
     def new(value: Any) -> Any:
         if isinstance(value, nn.Module):
             return replaced.get(value, value)
-        if type(value) in (list, tuple):
-            return type(value)(new(item) for item in value)
-        return {key: new(item) for key, item in value.items()} if type(value) is dict else value
+        if type(value) not in (list, tuple, dict):
+            return value
+        items = list(value.values() if isinstance(value, dict) else value)
+        made = [new(item) for item in items]
+        if all(a is b for a, b in zip(made, items, strict=True)):
+            return value
+        return dict(zip(value, made, strict=True)) if isinstance(value, dict) else type(value)(made)
 
+    of_torch = vars(nn.Module())
     inside = {id(conv) for layer in replaced.values() for conv in layer.modules()}
     for module in model.modules():
         if id(module) not in inside:
             for name, value in vars(module).items():
-                if type(value) in (list, tuple, dict) and not name.startswith("_"):
+                if name not in of_torch:
                     vars(module)[name] = new(value)
 
 

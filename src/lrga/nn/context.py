@@ -139,7 +139,7 @@ def for_layer(layer: nn.Module, edges: Any, default: Assignment | None = None) -
             "a checkpointed layer to receive the edge_index of the forward pass when it is recomputed",
             "another tensor, or none",
             "keep edge_index until the backward pass and pass it through torch.utils.checkpoint.checkpoint, or use "
-            "lrga.nn.recompute_layers(model)",
+            "lrga.nn.recompute_layers(model); PyG's GroupAddRev needs disable=True",
         )
     return found
 
@@ -332,20 +332,22 @@ def _assignment_of_call(names: tuple[str, ...], args: tuple[Any, ...], kwargs: d
 
 
 def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment | None:
-    if any(isinstance(data, HeteroData) for data in given):
+    if any(isinstance(data, HeteroData) and any("batch" in store for store in data.node_stores) for data in given):
         hetero = UnsupportedError(
             "homogeneous graphs, or a batch vector for each call of a layer",
-            "HeteroData, in which each node type has its own",
+            "HeteroData with batch vectors, one for each node type",
             "convert it with data.to_homogeneous(), or pass batch_dict=data.batch_dict to a HeteroConv of LRGAConvs",
         )
         return Assignment(None, error=hetero)
-    if any(isinstance(data, Batch) and data.batch is None and data.num_graphs > 1 for data in given):
+    vectors = [None if isinstance(data, HeteroData) else data.batch for data in given]
+    pairs = list(zip(given, vectors, strict=True))
+    if any(isinstance(data, Batch) and batch is None and data.num_graphs > 1 for data, batch in pairs):
         return Assignment(None, error=_batch_without_vector())
-    if all(data.batch is None for data in given) and _get()[0] is not None:
+    if all(batch is None for batch in vectors) and _get()[0] is not None:
         return None  # plain Data says nothing that the context around it does not say better
     first, *others = (
-        Assignment(data.batch, data.num_graphs if isinstance(data, Batch) and data.batch is not None else None)
-        for data in given
+        Assignment(batch, data.num_graphs if isinstance(data, Batch) and batch is not None else None)
+        for data, batch in pairs
     )
     if all(first.equals(other) for other in others):
         return first

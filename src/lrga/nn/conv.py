@@ -179,7 +179,7 @@ class LRGAConv(nn.Module):
             **kwargs: Further arguments of the convolution.
         """
         self._check_input(x)
-        segments = self._segments(x, edge_index, args, batch, num_graphs)
+        segments = self._segments(x, edge_index, (edge_index, *args), batch, num_graphs)
         if self._conv_takes_batch and "batch" not in named_arguments(self.conv, (x, edge_index, *args), kwargs):
             kwargs["batch"] = segments.batch  # a convolution that tells graphs apart must be told as well
         return self._combine(x, self.conv(x, edge_index, *args, **kwargs), segments)
@@ -192,7 +192,7 @@ class LRGAConv(nn.Module):
         batch: Tensor | Segments | _FromContext | None,
         num_graphs: int | None,
     ) -> Segments:
-        """The segments of a call: of its own batch vector, else of the context's."""
+        """The segments of a call: of its own batch vector, else of the context's. ``args`` are those after x."""
         if not self.attention.is_partitioned:
             check_not_partitioned(edge_index)
         if isinstance(batch, Segments):
@@ -200,13 +200,14 @@ class LRGAConv(nn.Module):
         if not isinstance(batch, _FromContext):
             check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
             return Segments.from_batch(batch, x.size(0), num_graphs)
-        by_position = dict(zip(self._conv_names[2:], args, strict=False))
+        by_position = dict(zip(self._conv_names[1:], args, strict=False))
         if isinstance(by_position.get("batch"), Tensor):  # a parameter of the convolution
             return Segments.from_batch(by_position["batch"], x.size(0), num_graphs)
         assignment = context.for_layer(self, edge_index, context.Assignment(None) if self.single_graph else None)
         vectors = [name for name, arg in by_position.items() if _is_batch_like(arg, x)]
         of_edges = [name for name in vectors if name.startswith("edge")]
         misplaced = of_edges and ("edge_weight" in of_edges or not _has_as_many(edge_index, x))
+        misplaced = misplaced or "size" in vectors  # a pair of numbers
         if assignment is None or misplaced:
             raise self._missing_batch(bool(vectors))
         return assignment.segments(x)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.attention import PerformerAttention
 
 from lrga.errors import ShapeError
-from lrga.kernels.checks import check_features
+from lrga.kernels.checks import check_dense, check_features
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.linear import apply_linear
 
@@ -41,6 +41,7 @@ class GPSAttention(PerformerAttention):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Attends within each graph: ``x [G, n, channels]`` with ``mask [G, n]`` of the real nodes."""
+        check_dense("x", x)
         if x.dim() != 3:
             raise ShapeError("x of shape [G, n, channels]", f"shape {list(x.shape)}", "call this from a GPSConv")
         if mask is None:

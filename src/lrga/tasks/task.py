@@ -44,6 +44,16 @@ class Metric:
     decimals: int = 2
 
 
+def number_format(value: float, decimals: int) -> str:
+    """How to print numbers such as ``value``: with ``decimals``, or with four digits where those show too little.
+
+    Example:
+        >>> [f"{value:{number_format(value, 3)}}" for value in (0.2563, 8400.0, 1.2345e-6, 8.4e36)]
+        ['0.256', '8400.000', '1.234e-06', '8.4e+36']
+    """
+    return f".{decimals}f" if value == 0 or 10.0 ** (1 - decimals) <= abs(value) < 1e9 else ".4g"
+
+
 class _Metrics(dict[str, Metric]):
     """Metrics by name, ``hits@K`` for any K above 0."""
 

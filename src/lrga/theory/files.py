@@ -57,7 +57,7 @@ def read_graphs(
     if kind not in ("graph6", "edgelist", "graphml"):
         return _by_networkx(path, kind, directed, node_attribute, edge_attribute)
     try:
-        text = read_bytes(path).decode("utf-8")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} as a text file", str(error), f"give a file in the format {kind}") from error
     if kind == "graph6":
@@ -153,7 +153,7 @@ def parse_edge_list(
     index: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
     labels: list[str] = []
-    for number, words in _rows(text):
+    for number, words in _rows(text, name):
         if len(words) > 3:
             got = repr(" ".join(words)[:60])
             raise DataError(f"'a b' or 'a b label' on line {number} of {name}", got, "give one edge per line")
@@ -161,6 +161,8 @@ def parse_edge_list(
         if len(words) >= 2:
             edges.append((nodes[0], nodes[1]))
             labels += words[2:]
+    if not index:
+        raise DataError(f"edges in {name}", "none", "write two nodes on each line")
     if labels and len(labels) != len(edges):
         raise DataError(
             f"a label on every edge of {name} or on none",
@@ -178,11 +180,13 @@ def parse_edge_list(
     )
 
 
-def _rows(text: str) -> list[tuple[int, list[str]]]:
+def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
     """The words of each line with its number, without comments and the header."""
     rows: list[tuple[int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = _COMMENT.sub("", line).replace(",", " ").replace(";", " ").split()
+        line = _COMMENT.sub("", line)
+        mark = next((mark for mark in "\t;," if mark in line), None)  # spaces separate where none of these does
+        words = [word for text in line.split(mark) if (word := text.strip().strip('"'))]
         if words and words[-1] == "{}" and len(words) == 3:  # as networkx writes edges without attributes
             words.pop()
         above = not rows and words and words[0][0] in "#%"  # a comment or the first node, as #tag
@@ -194,11 +198,18 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
     again = {word for words in others for word in words[:2]} & set(first[:2])
     numbers = others and all(word.lstrip("-").isdigit() for words in others for word in words[:2])
     alone = numbers and len(first) > 1 and not any(word.lstrip("-").isdigit() for word in first[:2])
+    if not again and not _names_columns(first) and {*_SOURCES} & {*_plain(first)} and {*_TARGETS} & {*_plain(first)}:
+        expected, got = f"source and target as the first columns of {name}", f"the header {' '.join(first)[:60]!r}"
+        raise DataError(expected, got, "reorder the columns")
     return rows[1:] if not again and (_names_columns(first) or alone) else rows
 
 
+def _plain(words: list[str]) -> list[str]:
+    return [_ENDING.sub("", word.lower()) for word in words]
+
+
 def _names_columns(words: list[str]) -> bool:
-    pair = [_ENDING.sub("", word.lower()) for word in words[:2]]
+    pair = _plain(words[:2])
     return len(pair) == 2 and pair[0] in _SOURCES and pair[1] in _TARGETS
 
 
@@ -266,7 +277,8 @@ def _integer(word: str, where: str) -> int:
         raise DTypeError(
             f"integer labels on {where}",
             repr(word),
-            "number the distinct labels first (the same way in all graphs), or leave them out",
+            "number the distinct labels first (the same way in all graphs), or leave them out (--edge-label none, "
+            "--node-label none; in Python edge_attribute=None, node_attribute=None)",
         ) from error
 
 

@@ -62,7 +62,8 @@ def check_same_label_types(graphs: Sequence[LabelledGraph]) -> None:
             raise DTypeError(
                 f"{what} labels of the same type in all graphs",
                 f"graphs with {said}",
-                f"label the {what}s of all graphs alike, or leave the labels out ({what}_attribute=None)",
+                f"label the {what}s of all graphs alike, or leave the labels out (--{what}-label none, in Python "
+                f"{what}_attribute=None)",
             )
 
 

@@ -192,7 +192,7 @@ def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
     if not len(repeated):
         return first
     others = [values for name, values in edges.texts.items() if name not in ("graph", "source", "target")]
-    columns = [codes, *map(np.asarray, others), *edges.numbers.values()]
+    columns = [codes, *map(np.asarray, others), *map(np.nan_to_num, edges.numbers.values()), *edges.blank.values()]
     keys = list(zip(*(column[repeated].tolist() for column in columns), strict=True))
     seen = dict(zip(reversed(keys), reversed(repeated.tolist()), strict=True))
     first[repeated] = [seen[key] == row for key, row in zip(keys, repeated.tolist(), strict=True)]

@@ -210,6 +210,10 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
     if not isinstance(graph, Data):
         raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
     _check_whole(graph, where)
+    for name, value in graph.to_dict().items():
+        if isinstance(value, Tensor) and (value.is_nested or value.is_quantized):
+            got = "a nested one" if value.is_nested else "a quantized one"
+            raise DataError(f"a tensor of numbers as {name} of {where}", got, "save it as a dense float tensor")
     ends = graph.edge_index
     if ends is None and {"adj", "adj_t"} & set(graph.keys()):
         raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
@@ -221,13 +225,21 @@ def _check_graph(graph: Any, number: int, source: str) -> None:
         raise DataError(f"edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")
     if ends is not None and (ends.is_floating_point() or ends.dtype == torch.bool):
         raise DataError(f"integers in edge_index of {where}", str(ends.dtype), "convert it with .long()")
-    if _num_nodes(graph) == 0:
+    for name in ("x", "pos", "edge_attr", "y"):
+        if getattr(graph.get(name), "is_nested", False):
+            remedy = f"convert it: data.{name} = data.{name}.to_padded_tensor(0.0)"
+            raise DataError(f"a dense tensor as {name} of {where}", "a nested one", remedy)
+    try:
+        count = _num_nodes(graph)
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"an integer as num_nodes of {where}", str(error), "correct it") from error
+    if count <= 0:
         raise DataError(f"nodes in {where}", "an empty graph", "set x or num_nodes, or leave the graph out")
 
 
 def _num_nodes(graph: Data) -> int:
     for name in ("x", "pos"):
-        if isinstance(graph.get(name), Tensor) and graph[name].dim() > 0:
+        if isinstance(graph.get(name), Tensor | np.ndarray) and graph[name].ndim > 0:
             return len(graph[name])
     if "num_nodes" in graph:
         return int(graph.num_nodes or 0)
@@ -287,7 +299,7 @@ def _features(
     values = _joined(graphs, name, rows, source)
     if values is None or (len(values) and values[0].numel() == 0):
         return None
-    flat = values.reshape(len(values), -1)
+    flat = values.reshape(len(values), values.shape[1:].numel())
     if flat.is_complex():
         raise DataError(f"real numbers in {name} of {source}", str(flat.dtype), "split real and imaginary parts")
     if flat.size(1) == 1 and flat.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
@@ -332,10 +344,11 @@ def _target(
         got = f"rows that fit {' and '.join(fits)}" if fits else f"{rows[0]} rows in graph 0 of {num_nodes[0]} nodes"
         raise OptionError(f"y of {source} with one row for each {what}", got, "say level='node', 'edge' or 'graph'")
     widths = {tuple(tensor.shape[1:]) for tensor in tensors}
-    if len(widths) > 1 or len(next(iter(widths))) > 1:
+    if len(widths) > 1 or len(next(iter(widths))) > 1 or 0 in next(iter(widths)):
         raise DataError(f"y of one width in every graph of {source}", f"shapes {sorted(widths)}", "give y one shape")
     y = torch.cat(tensors)
     y = y[:, 0] if y.dim() == 2 and y.size(1) == 1 else y
+    y = y.float() if y.is_floating_point() and y.dtype != torch.float64 else y  # numpy has no bfloat16
     return Target(level, np.asarray((y.long() if y.dtype == torch.bool else y).numpy()), f"y of {source}")
 
 
@@ -351,7 +364,11 @@ def _split(parts: dict[str, list[Any]], graphs: list[Any], target: Target | None
         raise DataError(expected, f"{', '.join(masks)} alone", "give all three masks, or none to have the split drawn")
     code = np.full(len(target.values), -1)
     for number, name in enumerate(_MASKS.values()):
-        mask = torch.cat([graph[name].cpu() for graph in graphs])
+        given = [_tensor(graph[name], name, k, source) for k, graph in enumerate(graphs)]
+        if len({one.shape[1:] for one in given}) > 1 or given[0].dim() == 0:
+            got = f"shapes {[list(one.shape) for one in given[:3]]}"
+            raise DataError(f"{name} [R] in every graph of {source}", got, "give one truth value for each")
+        mask = torch.cat(given)
         if mask.dim() > 1:
             remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
             raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)

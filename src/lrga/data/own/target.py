@@ -98,6 +98,9 @@ def labelled(target: Target, task: str | None) -> np.ndarray:
     if not is_label or values.dtype.kind not in "if":
         return np.ones(len(values), dtype=bool)
     found = np.isin(values, NO_LABEL)
+    if found.all():
+        got = "none but -1 and -100, which mean no label"
+        raise DataError(f"labels in {target.where}", got, f"label some of the {target.level}s")
     if found.any() and (values[~found] < 0).any():
         odd = values[~found].min()
         expected = f"classes numbered from 0 in {target.where}, -1 or -100 where there is no label"

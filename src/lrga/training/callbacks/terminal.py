@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from lrga.errors import visible
+from lrga.tasks.task import number_format
 from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 
 LINE_SECONDS = 2.0  # between two plain lines of epochs
@@ -36,11 +37,11 @@ def time_left(done: int, total: int, seconds: float) -> str:
 def epoch_line(record: EpochRecord, facts: RunFacts, left: str) -> str:
     """One epoch in words."""
     metric = facts.task.metric_facts
-    value = f"val {record.val_metric:.{metric.decimals}f}, test {record.test_metric:.{metric.decimals}f}"
+    kind, loss = number_format(record.val_metric, metric.decimals), number_format(record.train_loss, 4)
     return (
-        f"epoch {record.epoch}/{facts.config.optimizer.max_epochs}  loss {record.train_loss:.4f}, "
-        f"val {record.val_loss:.4f}  {metric.name}: {value}  lr {record.lr:.1e}  {record.seconds:.1f} s"
-        + (f"  {left}" if left else "")
+        f"epoch {record.epoch}/{facts.config.optimizer.max_epochs}  loss {record.train_loss:{loss}}, "
+        f"val {record.val_loss:{loss}}  {metric.name}: val {record.val_metric:{kind}}, test {record.test_metric:{kind}}"
+        f"  lr {record.lr:.1e}  {record.seconds:.1f} s" + (f"  {left}" if left else "")
     )
 
 

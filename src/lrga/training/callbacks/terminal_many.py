@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from lrga.tasks.task import number_format
 from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.callbacks.terminal import PlainProgress, progress_display
 
@@ -81,7 +82,8 @@ class BoardLine(Listener):
     def epoch_done(self, record: EpochRecord) -> None:
         if self._facts is not None:
             decimals = self._facts.task.metric_facts.decimals
-            self._numbers = f" loss {record.train_loss:.4f} test {record.test_metric:.{decimals}f}"
+            loss, test = record.train_loss, record.test_metric
+            self._numbers = f" loss {loss:{number_format(loss, 4)}} test {test:{number_format(test, decimals)}}"
 
     def closed(self) -> None:
         if self._number is not None:

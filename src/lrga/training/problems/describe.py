@@ -1,4 +1,4 @@
-"""How a user's own graphs were understood, in one or two sentences, and what may be wrong with them."""
+"""How a user's own graphs or edges were understood, in one or two sentences, and what may be wrong with them."""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lrga.data.datasets.place import SPLITS
+from lrga.data.links.data import LinkData
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.tasks.task import Task
 
@@ -53,11 +54,29 @@ def describe(
         f"{task.level} {task.kind}, {what}; {sizes}{of} {task.level}s",
         f"{_features(splits['train'], features)}, {edges}",
     ]
-    warnings += more
-    small = [f"{name} ({len(targets[name])})" for name in ("val", "test") if len(targets[name]) < MIN_TO_CHOOSE_BY]
-    if small:
-        warnings.append(f"{' and '.join(small)}: too few {task.level}s for reliable model selection")
+    warnings += [*more, *_small({name: len(rows) for name, rows in targets.items()}, f"{task.level}s")]
     return (*notes, *(f"warning: {text}" for text in warnings))
+
+
+def describe_links(data: LinkData) -> tuple[str, ...]:
+    """The same of the edges of one graph.
+
+    Example:
+        >>> from lrga.data.links.data import LinkSplit
+        >>> splits = dict.fromkeys(("train", "val", "test"), LinkSplit(edge=torch.zeros(20, 2).long()))
+        >>> describe_links(LinkData(num_nodes=9, edge=splits["train"].edge, splits=splits))
+        ('link prediction, 9 nodes, undirected edges without weights; train 20, val 20, test 20 edges',)
+    """
+    counts = {name: data.splits[name].edge.size(0) for name in SPLITS}
+    kind = f"{'un' * data.undirected}directed edges with{'out' * (data.edge_weight is None)} weights"
+    sizes = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    note = f"link prediction, {data.num_nodes:,} nodes, {kind}; {sizes} edges"
+    return (note, *(f"warning: {text}" for text in _small(counts, "edges")))
+
+
+def _small(counts: Mapping[str, int], what: str) -> list[str]:
+    small = [f"{name} ({counts[name]})" for name in ("val", "test") if counts[name] < MIN_TO_CHOOSE_BY]
+    return [f"{' and '.join(small)}: too few {what} for reliable model selection"] * bool(small)
 
 
 def _targets(graphs: PackedGraphs, task: Task) -> Tensor:

@@ -157,7 +157,9 @@ def _standardized(data: TrainingData, standardize: bool | None) -> TrainingData:
             raise DataError(error.expected, error.got, remedy) from None
         return data
     std, mean = torch.std_mean(seen["train"], dim=0, correction=0)
-    constant = (seen["train"] == seen["train"][0]).all(dim=0) | (std == 0)
+    constant = (seen["train"] == seen["train"][0]).all(dim=0)
+    if bool((~constant & (std < torch.finfo(torch.float32).tiny)).any()):
+        raise DataError("targets (y) that differ by at least 1e-38", "smaller differences", "scale the target")
     std, mean = torch.where(constant, 1.0, std), torch.where(constant, seen["train"][0], mean)
     splits = {}
     for name, graphs in data.splits.items():

@@ -25,6 +25,7 @@ from lrga.tasks.named import task_of, with_choices
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.problems.describe import describe_links
 from lrga.training.problems.graph_data import Given, TrainingData, catalogue_name, load_training_data
 from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem
 from lrga.training.problems.link_architecture import LinkArchitecture, resolve_link
@@ -121,7 +122,7 @@ def load_run_data(config: TrainingConfig, given: Given | LinkData = None) -> Run
             task=link_task(config, data.metric),
             architecture=resolve_link(config, data),
             sizes={split: data.splits[split].edge.size(0) for split in SPLITS},
-            notes=tuple(note for note in (*data.meta.get("notes", ()), data.meta.get("differs")) if note),
+            notes=_link_notes(config, data),
         )
     made.architecture.size()
     return made
@@ -138,6 +139,12 @@ def load_link_source(data: DataConfig) -> LinkData:
         choices = ", ".join(key for key in known if key != "path")
         raise OptionError(f"options of an edge list, any of {choices}", ", ".join(odd), "leave it out")
     return load_edge_list(data.name, **options)
+
+
+def _link_notes(config: TrainingConfig, data: LinkData) -> tuple[str, ...]:
+    """How the user's own edges were understood, and what one should know of how they were read."""
+    own = describe_links(data) if link_name(config.data.name) is None else ()
+    return tuple(note for note in (*own, *data.meta.get("notes", ()), data.meta.get("differs")) if note)
 
 
 def link_task(config: TrainingConfig, metric: str) -> LinkTask:

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from lrga.data.links.data import LinkData
 from lrga.data.links.walks import Walker
+from lrga.errors import OptionError
+from lrga.io.limits import check_memory
 from lrga.models.embeddings import DeepWalk, Node2Vec
 from lrga.tasks.running import Running
 from lrga.training.config import OptimizerConfig
@@ -33,6 +35,9 @@ class WalkProblem(Problem):
     remedy = "lower the learning rate of the walks (walk_lr)"
 
     def __init__(self, model: Node2Vec, data: LinkData, link: LinkConfig, *, seed: int) -> None:
+        walks = min(data.num_nodes, link.walk_batch_size) * link.walks_per_node
+        need = 2 * 8 * walks * (link.walk_length + 1)  # nodes of the walks and of the negative samples
+        check_memory(need, "the walks of a batch", remedy="take shorter or fewer walks", error=OptionError)
         self.model: Node2Vec = model
         self.link, self.seed, self.task = link, seed, None
         self.device, self.num_nodes = data.device, data.num_nodes

@@ -45,6 +45,9 @@ from lrga.io.folder_lock import FolderLock
 from lrga.training.runs.result import TrainingResult
 
 _COUNTS = {"epoch": int, "batch": int, "metrics_bytes": int, "seconds": int | float, "epoch_seconds": int | float}
+_WRITTEN = (
+    "environment.json", "metrics.jsonl", "log.txt", "model.safetensors", "best.safetensors", "result.json",
+)  # fmt: skip
 
 
 class RunFolder:
@@ -176,10 +179,19 @@ class RunFolder:
                     got, remedy = repr(value)[:80], "restore the file, or train anew"
                     raise CheckpointError(f"{key}, a number of at least 0, in {path}", got, remedy)
             records = state.get("records", state["epoch"])
-            if (epochs := len(self.history(state["metrics_bytes"]))) != records:
-                got, remedy = f"{epochs} in metrics.jsonl", "restore the folder, or train anew in another"
+            epochs = [record.epoch for record in self.history(state["metrics_bytes"])]
+            if len(epochs) != records or epochs != list(range(1, len(epochs) + 1)):
+                got = f"{len(epochs)}, with the numbers {str(epochs)[:40]}, in metrics.jsonl"
+                remedy = "restore the folder, or train anew in another"
                 raise CheckpointError(f"the {records} epochs of {checkpoint.path}", got, remedy)
         return checkpoint, problems
+
+    def check_files(self) -> None:
+        """Refuses what is no plain file among those that a run writes: writing would fail, or go elsewhere."""
+        for name in _WRITTEN:
+            check_plain(self.path / name)
+        if (path := self.path / "checkpoints").is_symlink():
+            raise CheckpointError(f"a folder at {path}", "a link to another one", "put the folder itself there")
 
     def _check_config(self, written: Any, path: Path) -> None:
         """Refuses a ``config.json`` that was changed since the run began; epochs are added by :meth:`continue_with`."""
@@ -224,10 +236,12 @@ class RunFolder:
         """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
         path = self.path / "metrics.jsonl"
         try:
-            lines = limits.read_bytes(path, error=CheckpointError)[:size].splitlines() if path.exists() else []
-            return tuple(EpochRecord.from_json(parse_json(line)) for line in lines)
+            content = limits.read_bytes(path, error=CheckpointError)[:size] if path.exists() else b""
+            if size and (len(content) < size or content[-1:] != b"\n"):
+                raise ValueError(f"no line that ends after {size:,} bytes, as the checkpoint has it")
+            return tuple(EpochRecord.from_json(parse_json(line)) for line in content.splitlines())
         except (OSError, ValueError, RecursionError) as error:
-            remedy = "continue the run, which mends it, or restore the file"
+            remedy = "restore the file" if size else "continue the run, which mends it, or restore the file"
             got = error.got if isinstance(error, OptionError) else str(error)
             raise CheckpointError(f"one epoch on each line of {path}", got, remedy) from error
 
@@ -235,7 +249,7 @@ class RunFolder:
         """Adds a line with the time to ``log.txt``."""
         path = self.path / "log.txt"
         check_plain(path)
-        with writing(path), open(path, "a", encoding="utf-8") as file:
+        with writing(path), open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
     def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from lrga.errors import CheckpointError, OptionError
-from lrga.tasks.task import METRICS
+from lrga.tasks.task import METRICS, number_format
 from lrga.training.callbacks.events import EpochRecord
 from lrga.io.json_files import check_fields
 
@@ -63,7 +63,7 @@ class TrainingResult:
 
     def format_metric(self, value: float) -> str:
         """The metric with as many digits as are worth printing."""
-        return f"{value:.{METRICS[self.metric].decimals}f}"
+        return f"{value:{number_format(value, METRICS[self.metric].decimals)}}"
 
     def to_json(self) -> dict[str, Any]:
         """What ``result.json`` holds: all but folder, history and model."""

@@ -54,6 +54,7 @@ def check_folder(
     if (names := home.features()) is not None and names != run.features:
         remedy = "give the columns their names again, or train in another folder"
         raise CheckpointError(f"the features that {home.path} was trained on ({names})", f"{run.features}", remedy)
+    home.check_files()
     home.environments()  # which refuses a damaged file
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import LRGAError
-from lrga.tasks.task import METRICS
+from lrga.tasks.task import METRICS, number_format
 from lrga.training.config import TrainingConfig
 from lrga.training.callbacks.events import Listener
 from lrga.training.runs.ranks import notes_kept
@@ -62,7 +62,8 @@ class SeedResults:
         if not self.results or self.mean is None:
             return "no run has an epoch yet"
         metric = METRICS[self.results[0].metric]
-        return f"test {metric.name}: {self.mean:.{metric.decimals}f} ± {self.std:.{metric.decimals}f}"
+        kind = number_format(self.mean, metric.decimals)
+        return f"test {metric.name}: {self.mean:{kind}} ± {self.std:{kind}}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row of words for each run: seed, test, at the best validation, epochs, seconds, how it ended."""
