@@ -122,7 +122,7 @@ def main():
             "gin plain graph": compare("gin", None, "graph", recalibrate_norm=2),
             "links learned": compare_links(False, clip_gradient=0.5),
             "links features": compare_links(True, model="graphsage"),
-            "links plain": compare_links(True, lrga=False, validation_edges=True),
+            "links plain": compare_links(True, lrga=False, rank=None, validation_edges=True),
         }
         (Path(sys.argv[1]) / f"{dist.get_rank()}.json").write_text(json.dumps(results))
 

@@ -147,7 +147,7 @@ def test_an_error_while_capturing_is_the_reason_in_its_first_line(make_splits, m
     def broken(engine):
         raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
 
-    monkeypatch.setattr("lrga.training.capture.engine.Engine.prepare", broken)
+    monkeypatch.setattr("lrga.training.capture.graphs.GraphEngine.prepare", broken)
     trainer = make_trainer(make_splits())
     trainer.fit()
     expected = "the step cannot be captured: RuntimeError: operation not permitted when stream is capturing"

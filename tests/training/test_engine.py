@@ -70,7 +70,7 @@ def test_losses_are_those_of_the_plain_loop(make_splits, conv, rank, level):
     plain, captured = (losses(trainer, 21) for trainer in trainers)
     assert trainers[1].engine is not None
     torch.testing.assert_close(captured, plain, rtol=0, atol=1e-8)
-    for ours, theirs in zip(trainers[1].keeper.records, trainers[0].keeper.records, strict=True):
+    for ours, theirs in zip(trainers[1].checkpointer.records, trainers[0].checkpointer.records, strict=True):
         for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric", "lr"):
             assert getattr(ours, key) == pytest.approx(getattr(theirs, key), rel=1e-9)
 

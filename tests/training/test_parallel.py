@@ -30,7 +30,10 @@ def test_several_ranks_take_the_steps_of_one_process(reports, case):
     """Gradients, losses and metrics; the last batch has fewer graphs than there are ranks."""
     for report in reports:
         for name, difference in report[case].items():
-            assert difference < (1e-7 if name == "parameters" else 1e-10), name
+            if case in LINKS:  # whose scores are float32
+                assert difference < (1e-5 if name == "parameters" else 2e-6), name
+            else:
+                assert difference < (1e-7 if name == "parameters" else 1e-10), name
 
 
 def test_every_rank_reports_the_same(reports):

@@ -60,7 +60,7 @@ def make_record(
         if status != FAILED:  # a folder that cannot be read is a failed run, not the end of the campaign
             raise
         history, environment, network, task, checksum = (), [], None, None, None
-    words = ("model", "budget", "lrga", "preset", "reading") if config.link is None else ("model", "lrga")
+    words = ("model", "budget", "lrga", "preset", "reading") if config.problem == "graphs" else ("model", "lrga")
     model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
     if network is not None:
         model |= {"parameters": _parameters(network, facts, history), "architecture": network.to_json()}
@@ -121,7 +121,7 @@ def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
     plan = plan_dataset(dataset, data.root, **data.options)
     facts |= {"origin": plan.facts.origin, "recipe": plan.recipe, "note": plan.facts.note}
     manifest = plan.finished()
-    if manifest is not None and config.link is not None:
+    if manifest is not None and config.problem == "links":
         facts["note"] = manifest.notes.get("note", "")
     if manifest is not None:
         source = manifest.notes.get("source")
@@ -136,7 +136,7 @@ def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
 def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
     if facts is not None:
         return facts.graphs
-    if given or config.link is not None or (dataset := catalogue_name(config.data.name)) is None:
+    if given or config.problem == "links" or (dataset := catalogue_name(config.data.name)) is None:
         return None
     manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
     return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}

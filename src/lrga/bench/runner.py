@@ -245,7 +245,7 @@ class Campaign:
             return self.data
         if self._loaded is None or self._loaded[0] != config.data:
             self._loaded = None  # lets go of the last set before the next is read
-            if config.link is not None:
+            if config.problem == "links":
                 loaded: Any = load_link_source(config.data)
                 self._loaded = config.data, loaded
             elif catalogue_name(config.data.name) is None:
@@ -271,7 +271,7 @@ class Campaign:
 
 def run_title(config: TrainingConfig) -> str:
     """A run in a few words."""
-    size = f" ({config.model.budget})" if config.link is None else ""
+    size = f" ({config.model.budget})" if config.problem == "graphs" else ""
     return f"{model_label(config)}{size} on {config.data.name}, seed {config.run.seed}"
 
 

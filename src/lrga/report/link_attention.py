@@ -37,12 +37,12 @@ def explain_links(
     where the score is above 0) and, where the split has them, pairs that are none.
     """
     model, config = load_run(run, which=which, device=device)
-    assert config.link is not None
+    assert config.problem == "links"
     place = next(iter(model.parameters())).device
     data = load_link_source(data_from_file(config.data, run, trust=trust, root=root)).to(place)
     if split not in data.splits:
         raise OptionError(f"a split: {', '.join(data.splits)}", repr(split), "choose one of these")
-    messages = Messages.of(data, conv=config.model.model, weighted=config.link.edge_weights)
+    messages = Messages.of(data, conv=config.model.model, weighted=config.option("edge_weights"))
     with torch.no_grad(), recorded_factors(model) as found:
         h = messages.encode(model)  # type: ignore[arg-type]
     kept = chosen_layers(found, layers, run)

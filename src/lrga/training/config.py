@@ -260,6 +260,10 @@ class TrainingConfig:
         """Which epoch's number is reported: the ``"last"``, for links the ``"best"`` in validation."""
         return "last" if self.link is None else "best"
 
+    def option(self, name: str) -> Any:
+        """The value of an option by its name, ``None`` where the run has no such option."""
+        return getattr(getattr(self, SECTION_OF[name]), name, None)
+
     @property
     def size_label(self) -> tuple[str, ...]:
         """The budget of the network in names of runs; nothing where its shape is always given."""

@@ -81,6 +81,8 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
     if trainer.average is not None:
         trainer.average.restore({k: problem.take(parameters[k], v) for k, v in parts["average"].items()})
     trainer.epoch, trainer.batch, trainer.records = state["epoch"], state["batch"], state["records"]
+    if problem.is_evaluated and trainer.epoch != trainer.records:
+        raise ValueError(f"{trainer.epoch} epochs, of which {trainer.records} are recorded")
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
     problem.restore(state["sums"])
     trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
