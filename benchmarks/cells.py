@@ -28,7 +28,7 @@ from lrga import build_model
 from lrga.bench.protocols import paper_config
 from lrga.models.zoo import MODELS
 from lrga.tasks import task_of
-from lrga.training import OptimizerConfig, Trainer
+from lrga.training import GraphProblem, OptimizerConfig, Trainer
 from lrga.version import __version__
 
 PATTERN_GRAPHS = 10_000
@@ -44,17 +44,16 @@ class Cell(Ours):
         device = splits["train"].device
         self.model = build_model("PATTERN", model, budget=budget, lrga=lrga).to(device).train()
         options = OptimizerConfig(batch_size=batch_size)
-        self.trainer = Trainer(
-            self.model, task_of("PATTERN"), splits, options, listener=Notes(), engine="captured"
-        )  # fmt: skip
+        problem = GraphProblem(self.model, task_of("PATTERN"), splits, options)
+        self.trainer = Trainer(problem, listener=Notes(), engine="captured")
 
 
 def plain_first_loss(cell: Cell, graphs: int) -> float:
     """The loss of the first graphs in the plain loop, before its step."""
     trainer = cell.trainer
-    trainer.sums.reset()
-    trainer.step(trainer.splits["train"].batch(slice(0, graphs)))
-    return trainer.sums.loss.mean()
+    trainer.problem.sums.reset()
+    trainer.step(trainer.problem.splits["train"].batch(slice(0, graphs)))
+    return trainer.problem.sums.loss.mean()
 
 
 def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, An
         _all_ready.abort()  # the others would wait for ever
         raise
     _all_ready.wait()
-    batch_size, inner = cell.trainer.options.batch_size, 4 if options.device != "cpu" else 1
+    batch_size, inner = cell.trainer.problem.options.batch_size, 4 if options.device != "cpu" else 1
     with _turn:
         row = {
             "model": ("LRGA + " if lrga else "") + MODELS[model],

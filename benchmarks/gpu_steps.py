@@ -18,7 +18,7 @@ from lrga import GNN
 from lrga.data import PackedGraphs, load
 from lrga.data.packed.batch import PackedBatch
 from lrga.tasks import task_of
-from lrga.training import OptimizerConfig, Trainer
+from lrga.training import GraphProblem, OptimizerConfig, Trainer
 from lrga.training.callbacks.events import Listener
 from lrga.training.capture.capacity import Work
 from lrga.training.capture.eligibility import start_engine
@@ -58,7 +58,8 @@ class Ours:
         model = GNN(3, width, CLASSES, layers, conv=conv, rank=RANK, encoder="embedding", reading="B").to(device)
         self.model = model.train()
         options = OptimizerConfig(batch_size=batch_size)
-        self.trainer = Trainer(model, task_of("PATTERN"), splits, options, listener=Notes(), engine="captured")
+        problem = GraphProblem(model, task_of("PATTERN"), splits, options)
+        self.trainer = Trainer(problem, listener=Notes(), engine="captured")
 
     def start(self) -> None:
         """Records the steps; says why where that is not possible."""
@@ -73,9 +74,9 @@ class Ours:
     def first(self, graphs: int) -> float:
         """The loss of the first graphs, before the step that it causes."""
         (work,) = self.engine.train.of(torch.arange(graphs))
-        self.trainer.sums.reset()
+        self.trainer.problem.sums.reset()
         self.run(work)
-        return self.trainer.sums.loss.mean()
+        return self.trainer.problem.sums.loss.mean()
 
     def step(self) -> None:
         self.run(next(self._work))
@@ -83,10 +84,10 @@ class Ours:
     def plain_first(self, graphs: int) -> float:
         """As :meth:`first`, in the plain loop."""
         self.model.train()
-        self.trainer.sums.reset()
-        self.trainer.step(self.trainer.splits["train"].batch(slice(0, graphs)))
+        self.trainer.problem.sums.reset()
+        self.trainer.step(self.trainer.problem.splits["train"].batch(slice(0, graphs)))
         self._batches = self._plain_epochs()
-        return self.trainer.sums.loss.mean()
+        return self.trainer.problem.sums.loss.mean()
 
     def plain_step(self) -> None:
         """One step, launched operation by operation."""
@@ -96,7 +97,7 @@ class Ours:
     def _plain_epochs(self) -> Iterator[PackedBatch]:
         for epoch in itertools.count():
             self.trainer.epoch, self.trainer.batch = epoch, 0
-            yield from self.trainer.rest_of_epoch()
+            yield from self.trainer.problem.epoch_batches(self.trainer.epoch, self.trainer.batch)
 
     def run(self, work: Work) -> None:
         self.trainer.batch = 0  # nothing is looked at now and then: that belongs to whole epochs

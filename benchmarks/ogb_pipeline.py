@@ -1,7 +1,7 @@
 """Link prediction at the size of ogbl-ppa from beginning to end, on files of OGB's exact layout made here.
 
     python benchmarks/ogb_pipeline.py [--device cuda] [--epochs 1] [--nodes 576289] [--edges 21231931] [--out FILE]
-    python benchmarks/ogb_pipeline.py --device cpu --batch-size 1048576 --memory-limit 16GB  # an hour on 2 cores
+    python benchmarks/ogb_pipeline.py --device cpu --batch-size 1048576 --recompute-layers  # an hour on 2 cores
 
 The files are those of ``ogb_reading.py`` (random edges: the scores mean nothing, the work is that of the real set).
 Then the commands that a user would give, each in its own process: ``lrga reproduce table2 --dataset ogbl-ppa`` reads
@@ -126,14 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batch-size", type=int, help="pairs in a batch in place of the protocol's 65,536")
-    parser.add_argument("--memory-limit", help="of lrga train: 16GB")
+    parser.add_argument("--recompute-layers", action="store_true", default=None, help="activation checkpointing")
     parser.add_argument("--keep", type=Path, help="where to make the files and leave them")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--out", type=Path, help="write the record as JSON")
     options = parser.parse_args(arguments)
     place = options.keep or Path(tempfile.mkdtemp())
     try:
-        given = {"batch_size": options.batch_size, "memory_limit": options.memory_limit}
+        given = {"batch_size": options.batch_size, "recompute_layers": options.recompute_layers}
         changes = {name: value for name, value in given.items() if value is not None}
         sizes = {"nodes": options.nodes, "edges": options.edges, "epochs": options.epochs}
         record = measure(place, **sizes, device=options.device, changes=changes)

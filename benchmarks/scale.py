@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import torch.nn.functional as F
+from live_bytes import LiveBytes
 from reporting import report
 from timing import at_least_one, need_device
 from torch import Tensor, nn
@@ -33,7 +34,6 @@ import lrga
 from lrga.data.datasets.synthetic import synthetic_graph
 from lrga.kernels.edges import EdgeLayout
 from lrga.kernels.support import allows_tf32
-from lrga.training.memory import LiveBytes
 from lrga.version import __version__
 
 WIDTH, RANK, LAYERS, CLASSES, HEADS, PER_NODE = 64, 32, 2, 4, 4, 20

@@ -30,7 +30,7 @@ from torch_geometric.loader import DataLoader
 from lrga import GNN
 from lrga.data import PackedGraphs, load
 from lrga.tasks import task_of
-from lrga.training import OptimizerConfig, Trainer
+from lrga.training import GraphProblem, OptimizerConfig, Trainer
 from lrga.version import __version__
 
 BATCH_SIZE, WIDTH, LAYERS, RANK, CLASSES = 64, 60, 4, 30, 2
@@ -50,7 +50,8 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
     peer = Peer(conv, WIDTH, LAYERS, RANK, CLASSES).train()
     copy_weights(ours, peer)
     options = OptimizerConfig(batch_size=BATCH_SIZE)
-    trainer = Trainer(ours.train(), task_of("PATTERN"), {"train": graphs, "val": graphs, "test": graphs}, options)
+    splits = {"train": graphs, "val": graphs, "test": graphs}
+    trainer = Trainer(GraphProblem(ours.train(), task_of("PATTERN"), splits, options))
     optimizer = torch.optim.Adam(peer.parameters(), lr=options.lr)
     data = graphs.to_data_list()
     loader = DataLoader(data, batch_size=BATCH_SIZE, shuffle=True)
@@ -58,9 +59,9 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
     peer_batches = endless(lambda: iter(loader))
 
     def our_step(batch: object = None) -> float:
-        trainer.sums.loss.restore((0.0, 0.0))
+        trainer.problem.sums.loss.restore((0.0, 0.0))
         trainer.step(next(our_batches) if batch is None else batch)
-        return trainer.sums.loss.mean()
+        return trainer.problem.sums.loss.mean()
 
     def peer_step(batch: object = None) -> float:
         batch = next(peer_batches) if batch is None else batch

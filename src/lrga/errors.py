@@ -105,3 +105,7 @@ class MissingDependencyError(LRGAError, ImportError):
 
 class RankLostError(LRGAError, RuntimeError):
     """Another process of a distributed run has stopped."""
+
+
+class OutOfMemoryError(LRGAError, RuntimeError):
+    """Training needs more memory than there is."""

@@ -68,7 +68,7 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "tensorboard": False,
             "engine": "auto",
             "deterministic": False,
-            "memory_limit": None,
+            "recompute_layers": False,
         },
     }
 

@@ -147,11 +147,8 @@ def test_a_comparison_of_own_links(edges):
     assert [row["lrga"] for row in rows] == [False, True]
 
 
-def test_a_memory_limit_is_kept_said_and_recorded_or_refused_before_anything_is_written(edges):
-    result = train("--memory-limit", "64GB", "--run-name", "roomy")
-    assert "memory: fits into 64.0 GB" in result.stderr
-    last = json.loads((edges.parent / "runs" / "roomy" / "environment.json").read_text())[-1]
-    assert (last["memory_limit"], last["activation_checkpointing"]) == (64 * 10**9, False)
-    with pytest.raises(OptionError, match="fits into 10 MB"):
-        train("--memory-limit", "10MB", "--run-name", "tight")
-    assert not (edges.parent / "runs" / "tight").exists()
+def test_layers_are_recomputed_where_asked(edges):
+    train("--recompute-layers", "--run-name", "tight")
+    train("--run-name", "roomy")
+    tight, roomy = (edges.parent / "runs" / name / "model.safetensors" for name in ("tight", "roomy"))
+    assert tight.read_bytes() == roomy.read_bytes()

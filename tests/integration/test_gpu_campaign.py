@@ -24,7 +24,7 @@ class StopAfter(Listener):
         self.left -= 1
         if self.left == 0:
             self.monkeypatch.setattr(
-                "lrga.training.runs.checkpointer.FolderKeeper.pause", lambda keeper, trainer: "time_limit"
+                "lrga.training.runs.checkpointer.FolderCheckpointer.pause", lambda keeper, trainer: "time_limit"
             )
 
 

@@ -15,9 +15,10 @@ from lrga.tasks import edge_classification, graph_regression, node_classificatio
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
 from lrga.training.callbacks.events import Listener
 from lrga.training.capture.cuda_graph import no_waiting
-from lrga.training.capture.engine import Engine
+from lrga.training.capture.graphs import GraphEngine
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.runs.interleave import train_together
-from lrga.training.trainer import Keeper, Trainer
+from lrga.training.trainer import Checkpointer, Trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -53,7 +54,7 @@ def make_splits(level="node", sizes=(100, 20, 20), device="cuda"):
     return splits
 
 
-class Records(Keeper):
+class Records(Checkpointer):
     def __init__(self):
         self.records, self.notes = [], []
 
@@ -70,13 +71,14 @@ def make_trainer(splits, engine, *, level="node", dtype=torch.float32, model_opt
     of_model = {"conv": "gcn", "rank": 5, "edge_channels": 2} | (model_options or {})
     model = lrga.GNN(3, 16, TASKS[level].out_channels, 2, task=level, **of_model).to("cuda", dtype)
     model = model if wrap is None else wrap(model)
-    return Trainer(model, TASKS[level], splits, OptimizerConfig(**options), seed=1, keeper=Records(), engine=engine)
+    problem = GraphProblem(model, TASKS[level], splits, OptimizerConfig(**options), seed=1)
+    return Trainer(problem, checkpointer=Records(), engine=engine)
 
 
 def losses(trainer, steps):
     found, before = [], 0.0
     for _ in itertools.islice(trainer.steps(), steps):
-        total = float(trainer.sums.loss.total)
+        total = float(trainer.problem.sums.loss.total)
         found.append(total - (before if trainer.batch > 1 else 0.0))
         before = total
     return torch.tensor(found, dtype=torch.float64)
@@ -111,12 +113,12 @@ def test_the_first_step_in_single_precision_agrees_to_rounding(conv, level):
     expected = losses(plain, 1)
     trainer = make_trainer(splits, "plain", level=level, model_options=options)
     trainer.model.train()
-    engine = Engine(trainer)
+    engine = GraphEngine(trainer, trainer.problem)
     first = next(iter(engine.rest_of_epoch()))
     step = engine.training_step(first.capacity)
     engine.put(first.graphs)
     step()
-    torch.testing.assert_close(trainer.sums.loss.total.cpu(), expected[0], rtol=1e-4, atol=0)
+    torch.testing.assert_close(trainer.problem.sums.loss.total.cpu(), expected[0], rtol=1e-4, atol=0)
     for p, q in zip(plain.model.parameters(), trainer.model.parameters(), strict=True):
         if p.grad is not None:
             scale = max(float(p.grad.abs().max()), 1e-3)
@@ -127,36 +129,36 @@ def test_recording_changes_nothing():
     """Warm-up runs leave weights, statistics, moments and random states as they were."""
     trainer = make_trainer(make_splits(), "captured", model_options={"dropout": 0.5})
     before, random = weights(trainer), torch.cuda.get_rng_state()
-    engine = Engine(trainer)
+    engine = GraphEngine(trainer, trainer.problem)
     engine.prepare()
     assert all(torch.equal(value, weights(trainer)[name]) for name, value in before.items())
     assert torch.equal(random, torch.cuda.get_rng_state())
     assert all(float(entry["step"]) == 0 for entry in trainer.optimizer.state.values())
-    assert float(trainer.sums.loss.total) == 0.0
+    assert float(trainer.problem.sums.loss.total) == 0.0
 
 
 @pytest.mark.parametrize("options", [{"dropout": 0.5}, {"random_features": True}])
 def test_every_replay_draws_anew(options):
     trainer = make_trainer(make_splits(), "captured", model_options=options, lr=1e-30)
     trainer.model.train()
-    engine = Engine(trainer)
+    engine = GraphEngine(trainer, trainer.problem)
     work = next(iter(engine.rest_of_epoch()))
     step = engine.training_step(work.capacity)
     engine.put(work.graphs)
     seen = []
     for _ in range(4):
-        trainer.sums.reset()
+        trainer.problem.sums.reset()
         step()
-        seen.append(float(trainer.sums.loss.total))
+        seen.append(float(trainer.problem.sums.loss.total))
     assert len(set(seen)) == 4
     torch.cuda.manual_seed(5)
-    trainer.sums.reset()
+    trainer.problem.sums.reset()
     step()
-    first = float(trainer.sums.loss.total)
+    first = float(trainer.problem.sums.loss.total)
     torch.cuda.manual_seed(5)
-    trainer.sums.reset()
+    trainer.problem.sums.reset()
     step()
-    assert float(trainer.sums.loss.total) == pytest.approx(first, rel=1e-5)
+    assert float(trainer.problem.sums.loss.total) == pytest.approx(first, rel=1e-5)
 
 
 def test_a_generator_of_the_model_is_drawn_from_anew():
@@ -164,7 +166,7 @@ def test_a_generator_of_the_model_is_drawn_from_anew():
     options = {"random_features": True, "generator": generator}
     trainer = make_trainer(make_splits(), "captured", model_options=options, lr=1e-30)
     found = losses(trainer, 2)
-    assert trainer.engine is not None, trainer.keeper.notes
+    assert trainer.engine is not None, trainer.checkpointer.notes
     assert found[0] != found[1]
 
 
@@ -193,7 +195,7 @@ def test_a_run_that_ends_leaves_the_steps_of_another_alone():
 def test_the_rate_of_the_moment_is_used():
     trainer = make_trainer(make_splits(), "captured", lr=1e-3)
     trainer.model.train()
-    engine = Engine(trainer)
+    engine = GraphEngine(trainer, trainer.problem)
     work = next(iter(engine.rest_of_epoch()))
     step = engine.training_step(work.capacity)
     engine.put(work.graphs)
@@ -215,8 +217,8 @@ def test_options_of_training_do_the_same(options):
     for engine in ("plain", "captured"):
         trainer = make_trainer(splits, engine, dtype=torch.float64, max_epochs=3, **options)
         trainer.fit()
-        assert (trainer.engine is None) == (engine == "plain"), trainer.keeper.notes
-        records.append(trainer.keeper.records)
+        assert (trainer.engine is None) == (engine == "plain"), trainer.checkpointer.notes
+        records.append(trainer.checkpointer.records)
     for plain, captured in zip(*records, strict=True):
         assert captured.train_loss == pytest.approx(plain.train_loss, rel=1e-8)
         assert captured.test_loss == pytest.approx(plain.test_loss, rel=1e-7)
@@ -226,14 +228,14 @@ def test_options_of_training_do_the_same(options):
 def test_mixed_precision_is_captured(precision):
     trainer = make_trainer(make_splits(), "captured", precision=precision, lr=0.01, max_epochs=5)
     trainer.fit()
-    assert trainer.engine is not None, trainer.keeper.notes
-    assert trainer.keeper.records[-1].train_loss < trainer.keeper.records[0].train_loss
+    assert trainer.engine is not None, trainer.checkpointer.notes
+    assert trainer.checkpointer.records[-1].train_loss < trainer.checkpointer.records[0].train_loss
 
 
 def test_no_step_waits_for_the_gpu():
     trainer = make_trainer(make_splits(sizes=(640, 20, 20)), "captured")
     trainer.model.train()
-    engine = trainer.engine = Engine(trainer)
+    engine = trainer.engine = GraphEngine(trainer, trainer.problem)
     engine.prepare()
     work = list(engine.rest_of_epoch())
     trainer.guard.every = 200
@@ -248,7 +250,7 @@ def test_a_loss_that_is_not_finite_names_batch_and_layer():
         def batch_done(self, epoch, batch, batches):
             if (epoch, batch) == (1, 4):
                 with torch.no_grad():
-                    trainer.splits["train"].columns["x"].values[:] = float("nan")
+                    trainer.problem.splits["train"].columns["x"].values[:] = float("nan")
 
     trainer = make_trainer(make_splits(), "captured")
     trainer.listener = Poison()

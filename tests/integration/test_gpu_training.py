@@ -9,6 +9,7 @@ from lrga.models.zoo import INPUTS
 from lrga.tasks import task_of
 from lrga.training import (
     DataConfig,
+    GraphProblem,
     ModelConfig,
     OptimizerConfig,
     RunConfig,
@@ -19,7 +20,6 @@ from lrga.training import (
 )
 from lrga.training.architecture import resolve
 from lrga.training.capture.cuda_graph import no_waiting
-from lrga.training.memory import fit_memory
 
 pytestmark = [
     pytest.mark.gpu,
@@ -75,13 +75,14 @@ def trainer_on_gpu(root, **options):
     splits = {name: graphs.to("cuda") for name, graphs in load("CLUSTER", root, sizes=SIZES).items()}
     torch.manual_seed(0)
     model = resolve(ModelConfig(hidden=32, layers=3), INPUTS["CLUSTER"]).build().cuda()
-    return Trainer(model, task_of("CLUSTER"), splits, OptimizerConfig(batch_size=8, max_epochs=2, **options), seed=1)
+    options = OptimizerConfig(batch_size=8, max_epochs=2, **options)
+    return Trainer(GraphProblem(model, task_of("CLUSTER"), splits, options, seed=1))
 
 
 def test_no_step_waits_for_the_gpu(root):
     trainer = trainer_on_gpu(root)
     trainer.model.train()
-    batches = list(trainer.rest_of_epoch())[:12]
+    batches = list(trainer.problem.epoch_batches(trainer.epoch, trainer.batch))[:12]
     trainer.step(batches[0])  # what is made once may wait
     with no_waiting():
         for batch in batches[1:]:
@@ -105,10 +106,3 @@ def test_the_batch_that_broke_is_found_by_repeating_the_epoch(root):
     trainer.step = step
     with pytest.raises(NonFiniteError, match=r"epoch 1, batch 21 of 64.*'layers\.1\.mix'"):
         trainer.fit()
-
-
-def test_a_memory_limit_leaves_the_random_state_of_the_gpu_alone():
-    model = resolve(ModelConfig(hidden=16, layers=2, dropout=0.5), INPUTS["CLUSTER"]).build().to("cuda")
-    before = torch.cuda.get_rng_state()
-    fit_memory(model)
-    assert torch.equal(torch.cuda.get_rng_state(), before)

@@ -136,7 +136,7 @@ def test_a_run_killed_within_a_checkpoint_and_within_an_epoch_ends_bit_equal(pro
     assert kill_when(processes, config, killed, writing_one)
 
     def within_epoch_two():
-        return any("000001-0000002" <= name < "000002" for name in os.listdir(folder))
+        return any("0-000001-0000002" <= name < "0-000002" for name in os.listdir(folder))
 
     assert kill_when(processes, config, killed, within_epoch_two)
     assert not (killed / "result.json").exists()
@@ -150,7 +150,7 @@ def test_without_checkpoints_within_epochs_the_epoch_is_repeated_bit_equal(proce
     finish(processes, config, whole)
 
     def after_one_epoch():
-        return (killed / "checkpoints" / "000001-0000000").is_dir()
+        return (killed / "checkpoints" / "0-000001-0000000").is_dir()
 
     assert kill_when(processes, config, killed, after_one_epoch, train_and_save_every_epoch)
     finish(processes, config, killed)
@@ -179,7 +179,7 @@ def test_a_run_of_captured_steps_killed_within_an_epoch_ends_bit_equal(processes
 
     def within_the_second_epoch():
         folder = killed / "checkpoints"
-        return folder.is_dir() and any(path.name >= "000001-0000002" for path in folder.glob("0*"))
+        return folder.is_dir() and any(path.name >= "0-000001-0000002" for path in folder.glob("0*"))
 
     assert kill_when(processes, config, killed, within_the_second_epoch)
     finish(processes, config, killed)

@@ -1,6 +1,7 @@
 """From OGB's files to a record, a table and predictions: every row of Table 2, as a stranger would run it."""
 
 import csv
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -11,10 +12,9 @@ from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.data import load
-from lrga.tasks.link import LinkTask
 from lrga.training.options import make_config
-from lrga.training.problems.link_architecture import resolve_link
-from lrga.training.problems.link_trainer import LinkTrainer
+from lrga.training.problems.kinds import load_run_data
+from lrga.training.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from ogb_files import make_ogb
@@ -28,6 +28,11 @@ def call(*arguments):
         raise result.exception
     assert result.exit_code == 0, result.output
     return result
+
+
+def trainer_of(config, data):
+    run = load_run_data(config, data)
+    return Trainer(*run.stages(run.architecture.build(), config))
 
 
 @pytest.mark.parametrize("dataset", ["ogbl-ppa", "ogbl-collab", "ogbl-ddi"])
@@ -58,9 +63,10 @@ def test_collab_with_validation_edges_scores_its_test_on_another_graph(tmp_path)
     data = load("ogbl-collab", tmp_path / "root", source=make_ogb(tmp_path / "files", "ogbl-collab"))
     config = make_config("ogbl-collab", hidden=8, rank=2, max_epochs=1, validation_edges=True, device="cpu")
     torch.manual_seed(0)
-    trainer = LinkTrainer(resolve_link(config, data).build(), LinkTask(metric="hits@50"), data, config)
-    assert trainer.messages.weight is not None
-    assert trainer.test_messages.edges.num_edges == trainer.messages.edges.num_edges + 2 * 60
+    trainer = trainer_of(config, data)
+    messages, test_messages = trainer.problem.messages, trainer.problem.test_messages
+    assert messages.weight is not None
+    assert test_messages.edges.num_edges == messages.edges.num_edges + 2 * 60
     assert trainer.fit() == "max_epochs"
 
 
@@ -70,14 +76,11 @@ def test_a_step_on_real_ddi_lowers_the_loss(tmp_path):
     data = load("ogbl-ddi", tmp_path, source=DDI)
     config = make_config("ogbl-ddi", hidden=8, rank=4, dropout=0.0, device="cpu", lr=0.05)
     torch.manual_seed(0)
-    trainer = LinkTrainer(
-        resolve_link(config, data).build(), LinkTask(metric="hits@20", negatives="no_edge"), data, config
-    )
-    assert trainer.batches == 17
-    losses = []
-    for _ in range(8):
-        positive, negative = trainer.pairs()
-        assert positive.shape == negative.shape == (2, 65_536)
-        trainer.step(positive, negative)
-        losses.append(trainer.loss.mean() * (len(losses) + 1) - sum(losses))
+    trainer = trainer_of(config, data)
+    assert trainer.problem.batches == 17
+    losses, running = [], trainer.problem.loss
+    for batch in itertools.islice(trainer.problem.epoch_batches(0, 0), 8):
+        assert batch[0].shape == batch[1].shape == (2, 65_536)
+        trainer.step(batch)
+        losses.append(running.mean() * (len(losses) + 1) - sum(losses))
     assert losses[-1] < losses[0] < 2

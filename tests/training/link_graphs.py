@@ -5,7 +5,11 @@ import torch
 
 from lrga.data.links.split import SplitRequest, split_edges
 from lrga.models.embeddings import EMBEDDINGS
+from lrga.tasks.link import LinkTask
 from lrga.training.options import make_config
+from lrga.training.problems.kinds import RunData
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.trainer import Trainer
 
 
 def communities(n=60, groups=3, seed=0, features=None, **options):
@@ -28,3 +32,14 @@ def config_of(**options):
     rank = {} if options.get("model") in EMBEDDINGS or options.get("lrga") is False else {"rank": 4}
     small = rank | {"hidden": 16, "max_epochs": 4, "batch_size": 200, "device": "cpu", "dropout": 0.2}
     return make_config("graph.csv", data_options={"task": "link"}, **(small | options))
+
+
+def link_trainer(data=None, task=None, *, checkpointer=None, engine="plain", seed=0, **options):
+    """A trainer of a small run on a CPU."""
+    data, config = communities() if data is None else data, config_of(**options)
+    task = task or LinkTask(metric="auc", negatives=config.link.negatives)
+    torch.manual_seed(seed)
+    architecture = resolve_link(config, data)
+    run = RunData(data=data, task=task, architecture=architecture, sizes={})
+    stages = run.stages(architecture.build().to(data.device), config)
+    return Trainer(*stages, checkpointer=checkpointer, engine=engine)

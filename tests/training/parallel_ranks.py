@@ -1,7 +1,8 @@
-"""Data-parallel training beside one process, in float64: run by three real processes, never collected by pytest."""
+"""Data-parallel training beside one process, in float64: run by real processes, never collected by pytest."""
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,12 +11,16 @@ from torch_geometric.data import Data
 
 import lrga
 from lrga.data import PackedGraphs
+from lrga.data.links.split import SplitRequest, split_edges
 from lrga.distributed.launch import joined
-from lrga.errors import OptionError
 from lrga.tasks import graph_regression, node_classification
+from lrga.tasks.link import LinkTask
 from lrga.training import OptimizerConfig, Trainer
-from lrga.training.memory import peak_of_process, plan_memory
-from lrga.training.parallel import ParallelTrainer, tell
+from lrga.training.options import make_config
+from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem
+from lrga.training.problems.link_architecture import resolve_link
+from lrga.training.problems.links import LinkProblem, PartitionedLinkProblem
+from lrga.training.runs.state import capture, restore
 
 
 def graphs(count, level, seed):
@@ -42,13 +47,13 @@ def compare(conv, rank, level, **options):
         task = graph_regression()
     config = OptimizerConfig(batch_size=4, max_epochs=2, lr=1e-2, **options)
     trainers = []
-    for kind in (ParallelTrainer, Trainer):
+    for kind in (ParallelGraphProblem, GraphProblem):
         torch.manual_seed(5)
         model = lrga.GNN(4, 8, 3 if level == "node" else 1, 2, conv=conv, rank=rank, task=level).double()
-        trainers.append(kind(model, task, splits, config))
+        trainers.append(Trainer(kind(model, task, splits, config)))
     ours, whole = trainers
     results = {"gradient": 0.0}
-    batches = [trainer.rest_of_epoch() for trainer in trainers]
+    batches = [trainer.problem.epoch_batches(trainer.epoch, trainer.batch) for trainer in trainers]
     for _ in range(3):
         for trainer, shares in zip(trainers, batches, strict=True):
             trainer.model.train()
@@ -71,20 +76,41 @@ def compare(conv, rank, level, **options):
     return results
 
 
-def memory_plan():
-    """Of ranks that hold different amounts of memory, within a limit that suits the first only as it is."""
-    splits = {name: graphs(6, "graph", 1) for name in ("train", "val", "test")}
-    held = torch.ones(75_000_000 if dist.get_rank() == 1 else 1)  # 300 MB
-    model = lrga.GNN(4, 8, 1, 2, conv="gcn", rank=3, task="graph")
-    trainer = ParallelTrainer(model, graph_regression(), splits, OptimizerConfig(batch_size=4))
-    limit = tell(peak_of_process(torch.device("cpu"))[1] + 150_000_000)
-    try:
-        plan = plan_memory(trainer.model, splits, batch_size=4, limit=limit, ranks=dist.get_world_size())
-    except OptionError as error:
-        return f"refused {error}"
-    finally:
-        del held
-    return str(plan)
+def compare_links(features, **options):
+    """Two epochs of link prediction on a divided graph and on the whole one."""
+    edge = torch.randint(40, (150, 2), generator=torch.Generator().manual_seed(3)).numpy()
+    data = split_edges(edge[edge[:, 0] != edge[:, 1]], None, SplitRequest(seed=1))
+    if features:
+        generator = torch.Generator().manual_seed(4)
+        data = replace(data, x=torch.randn(data.num_nodes, 5, generator=generator, dtype=torch.float64))
+    small = {"hidden": 8, "rank": 3, "batch_size": 50, "max_epochs": 2, "device": "cpu", "dropout": 0.0, "lr": 1e-2}
+    config = make_config("graph.csv", data_options={"task": "link"}, **(small | options))
+    trainers = []
+    for kind in (PartitionedLinkProblem, LinkProblem):
+        torch.manual_seed(5)
+        model = resolve_link(config, data).build().double()
+        task = LinkTask(metric="auc", negatives="no_edge")
+        trainers.append(Trainer(kind(model, task, data, config.optimizer, config.link, conv=config.model.model)))
+    results = {}
+    for trainer in trainers:
+        trainer.fit()
+    ours, whole = (trainer.last.to_json() for trainer in trainers)
+    for key, value in whole.items():
+        if key not in ("seconds", "elapsed"):
+            results[key] = abs(value - ours[key])
+    results["parameters"] = max(
+        float((a.double() - b.double()).abs().max())
+        for a, b in zip(*(trainer.weights().values() for trainer in trainers), strict=True)
+    )
+    parts, state = capture(trainers[0])
+    again = Trainer(PartitionedLinkProblem(
+        resolve_link(config, data).build().double(), LinkTask(metric="auc", negatives="no_edge"), data,
+        config.optimizer, config.link, conv=config.model.model,
+    ))  # fmt: skip
+    restore(again, parts, state)
+    same = [torch.equal(value, again.weights()[name]) for name, value in trainers[0].weights().items()]
+    results["restored"] = 0.0 if all(same) else 1.0
+    return results
 
 
 def main():
@@ -94,7 +120,9 @@ def main():
             "gcn node": compare("gcn", 3, "node"),
             "gatedgcn graph": compare("gatedgcn", 3, "graph", clip_gradient=0.5),
             "gin plain graph": compare("gin", None, "graph", recalibrate_norm=2),
-            "memory": memory_plan(),
+            "links learned": compare_links(False, clip_gradient=0.5),
+            "links features": compare_links(True, model="graphsage"),
+            "links plain": compare_links(True, lrga=False, rank=None, validation_edges=True),
         }
         (Path(sys.argv[1]) / f"{dist.get_rank()}.json").write_text(json.dumps(results))
 

@@ -21,7 +21,7 @@ PARTS = {"model": {"w": torch.arange(6.0).view(2, 3), "n": torch.tensor(3)}, "tr
 
 
 def write(folder, epoch=0, batch=0, value=1):
-    return write_checkpoint(folder, checkpoint_name(epoch, batch), PARTS, {"value": value, "lr": 0.1})
+    return write_checkpoint(folder, checkpoint_name(0, epoch, batch), PARTS, {"value": value, "lr": 0.1})
 
 
 def test_a_checkpoint_reads_back_bit_for_bit(tmp_path):
@@ -42,7 +42,9 @@ def test_nothing_is_pickled(tmp_path):
 
 def test_views_and_shared_tensors_are_written_as_they_are(tmp_path):
     base = torch.arange(12.0)
-    path = write_checkpoint(tmp_path, checkpoint_name(0, 0), {"model": {"a": base.view(3, 4).t(), "b": base[2:5]}}, {})
+    path = write_checkpoint(
+        tmp_path, checkpoint_name(0, 0, 0), {"model": {"a": base.view(3, 4).t(), "b": base[2:5]}}, {}
+    )
     found = read_checkpoint(path).parts["model"]
     assert torch.equal(found["a"], base.view(3, 4).t())
     assert torch.equal(found["b"], base[2:5])
@@ -55,7 +57,7 @@ def test_the_newest_is_found_and_only_two_are_kept(tmp_path):
     assert found is not None
     assert found.state["value"] == 10
     assert problems == []
-    assert sorted(os.listdir(tmp_path)) == [checkpoint_name(9, 0), checkpoint_name(10, 0)]
+    assert sorted(os.listdir(tmp_path)) == [checkpoint_name(0, 9, 0), checkpoint_name(0, 10, 0)]
 
 
 def test_what_a_killed_writer_left_is_cleared_and_never_read(tmp_path):
@@ -63,7 +65,7 @@ def test_what_a_killed_writer_left_is_cleared_and_never_read(tmp_path):
     left = tmp_path / ".writing-abc"
     left.mkdir()
     (left / "model.safetensors").write_bytes(b"half")
-    assert newest_checkpoint(tmp_path)[0].path.name == checkpoint_name(1, 0)
+    assert newest_checkpoint(tmp_path)[0].path.name == checkpoint_name(0, 1, 0)
     write(tmp_path, 2)
     assert not left.exists()
 
@@ -88,7 +90,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, damage
     assert found is not None
     assert found.state["value"] == 1
     assert len(problems) == 1
-    assert checkpoint_name(2, 0) in problems[0]
+    assert checkpoint_name(0, 2, 0) in problems[0]
 
 
 def test_no_sound_checkpoint_is_an_error_and_none_at_all_is_not(tmp_path):
@@ -123,7 +125,7 @@ def test_an_optimiser_goes_on_bit_for_bit(tmp_path):
         step(layer, optimizer, x)
     moments, groups = optimizer_parts(optimizer)
     groups = json.loads(json.dumps(groups))
-    path = write_checkpoint(tmp_path, checkpoint_name(0, 3), {"model": layer.state_dict(), "training": moments}, {})
+    path = write_checkpoint(tmp_path, checkpoint_name(0, 0, 3), {"model": layer.state_dict(), "training": moments}, {})
     again, other = make()
     again.load_state_dict(read_checkpoint(path).parts["model"])
     load_optimizer(other, read_checkpoint(path).parts["training"], groups)

@@ -31,9 +31,11 @@ def test_the_options_are_these():
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
         "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "heads", "hidden", "layers",
         "loss", "lr", "lr_factor",
-        "lrga", "max_epochs", "memory_limit", "metric", "min_lr", "model", "name", "options", "patience", "precision",
+        "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "reading", "readout", "recalibrate_norm", "resample_features",
         "residual", "root", "seed", "source", "standardize_targets", "tensorboard", "weight_decay",
+        "label_smoothing", "momentum", "optimizer", "recompute_layers", "schedule", "schedule_per", "selective_decay",
+        "warmup_epochs", "weight_average",
         # of link prediction, written where links are predicted
         "edge_weights", "negatives", "predictor", "predictor_layers", "skip", "validation_edges", "walk_batch_size",
         "walk_context", "walk_epochs", "walk_length", "walk_lr", "walk_p", "walk_pull", "walk_q", "walks_per_node",

@@ -5,6 +5,12 @@ from torch import nn
 
 import lrga
 from lrga.training.callbacks.diagnose import first_non_finite
+from lrga.training.evaluate import run_model
+
+
+def culprit(model, batch):
+    inputs = {"x of the batch": batch.x, "edge_attr of the batch": batch.edge_attr}
+    return first_non_finite(model, lambda: run_model(model, batch), inputs)
 
 
 def model_and_batch(make_splits):
@@ -12,14 +18,14 @@ def model_and_batch(make_splits):
 
 
 def test_a_healthy_model_has_no_culprit(make_splits):
-    assert first_non_finite(*model_and_batch(make_splits)) is None
+    assert culprit(*model_and_batch(make_splits)) is None
 
 
 def test_the_layer_whose_weight_is_not_finite_is_named_with_the_weight(make_splits):
     model, batch = model_and_batch(make_splits)
     with torch.no_grad():
         model.layers[1].mix.weight[0, 0] = float("nan")
-    found = first_non_finite(model, batch)
+    found = culprit(model, batch)
     assert "'layers.1.mix' (Linear)" in found
     assert "weight" in found
 
@@ -27,7 +33,7 @@ def test_the_layer_whose_weight_is_not_finite_is_named_with_the_weight(make_spli
 def test_a_layer_that_overflows_is_named_before_those_after_it(make_splits):
     model, batch = model_and_batch(make_splits)
     model.layers[1].mix = nn.Sequential(model.layers[1].mix, Explode())
-    assert "'layers.1.mix.1' (Explode)" in first_non_finite(model, batch)
+    assert "'layers.1.mix.1' (Explode)" in culprit(model, batch)
 
 
 class Explode(nn.Module):
@@ -39,10 +45,10 @@ def test_bad_data_are_blamed_before_any_layer(make_splits):
     for name in ("x", "edge_attr"):
         model, batch = model_and_batch(make_splits)
         getattr(batch, name)[1] = float("inf")
-        assert f"in {name} of the batch" in first_non_finite(model, batch)
+        assert f"in {name} of the batch" in culprit(model, batch)
 
 
 def test_no_hook_stays_behind(make_splits):
     model, batch = model_and_batch(make_splits)
-    first_non_finite(model, batch)
+    culprit(model, batch)
     assert not any(module._forward_hooks for module in model.modules())

@@ -10,10 +10,11 @@ import lrga
 from lrga.tasks import node_classification
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
-from lrga.training.trainer import Keeper, Trainer
+from lrga.training.problems.graphs import GraphProblem
+from lrga.training.trainer import Checkpointer, Trainer
 
 
-class Ear(Listener, Keeper):
+class Ear(Listener, Checkpointer):
     def __init__(self):
         self.said, self.facts = [], []
 
@@ -30,7 +31,8 @@ def make_trainer(splits, wrap=None, engine="captured", **model_options):
     model = model if wrap is None else wrap(model)
     ear = Ear()
     options = OptimizerConfig(batch_size=8, max_epochs=1)
-    return Trainer(model, node_classification(2), splits, options, listener=ear, keeper=ear, engine=engine)
+    problem = GraphProblem(model, node_classification(2), splits, options)
+    return Trainer(problem, listener=ear, checkpointer=ear, engine=engine)
 
 
 class Wrapped(nn.Module):
@@ -103,7 +105,7 @@ def test_the_plain_loop_trains_and_says_why(make_splits, wrap, reason):
     trainer.fit()
     assert trainer.engine is None
     assert trainer.listener.said == [f"trains in the plain loop: {reason}"]
-    assert trainer.keeper.facts == [{"engine": "plain", "why_plain": reason}]
+    assert trainer.checkpointer.facts == [{"engine": "plain", "why_plain": reason}]
     assert trainer.last is not None
 
 
@@ -138,14 +140,14 @@ def test_what_padding_does_not_change_is_captured(make_splits, wrap):
     next(trainer.steps())
     assert trainer.engine is not None
     assert trainer.listener.said == []
-    assert trainer.keeper.facts == [{"engine": "captured"}]
+    assert trainer.checkpointer.facts == [{"engine": "captured"}]
 
 
 def test_an_error_while_capturing_is_the_reason_in_its_first_line(make_splits, monkeypatch):
     def broken(engine):
         raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
 
-    monkeypatch.setattr("lrga.training.capture.engine.Engine.prepare", broken)
+    monkeypatch.setattr("lrga.training.capture.graphs.GraphEngine.prepare", broken)
     trainer = make_trainer(make_splits())
     trainer.fit()
     expected = "the step cannot be captured: RuntimeError: operation not permitted when stream is capturing"
@@ -159,7 +161,7 @@ def test_without_a_gpu_the_plain_loop_is_the_automatic_choice_and_nobody_is_told
     trainer.fit()
     assert trainer.engine is None
     assert trainer.listener.said == []
-    assert trainer.keeper.facts == [{"engine": "plain", "why_plain": "there is no GPU"}]
+    assert trainer.checkpointer.facts == [{"engine": "plain", "why_plain": "there is no GPU"}]
 
 
 def test_a_set_without_a_finite_node_is_left_to_the_plain_loop(make_splits):

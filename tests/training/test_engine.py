@@ -9,10 +9,11 @@ import lrga
 from lrga.errors import NonFiniteError
 from lrga.tasks import edge_classification, graph_classification, graph_regression, node_classification
 from lrga.training.callbacks.events import Listener
-from lrga.training.capture.engine import Engine
+from lrga.training.capture.graphs import GraphEngine
 from lrga.training.config import OptimizerConfig
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.runs.state import capture, restore
-from lrga.training.trainer import Keeper, Trainer
+from lrga.training.trainer import Checkpointer, Trainer
 
 TASKS = {
     "node": node_classification(
@@ -23,7 +24,7 @@ TASKS = {
 }  # fmt: skip
 
 
-class Records(Keeper):
+class Records(Checkpointer):
     def __init__(self):
         self.records, self.notes = [], []
 
@@ -40,14 +41,15 @@ def make_trainer(splits, engine, *, level="node", dtype=torch.float64, model_opt
     options = {"batch_size": 8, "max_epochs": 100, "lr": 2**-12} | options
     of_model = {"conv": "gcn", "rank": 3, "edge_channels": 2} | (model_options or {})
     model = lrga.GNN(3, 8, task.out_channels, 2, task=level, **of_model).to(dtype)
-    return Trainer(model, task, splits, OptimizerConfig(**options), seed=1, keeper=Records(), engine=engine)
+    problem = GraphProblem(model, task, splits, OptimizerConfig(**options), seed=1)
+    return Trainer(problem, checkpointer=Records(), engine=engine)
 
 
 def losses(trainer, steps):
     """The loss of each of the next steps."""
     found, before = [], 0.0
     for _ in itertools.islice(trainer.steps(), steps):
-        total = float(trainer.sums.loss.total)
+        total = float(trainer.problem.sums.loss.total)
         found.append(total - (before if trainer.batch > 1 else 0.0))
         before = total
     return torch.tensor(found, dtype=torch.float64)
@@ -68,7 +70,7 @@ def test_losses_are_those_of_the_plain_loop(make_splits, conv, rank, level):
     plain, captured = (losses(trainer, 21) for trainer in trainers)
     assert trainers[1].engine is not None
     torch.testing.assert_close(captured, plain, rtol=0, atol=1e-8)
-    for ours, theirs in zip(trainers[1].keeper.records, trainers[0].keeper.records, strict=True):
+    for ours, theirs in zip(trainers[1].checkpointer.records, trainers[0].checkpointer.records, strict=True):
         for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric", "lr"):
             assert getattr(ours, key) == pytest.approx(getattr(theirs, key), rel=1e-9)
 
@@ -116,7 +118,7 @@ def test_options_of_training_do_the_same(make_splits, options):
     for engine in ("plain", "captured"):
         trainer = make_trainer(make_splits("node"), engine, max_epochs=4, **options)
         trainer.fit()
-        results.append((trainer.keeper.records, weights(trainer)))
+        results.append((trainer.checkpointer.records, weights(trainer)))
     (plain, expected), (captured, got) = results
     assert [r.lr for r in captured] == [r.lr for r in plain]
     assert captured[-1].test_loss == pytest.approx(plain[-1].test_loss, rel=1e-8)
@@ -140,7 +142,7 @@ def test_a_mask_of_the_set_is_kept(make_splits, level):
         trainer = make_trainer(splits, engine, level=level, task=tasks[level], max_epochs=3, batch_size=4)
         trainer.fit()
         assert (trainer.engine is None) == (engine == "plain")
-        records.append(trainer.keeper.records)
+        records.append(trainer.checkpointer.records)
     for plain, captured in zip(*records, strict=True):
         for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_metric"):
             assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-8)
@@ -168,26 +170,24 @@ def test_batches_evaluated_at_once_give_the_numbers_of_each(make_splits, task, m
     for trainer in trainers:
         trainer.fit()
     assert trainers[1].engine.held_out["val"].batch_size == 16
-    for plain, captured in zip(*(trainer.keeper.records for trainer in trainers), strict=True):
+    for plain, captured in zip(*(trainer.checkpointer.records for trainer in trainers), strict=True):
         for key in ("val_loss", "val_metric", "test_loss", "test_metric"):
             assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("level", "change"),
-    [("node", {}), ("graph", {"model_options": {"random_features": True}}), ("graph", {"at_once": 1})],
+    [("node", {}), ("graph", {"model_options": {"random_features": True}})],
 )
 def test_batches_are_evaluated_one_by_one_where_they_are_not_independent(make_splits, level, change):
-    at_once = change.pop("at_once", None)
     trainer = make_trainer(make_splits(level, sizes=(20, 21, 34)), "captured", level=level, batch_size=4, **change)
-    trainer.at_once = at_once or trainer.at_once
-    assert Engine(trainer).held_out["test"].batch_size == 4
+    assert GraphEngine(trainer, trainer.problem).held_out["test"].batch_size == 4
 
 
 def test_large_batches_are_evaluated_one_by_one(make_splits, monkeypatch):
     trainer = make_trainer(make_splits("graph", sizes=(20, 21, 34)), "captured", level="graph", batch_size=4)
-    monkeypatch.setattr("lrga.training.capture.engine.AT_ONCE_ROWS", 1000)
-    assert Engine(trainer).held_out["test"].batch_size < 16
+    monkeypatch.setattr("lrga.training.capture.graphs.AT_ONCE_ROWS", 1000)
+    assert GraphEngine(trainer, trainer.problem).held_out["test"].batch_size < 16
 
 
 def test_a_run_continues_in_the_other_loop(make_splits):
@@ -227,7 +227,7 @@ def test_a_batch_larger_than_any_capacity_is_neither_dropped_nor_cut(make_splits
     splits = make_splits("node")
     plain, captured = (make_trainer(splits, engine) for engine in ("plain", "captured"))
     expected = losses(plain, 6)
-    captured.engine = Engine(captured)
+    captured.engine = GraphEngine(captured, captured.problem)
     captured.engine.train.capacities = captured.engine.train.capacities[:1]
     captured.engine.train.capacities[0] = type(captured.engine.train.capacities[0])(30, 30)
     torch.testing.assert_close(losses(captured, 6), expected, rtol=0, atol=1e-10)
@@ -288,4 +288,4 @@ def test_mixed_precision_trains(make_splits):
     )
     trainer.fit()
     assert trainer.engine is not None
-    assert trainer.keeper.records[-1].train_loss < trainer.keeper.records[0].train_loss
+    assert trainer.checkpointer.records[-1].train_loss < trainer.checkpointer.records[0].train_loss

@@ -8,6 +8,7 @@ from lrga.errors import NonFiniteError
 from lrga.tasks import node_classification
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.trainer import Trainer
 
 
@@ -26,7 +27,8 @@ class Poison(Listener):
 def make_trainer(splits, **model_options):
     torch.manual_seed(0)
     model = lrga.GNN(3, 8, 2, 2, conv="gcn", rank=3, **model_options)
-    return Trainer(model, node_classification(2), splits, OptimizerConfig(batch_size=8, max_epochs=3), seed=1)
+    options = OptimizerConfig(batch_size=8, max_epochs=3)
+    return Trainer(GraphProblem(model, node_classification(2), splits, options, seed=1))
 
 
 def test_batch_and_layer_are_named(make_splits):
@@ -50,8 +52,9 @@ def test_the_batch_is_found_again_where_losses_are_looked_at_now_and_then(make_s
     splits = make_splits()
     trainer = make_trainer(splits, dropout=0.2)
     trainer.guard.every = 50
-    order = torch.cat([batch.x[:, 0] for batch in trainer.rest_of_epoch()])
-    worst = next(i for i, batch in enumerate(trainer.rest_of_epoch()) if (batch.x[:, 0] == order[-1]).any())
+    batches = list(trainer.problem.epoch_batches(0, 0))
+    order = torch.cat([batch.x[:, 0] for batch in batches])
+    worst = next(i for i, batch in enumerate(batches) if (batch.x[:, 0] == order[-1]).any())
     chosen = (splits["train"].columns["x"].values[:, 0] == order[-1]).nonzero()[0]
     splits["train"].columns["x"].values[chosen] = float("nan")
     with pytest.raises(NonFiniteError, match=f"epoch 1, batch {worst + 1} of 3.*in x of the batch"):
@@ -72,6 +75,6 @@ def test_an_evaluation_that_is_not_finite_is_named_too(make_splits):
     splits = make_splits()
     splits["val"].columns["x"].values[-1] = float("nan")
     with pytest.raises(
-        NonFiniteError, match=r"evaluating 'val' after epoch 1, batch 1 .8 graphs each.*in x of the batch"
+        NonFiniteError, match=r"evaluating 'val' after epoch 1.*in x of the batch, in batch 1 of 8 graphs each"
     ):
         make_trainer(splits).fit()

@@ -62,7 +62,8 @@ def test_options_that_would_do_nothing_are_refused():
         ("budget", "500K"),
         ("reading", "A"),
         ("random_features", True),
-        ("engine", "captured"),
+        ("momentum", 0.5),
+        ("recalibrate_norm", 3),
     ):
         with pytest.raises(OptionError, match=key):
             make_config("ogbl-ddi", **{key: value})

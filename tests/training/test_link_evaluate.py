@@ -6,47 +6,41 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from link_graphs import communities, config_of
+from link_graphs import communities, config_of, link_trainer
 
 from lrga.kernels.edges import EdgeLayout
-from lrga.tasks.link import LinkTask
 from lrga.training.problems.link_architecture import resolve_link
-from lrga.training.problems.link_evaluate import Messages, evaluate_links
+from lrga.training.problems.links import Messages
 
 
-def made(**options):
-    data = communities()
-    model = resolve_link(config_of(**options), data).build()
-    return data, model, Messages.of(data, conv="gcn", weighted=True)
+def evaluated(trainer):
+    trainer.problem.loss.add(torch.tensor(1.0))
+    return trainer.problem.evaluate(trainer)
 
 
 def test_numbers_are_those_of_all_pairs_at_once_whatever_the_batch():
-    data, model, messages = made()
-    task = LinkTask(metric="auc")
-    small = evaluate_links(model, data, task, messages=messages, train_edges=data.edge[:9], batch_size=7)
-    large = evaluate_links(model, data, task, messages=messages, train_edges=data.edge[:9])
+    small, large = (evaluated(link_trainer(eval_batch_size=size)) for size in (7, 10_000))
     for split in ("train", "val", "test"):
         torch.testing.assert_close(torch.tensor(small[split]), torch.tensor(large[split]))
-    model.eval()
+    problem = link_trainer().problem
+    data, model = problem.data, problem.model.eval()
     h = model.encode(None, data.edge_index)
     with torch.no_grad():
         positive, negative = (model.score(h, p.t()) for p in (data.splits["test"].edge, data.splits["test"].edge_neg))
-    torch.testing.assert_close(large["test"][1], float(task.score(positive, negative)), rtol=1e-6, atol=1e-6)
+    expected = float(problem.task.score(positive, negative))
+    torch.testing.assert_close(large["test"][1], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_evaluation_leaves_the_model_in_its_mode_and_without_gradients():
-    data, model, messages = made()
-    model.train()
-    evaluate_links(model, data, LinkTask(metric="auc"), messages=messages)
-    assert model.training
-    assert all(p.grad is None for p in model.parameters())
+    trainer = link_trainer()
+    trainer.model.train()
+    evaluated(trainer)
+    assert trainer.model.training
+    assert all(p.grad is None for p in trainer.model.parameters())
 
 
 def test_validation_edges_change_the_test_alone():
-    data, model, messages = made()
-    more = Messages.of(data, conv="gcn", weighted=True, with_validation=True)
-    without = evaluate_links(model, data, LinkTask(metric="auc"), messages=messages)
-    known = evaluate_links(model, data, LinkTask(metric="auc"), messages=messages, test_messages=more)
+    without, known = (evaluated(link_trainer(validation_edges=used)) for used in (False, True))
     assert known["val"] == without["val"]
     assert known["test"] != without["test"]
 

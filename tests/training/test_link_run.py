@@ -11,7 +11,7 @@ from link_graphs import communities, config_of
 
 from lrga.errors import CheckpointError, DataError, OptionError
 from lrga.training import Listener, continue_run, load_run, train
-from lrga.training.problems.link_run import load_link_source
+from lrga.training.problems.kinds import load_link_source
 from lrga.training.runs.plan import plan_run
 
 
@@ -61,7 +61,7 @@ def test_a_finished_run_can_be_prolonged(tmp_path):
 
 def test_another_graph_or_configuration_is_refused(tmp_path):
     train(config_of(), tmp_path / "run", data=communities(), time_limit=1e-6)
-    with pytest.raises(CheckpointError, match="another under the same name"):
+    with pytest.raises(CheckpointError, match="others under the same name"):
         train(config_of(), tmp_path / "run", data=communities(seed=1))
     with pytest.raises(CheckpointError, match="skip"):
         train(config_of(skip=False), tmp_path / "run", data=communities())

@@ -7,35 +7,37 @@ import torch
 from lrga.distributed.launch import leader_first
 from lrga.tasks import graph_regression, node_classification
 from lrga.tasks.losses import weighted_cross_entropy
-from lrga.training.parallel import agree, keeper_class, share_of, share_of_loss, tell, trainer_class
-from lrga.training.trainer import Trainer
+from lrga.training.parallel import broadcast, checkpointer_class
+from lrga.training.problems.graphs import share_of, share_of_loss
+from lrga.training.runs.checkpointer import FolderCheckpointer
 
 LAUNCH = Path(__file__).parents[1] / "distributed" / "launch.py"
 
 
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
+@pytest.fixture(scope="module", params=[2, 4])
+def reports(request, tmp_path_factory):
     spec = importlib.util.spec_from_file_location("launch", LAUNCH)
     launch = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(launch)
-    return launch.run("../training/parallel_ranks.py", 3, tmp_path_factory.mktemp("parallel"))
+    return launch.run("../training/parallel_ranks.py", request.param, tmp_path_factory.mktemp("parallel"))
 
 
-@pytest.mark.parametrize("case", ["gcn node", "gatedgcn graph", "gin plain graph"])
-def test_three_ranks_take_the_steps_of_one_process(reports, case):
+LINKS = ["links learned", "links features", "links plain"]
+
+
+@pytest.mark.parametrize("case", ["gcn node", "gatedgcn graph", "gin plain graph", *LINKS])
+def test_several_ranks_take_the_steps_of_one_process(reports, case):
     """Gradients, losses and metrics; the last batch has fewer graphs than there are ranks."""
     for report in reports:
         for name, difference in report[case].items():
-            assert difference < (1e-7 if name == "parameters" else 1e-10), name
-
-
-def test_ranks_that_hold_different_amounts_of_memory_decide_alike(reports):
-    """Layers computed again on some ranks only would leave the others waiting for BatchNorm's sums."""
-    assert reports[0]["memory"].startswith("refused expected a training step that fits")
+            if case in LINKS:  # whose scores are float32
+                assert difference < (1e-5 if name == "parameters" else 2e-6), name
+            else:
+                assert difference < (1e-7 if name == "parameters" else 1e-10), name
 
 
 def test_every_rank_reports_the_same(reports):
-    assert reports[0] == reports[1] == reports[2]
+    assert all(report == reports[0] for report in reports)
 
 
 def test_shares_hold_every_row_once_and_the_last_may_be_empty():
@@ -57,10 +59,8 @@ def test_one_process_has_the_whole_loss():
 
 
 def test_without_torchrun_nothing_changes():
-    assert trainer_class() is Trainer
-    assert keeper_class().__name__ == "FolderKeeper"
-    assert tell({"a": 1}) == {"a": 1}
-    agree(None)
+    assert checkpointer_class() is FolderCheckpointer
+    assert broadcast({"a": 1}) == {"a": 1}
     with leader_first():
         entered = True
     assert entered

@@ -38,7 +38,7 @@ def test_a_follower_writes_nothing(tmp_path):
         home.create(None, None, None, "")
         home.log("words")
         home.append_metrics(None)
-        home.save_checkpoint("000001-0000000", {"model": {"a": torch.zeros(1)}}, {})
+        home.save_checkpoint("0-000001-0000000", {"model": {"a": torch.zeros(1)}}, {})
         home.save_result({}, {})
         home.cut_metrics(3)
         home.add_environment({})

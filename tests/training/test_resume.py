@@ -63,7 +63,7 @@ def test_a_damaged_checkpoint_costs_an_epoch_and_not_the_run(make_config, make_s
     folder = tmp_path / "run"
     train(make_config(), folder, data=make_splits())
     (folder / "result.json").unlink()
-    weights = folder / "checkpoints" / "000003-0000000" / "model.safetensors"
+    weights = folder / "checkpoints" / "0-000003-0000000" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-10])
     after = train(make_config(), folder, data=make_splits())
     assert [record.epoch for record in after.history] == [1, 2, 3]

@@ -97,7 +97,7 @@ def test_a_signal_stops_after_a_checkpoint_and_says_how_to_go_on(make_config, ma
     folder = tmp_path / "run"
     with pytest.raises(Interrupted, match=f"lrga train --resume {folder}"):
         train(make_config(), folder, data=make_splits(), listeners=[At(2, 2, lambda: os.kill(os.getpid(), number))])
-    assert (folder / "checkpoints" / "000001-0000002").is_dir()
+    assert (folder / "checkpoints" / "0-000001-0000002").is_dir()
     assert RunFolder(folder).result() is None
     after = continue_run(folder, data=make_splits())
     assert same_weights(after.model, whole.model)

@@ -55,7 +55,9 @@ def test_every_start_is_remembered(folder):
 
 def test_metrics_after_the_checkpoint_are_cut_off(folder):
     folder.append_metrics(record(1))
-    path = folder.save_checkpoint("000001-0000000", {"model": {"w": torch.ones(1)}}, {"epoch": 1, "batch": 0, **TIMES})
+    path = folder.save_checkpoint(
+        "0-000001-0000000", {"model": {"w": torch.ones(1)}}, {"epoch": 1, "batch": 0, **TIMES}
+    )
     folder.append_metrics(record(2))
     with open(folder.path / "metrics.jsonl", "a") as file:
         file.write('{"epoch": 3, "lr"')  # killed while writing

@@ -5,20 +5,17 @@ import itertools
 import torch
 
 from lrga.training import train
-from lrga.training.architecture import resolve
 from lrga.training.callbacks.events import Listener
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.problems.kinds import load_run_data
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.session import Session
 from lrga.training.runs.signals import StopRequest
 
 
 def open_session(config, folder, splits, request):
-    graphs = load_training_data(config.data, config.run, splits)
-    architecture = resolve(config.model, graphs.inputs, dataset=None)
-    home = RunFolder(folder)
+    run = load_run_data(config, splits)
     folder.mkdir(parents=True, exist_ok=True)
-    return Session(home, config, architecture, graphs, graphs.fingerprint(), Listener(), request, None)
+    return Session(RunFolder(folder), config, run, run.fingerprint(), Listener(), request, None)
 
 
 def test_steps_one_by_one_are_a_run(make_config, make_splits, tmp_path):

@@ -10,10 +10,11 @@ from lrga.tasks import graph_regression, node_classification
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate, run_model
-from lrga.training.trainer import Keeper, Trainer
+from lrga.training.problems.graphs import GraphProblem
+from lrga.training.trainer import Checkpointer, Trainer
 
 
-class Records(Keeper):
+class Records(Checkpointer):
     def __init__(self):
         self.records, self.saved = [], []
 
@@ -29,7 +30,7 @@ def make_trainer(splits, *, task=None, keeper=None, model_options=None, **option
     task = task or node_classification(2)
     model = lrga.GNN(3, 16, task.out_channels, 2, conv="gcn", rank=4, task=task.level, **(model_options or {}))
     config = OptimizerConfig(**({"batch_size": 8, "max_epochs": 3} | options))
-    return Trainer(model, task, splits, config, seed=1, keeper=keeper)
+    return Trainer(GraphProblem(model, task, splits, config, seed=1), checkpointer=keeper)
 
 
 def test_a_model_learns_and_the_best_epoch_is_kept(make_splits):
@@ -45,13 +46,14 @@ def test_a_model_learns_and_the_best_epoch_is_kept(make_splits):
     assert trainer.best.record.val_metric == best
     assert trainer.best.record.epoch == min(r.epoch for r in keeper.records if r.val_metric == best)
     trainer.model.load_state_dict(trainer.best.weights)
-    assert evaluate(trainer.model, trainer.splits["val"], trainer.task, batch_size=8)[1] == pytest.approx(best)
+    problem = trainer.problem
+    assert evaluate(trainer.model, problem.splits["val"], problem.task, batch_size=8)[1] == pytest.approx(best)
 
 
 def test_the_reported_numbers_are_the_last_epoch_s_model_s(make_splits):
     trainer = make_trainer(make_splits("graph"), task=graph_regression())
     trainer.fit()
-    loss, metric = evaluate(trainer.model, trainer.splits["test"], trainer.task, batch_size=8)
+    loss, metric = evaluate(trainer.model, trainer.problem.splits["test"], trainer.problem.task, batch_size=8)
     assert (trainer.last.test_loss, trainer.last.test_metric) == (loss, metric)
 
 
@@ -60,7 +62,7 @@ def test_one_step_is_adam_s_on_the_loss_of_the_batch(make_splits):
     twin = make_trainer(make_splits()).model
     twin.load_state_dict(trainer.model.state_dict())
     optimizer = torch.optim.Adam(twin.parameters(), lr=0.01, weight_decay=0.1)
-    batch = next(trainer.rest_of_epoch())
+    batch = next(trainer.problem.epoch_batches(trainer.epoch, trainer.batch))
     loss = torch.nn.functional.cross_entropy(run_model(twin.train(), batch), batch.y)
     loss.backward()
     optimizer.step()
@@ -68,15 +70,15 @@ def test_one_step_is_adam_s_on_the_loss_of_the_batch(make_splits):
     trainer.step(batch)
     for ours, theirs in zip(trainer.model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
-    assert trainer.sums.loss.mean() == pytest.approx(loss.item())
+    assert trainer.problem.sums.loss.mean() == pytest.approx(loss.item())
 
 
 def test_every_training_graph_comes_once_in_an_epoch_in_a_new_order(make_splits):
     trainer = make_trainer(make_splits())
-    whole = trainer.splits["train"].x
+    whole = trainer.problem.splits["train"].x
 
     def seen():
-        return torch.cat([batch.x for batch in trainer.rest_of_epoch()])
+        return torch.cat([batch.x for batch in trainer.problem.epoch_batches(trainer.epoch, trainer.batch)])
 
     first = seen()
     trainer.epoch = 1
@@ -89,7 +91,7 @@ def test_every_training_graph_comes_once_in_an_epoch_in_a_new_order(make_splits)
 def test_the_rate_halves_on_plateaus_until_training_ends(make_splits):
     keeper = Records()
     trainer = make_trainer(make_splits(), keeper=keeper, lr=1e-3, patience=1, min_lr=2e-4, max_epochs=100)
-    trainer._evaluate = lambda split: (1.0, 50.0)  # a validation loss that never improves
+    trainer.problem._evaluate = lambda split: (1.0, 50.0)  # a validation loss that never improves
     assert trainer.fit() == "min_lr"
     # the first epoch sets the mark; after each 2 bad ones (patience 1) the rate halves; it ends below 2e-4
     assert [record.lr for record in keeper.records] == [1e-3] * 3 + [5e-4] * 2 + [2.5e-4] * 2
@@ -101,7 +103,7 @@ def test_gradients_are_clipped(make_splits):
     for clip in (None, 1e-3):
         trainer = make_trainer(make_splits(), clip_gradient=clip)
         trainer.model.train()
-        trainer.step(next(trainer.rest_of_epoch()))
+        trainer.step(next(trainer.problem.epoch_batches(trainer.epoch, trainer.batch)))
         norms.append(
             float(torch.nn.utils.get_total_norm([p.grad for p in trainer.model.parameters() if p.grad is not None]))
         )
@@ -111,7 +113,7 @@ def test_gradients_are_clipped(make_splits):
 
 def test_mixed_precision_trains_and_keeps_single_precision_weights(make_splits):
     trainer = make_trainer(make_splits(), precision="bf16", lr=0.01, max_epochs=6)
-    keeper = trainer.keeper = Records()
+    keeper = trainer.checkpointer = Records()
     trainer.fit()
     assert keeper.records[-1].train_loss < keeper.records[0].train_loss
     assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}

@@ -18,6 +18,7 @@ from lrga.tasks import graph_regression
 from lrga.training.capture.eligibility import why_plain
 from lrga.training.config import OptimizerConfig
 from lrga.training.determinism import choose_device
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.trainer import Trainer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -110,7 +111,8 @@ def _step(device: torch.device) -> Choice:
     graphs = PackedGraphs.from_data_list(data, y_level="graph").to(device)
     model = GNN(3, 4, 1, 1, rank=2, task="graph").to(device)
     splits = dict.fromkeys(("train", "val", "test"), graphs)
-    trainer = Trainer(model, graph_regression(), splits, OptimizerConfig(batch_size=2), engine="auto")
+    problem = GraphProblem(model, graph_regression(), splits, OptimizerConfig(batch_size=2))
+    trainer = Trainer(problem, engine="auto")
     why = why_plain(trainer)
     return Choice(operation="training step", taken="captured" if why is None else "plain loop", why=why or "")
 

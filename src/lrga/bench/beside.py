@@ -19,7 +19,7 @@ def published_for(config: TrainingConfig) -> Published | None:
         >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k")).mean
         0.249
     """
-    if config.link is not None:
+    if config.problem == "links":
         return published_for_links(config)
     model, dataset = config.model, catalogue_name(config.data.name)
     changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)

@@ -17,8 +17,12 @@ from lrga.training.config import TrainingConfig, essence
 # Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "model": {"resample_features": True},
+    "optimizer": {
+        "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
+        "selective_decay": False, "label_smoothing": 0.0, "weight_average": None,
+    },
     "run": {"standardize_targets": None},
-}
+}  # fmt: skip
 # The same, but some records are named with these; others, older ones, are found by the name without.
 NAMED_LATER: dict[str, dict[str, Any]] = {"link": {"walk_pull": 0.0}}
 
@@ -103,13 +107,15 @@ def earlier_name(config: TrainingConfig) -> str:
 
 def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) -> str:
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
+    if config.problem == "links":  # where the rate was constant before there was a choice
+        left_out = {**left_out, "optimizer": {**left_out["optimizer"], "schedule": "constant"}}
     decisive = {
         section: {key: v for key, v in values.items() if left_out.get(section, {}).get(key, _NEVER) != v}
         for section, values in essence(config).items()
     }
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
-    size = [str(model.budget)] if config.link is None else []  # the shape of a network for links is given
-    parts = [data, "lrga" if model.lrga else "plain", model.model, *size, f"seed{config.run.seed}", digest]
+    kind = "lrga" if model.lrga else "plain"
+    parts = [data, kind, model.model, *config.size_label, f"seed{config.run.seed}", digest]
     return "-".join(part.lower() for part in parts)
 
 

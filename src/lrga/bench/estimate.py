@@ -160,7 +160,7 @@ def estimate_hours(
         records: Such as :func:`find_records` reads. Finished runs on graphs count; others tell who shared the device.
         beside: All records of the time, where ``records`` are not all.
     """
-    if any(cell.config.link is not None for cell in cells):
+    if any(cell.config.problem == "links" for cell in cells):
         raise OptionError(
             "a table of networks on graphs", "cells of link prediction", "estimate table1, table3 or rank"
         )

@@ -48,7 +48,7 @@ def table2(
 
     Example:
         >>> cell = table2("ogbl-ddi")
-        >>> cell.published.mean, cell.config.model.rank, cell.config.link.skip
+        >>> cell.published.mean, cell.config.model.rank, cell.config.option("skip")
         (0.623, 50, False)
     """
     refuse_taken(options, seed="seeds", name="dataset")
@@ -72,12 +72,12 @@ def published_link(dataset: str, model: str, *, lrga: bool) -> Published | None:
 
 def published_for_links(config: TrainingConfig) -> Published | None:
     """The cell that a run repeats; another width, depth, rank or skip than the cell's makes it another experiment."""
-    if config.link is None or link_name(config.data.name) is None:
+    if config.problem == "graphs" or link_name(config.data.name) is None:
         return None
     paper = make_config(config.data.name, model=config.model.model, lrga=config.model.lrga)
     same = all(getattr(config.model, key) == getattr(paper.model, key) for key in ("hidden", "layers", "rank"))
     assert paper.link is not None
-    if not same or not _papers_metric(config) or (config.model.lrga and config.link.skip != paper.link.skip):
+    if not same or not _papers_metric(config) or (config.model.lrga and config.option("skip") != paper.option("skip")):
         return None
     return published_link(config.data.name, config.model.model, lrga=config.model.lrga)
 

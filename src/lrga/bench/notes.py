@@ -33,7 +33,7 @@ def notes_of(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
 
 def _how(cells: Sequence[Cell]) -> str:
     """Which of the readings that the paper leaves open was run."""
-    if all(cell.config.link is not None for cell in cells):
+    if all(cell.config.problem == "links" for cell in cells):
         return _how_links(cells)
     presets = _by_model((cell.config.model.preset, cell) for cell in cells)
     readings = _by_model((cell.config.model.reading, cell) for cell in cells if cell.config.model.lrga)
@@ -61,21 +61,21 @@ def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
 def _impatient(cell: Cell) -> bool:
     """Whether it has the patience of 2020 where the later one is longer."""
     dataset, patience = catalogue_name(cell.config.data.name), cell.config.optimizer.patience
-    if dataset is None or cell.config.model.preset != "2020" or cell.config.link is not None:
+    if dataset is None or cell.config.model.preset != "2020" or cell.config.problem == "links":
         return False
     return patience == benchmark_schedule(dataset, preset="2020").patience < benchmark_schedule(dataset).patience
 
 
 def _how_links(cells: Sequence[Cell]) -> str:
     """The same of link prediction."""
-    links = [cell.config.link for cell in cells if cell.config.link is not None]
-    known = _distinct("known" if link.validation_edges else "not known" for link in links)
-    predictors = _distinct(link.predictor for link in links).replace(", ", " or ")
-    negatives = _distinct(link.negatives for link in links).replace(", ", " or ")
+    links = [cell.config for cell in cells if cell.config.problem == "links"]
+    known = _distinct("known" if config.option("validation_edges") else "not known" for config in links)
+    predictors = _distinct(config.option("predictor") for config in links).replace(", ", " or ")
+    negatives = _distinct(config.option("negatives") for config in links).replace(", ", " or ")
     parts = [f"validation edges {known} in the test", f"predictor {predictors}", f"negatives {negatives}"]
     if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
         ranks = _distinct(config.model.rank for config in augmented)
-        skips = _distinct("with" if config.link is not None and config.link.skip else "without" for config in augmented)
+        skips = _distinct("with" if config.option("skip") else "without" for config in augmented)
         parts.append(f"LRGA of rank {ranks} {skips} skip connection")
     return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
 
@@ -103,7 +103,7 @@ def _other_files(outcomes: Sequence[Outcome]) -> list[str]:
     found: dict[str, None] = {}
     for outcome in outcomes:
         data = {} if outcome.record is None else outcome.record.data
-        note = REBUILT.get(data.get("sha256", "")) or (data.get("note") if outcome.config.link is not None else None)
+        note = REBUILT.get(data.get("sha256", "")) or (data.get("note") if outcome.config.problem == "links" else None)
         if note:
             found[f"{outcome.config.data.name}: {note}."] = None
     return list(found)

@@ -7,7 +7,6 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from lrga.bench.cell import check_seeds
 from lrga.errors import OptionError
-from lrga.io.limits import parse_bytes
 from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig
 from lrga.training.options import parse_budget
 from lrga.training.problems.link_config import LinkConfig
@@ -111,8 +110,6 @@ def parse_value(key: str, text: str) -> Any:
         return parse_budget(text)
     if type(None) in kinds and text.lower() == "none":
         return None
-    if key == "memory_limit":
-        return parse_bytes(text)
     if bool in kinds and text.lower() in _TRUTH:
         return _TRUTH[text.lower()]
     if Mapping in kinds:

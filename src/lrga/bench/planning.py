@@ -16,8 +16,8 @@ from lrga.models.zoo import INPUTS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.problems.graph_data import Given, catalogue_name, load_training_data
+from lrga.training.problems.kinds import load_link_source
 from lrga.training.problems.link_architecture import resolve_link
-from lrga.training.problems.link_run import load_link_source
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -38,7 +38,7 @@ class PlannedCell:
         return {
             "dataset": config.data.name,
             "model": model_word(config),
-            "budget": config.model.budget if config.link is None else None,
+            "budget": config.model.budget if config.problem == "graphs" else None,
             "lrga": config.model.lrga,
             "labels": dict(self.cell.labels),
             "hidden": self.network.hidden_channels,
@@ -86,7 +86,9 @@ class CampaignPlan:
         table = slim_table(f"{self.title}: what would run")
         rows = label_columns(table, [cell.cell.labels for cell in self.cells])
         ranked = any("rank" in cell.cell.labels for cell in self.cells)  # then κ has a column already
-        patient = any(cell.cell.config.link is None for cell in self.cells)  # links are trained to the last epoch
+        patient = any(
+            cell.cell.config.problem == "graphs" for cell in self.cells
+        )  # links are trained to the last epoch
         schedule = ("batch", *(("patience",) if patient else ()), "epochs ≤")
         for heading in ("d", "L", *(() if ranked else ("κ",)), "params", *schedule):
             table.add_column(heading, justify="right", no_wrap=True)
@@ -119,7 +121,7 @@ def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *
     known: dict[str, Inputs] = {}
     for cell in cells:
         network: Any
-        if cell.config.link is not None:
+        if cell.config.problem == "links":
             network = _link_network(cell.config, data)
         else:
             asked = str(cell.config.data)

@@ -12,11 +12,10 @@ from lrga.data.datasets.building import plan_dataset
 from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.place import SPLITS
 from lrga.errors import CheckpointError
-from lrga.tasks.task import Task
-from lrga.training.architecture import Architecture
 from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
 from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.problems.kinds import AnyArchitecture, AnyTask
 from lrga.training.runs.folder import RunFolder
 
 
@@ -61,7 +60,7 @@ def make_record(
         if status != FAILED:  # a folder that cannot be read is a failed run, not the end of the campaign
             raise
         history, environment, network, task, checksum = (), [], None, None, None
-    words = ("model", "budget", "lrga", "preset", "reading") if config.link is None else ("model", "lrga")
+    words = ("model", "budget", "lrga", "preset", "reading") if config.problem == "graphs" else ("model", "lrga")
     model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
     if network is not None:
         model |= {"parameters": _parameters(network, facts, history), "architecture": network.to_json()}
@@ -89,14 +88,14 @@ def make_record(
     )
 
 
-def _parameters(network: Architecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
+def _parameters(network: AnyArchitecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
     """Exactly how many; ``None`` of a network that may be impossible to build, as the run never began."""
     if facts is not None:
         return facts.parameters
     return network.size() if history else None
 
 
-def best_epoch(history: Sequence[EpochRecord], task: Task) -> EpochRecord | None:
+def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | None:
     """The first epoch with the best metric in validation."""
     best: EpochRecord | None = None
     for record in history:
@@ -122,7 +121,7 @@ def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
     plan = plan_dataset(dataset, data.root, **data.options)
     facts |= {"origin": plan.facts.origin, "recipe": plan.recipe, "note": plan.facts.note}
     manifest = plan.finished()
-    if manifest is not None and config.link is not None:
+    if manifest is not None and config.problem == "links":
         facts["note"] = manifest.notes.get("note", "")
     if manifest is not None:
         source = manifest.notes.get("source")
@@ -137,7 +136,7 @@ def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
 def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
     if facts is not None:
         return facts.graphs
-    if given or config.link is not None or (dataset := catalogue_name(config.data.name)) is None:
+    if given or config.problem == "links" or (dataset := catalogue_name(config.data.name)) is None:
         return None
     manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
     return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}

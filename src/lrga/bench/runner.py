@@ -22,7 +22,7 @@ from lrga.training.callbacks.events import Listener
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.problems.graph_data import Given, catalogue_name, load_own, load_training_data
-from lrga.training.problems.link_run import load_link_source
+from lrga.training.problems.kinds import load_link_source
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.interleave import pays, train_together
 from lrga.training.runs.result import TrainingResult
@@ -245,7 +245,7 @@ class Campaign:
             return self.data
         if self._loaded is None or self._loaded[0] != config.data:
             self._loaded = None  # lets go of the last set before the next is read
-            if config.link is not None:
+            if config.problem == "links":
                 loaded: Any = load_link_source(config.data)
                 self._loaded = config.data, loaded
             elif catalogue_name(config.data.name) is None:
@@ -271,7 +271,7 @@ class Campaign:
 
 def run_title(config: TrainingConfig) -> str:
     """A run in a few words."""
-    size = f" ({config.model.budget})" if config.link is None else ""
+    size = f" ({config.model.budget})" if config.problem == "graphs" else ""
     return f"{model_label(config)}{size} on {config.data.name}, seed {config.run.seed}"
 
 

@@ -67,7 +67,7 @@ class Row:
             if outcome.record is not None and outcome.record.metric is not None:
                 return METRICS[outcome.record.metric]
         config = self.cell.config
-        if config.link is not None:
+        if config.problem == "links":
             known = LINK_CATALOG[config.data.name].metric.lower() if config.data.name in LINK_CATALOG else "auc"
             return METRICS[config.run.metric or known]
         dataset = catalogue_name(self.cell.config.data.name)
@@ -79,7 +79,7 @@ class Row:
 
         By default of the epoch that the protocol reports: the best where links are predicted, else the last.
         """
-        of = of or ("last" if self.cell.config.link is None else "best")
+        of = of or ("last" if self.cell.config.problem == "graphs" else "best")
         epochs = [getattr(record, of) for record in self.finished]
         return Spread.of([epoch[key] for epoch in epochs if epoch is not None])
 
@@ -107,7 +107,7 @@ class Row:
         return {
             "dataset": config.data.name,
             "model": model_word(config),
-            "budget": config.model.budget if config.link is None else None,
+            "budget": config.model.budget if config.problem == "graphs" else None,
             "lrga": config.model.lrga,
             "labels": dict(self.cell.labels),
             "metric": self.metric.name,

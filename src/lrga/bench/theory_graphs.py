@@ -22,6 +22,7 @@ from lrga.theory.zoo import zoo
 from lrga.training.callbacks.events import EpochRecord, Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.trainer import Trainer
 
 NETWORKS = ("GNN", "RGNN", "RGNN + LRGA")
@@ -114,8 +115,8 @@ class _Accuracies(Listener):
         if record.epoch % self.every or self.trainer is None:
             return
         self.test.append(record.test_metric)
-        size = self.trainer.options.eval_batch_size or self.trainer.options.batch_size
-        _, metric = evaluate(self.trainer.model, self.trainer.splits["train"], self.trainer.task, batch_size=size)
+        problem: Any = self.trainer.problem
+        _, metric = evaluate(problem.model, problem.splits["train"], problem.task, batch_size=problem.eval_size)
         self.train.append(metric)
 
 
@@ -133,7 +134,8 @@ def _learn(
     )  # fmt: skip
     listener = _Accuracies(config.every)
     splits = {"train": train, "val": test[:1], "test": test}
-    trainer = Trainer(network, graph_classification(len(graphs)), splits, options, seed=seed, listener=listener)
+    problem = GraphProblem(network, graph_classification(len(graphs)), splits, options, seed=seed)
+    trainer = Trainer(problem, listener=listener)
     listener.trainer = trainer
     trainer.fit()
     return network, (listener.train, listener.test)

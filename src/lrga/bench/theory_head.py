@@ -25,6 +25,7 @@ from lrga.theory.graphs import random_graph
 from lrga.theory.tour import Measurement, Series
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.trainer import Trainer
 
 NETWORKS = ("GNN", "GNN + LRGA")
@@ -102,7 +103,7 @@ def _error(config: HeadConfig, train: PackedGraphs, test: PackedGraphs, name: st
     )
     task = node_regression(loss="mse")
     one = test[:1]  # evaluated after every epoch, and looked at by nobody
-    Trainer(network, task, {"train": train, "val": one, "test": one}, options, seed=seed).fit()
+    Trainer(GraphProblem(network, task, {"train": train, "val": one, "test": one}, options, seed=seed)).fit()
     loss, _ = evaluate(network, test, task, batch_size=len(test))
     assert test.y is not None
     return float((loss / test.y.var()).sqrt())

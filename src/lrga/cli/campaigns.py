@@ -78,13 +78,10 @@ TimeLimit = Annotated[
         help="Stop cleanly after so many minutes; the same command continues.", metavar="MINUTES", rich_help_panel=RUN
     ),
 ]
-MemoryLimit = Annotated[
-    str | None,
-    typer.Option(
-        help="Memory that training may take, 8GB: layers are computed again where it would take more.", metavar="SIZE",
-        rich_help_panel=RUN,
-    ),
-]  # fmt: skip
+RecomputeLayers = Annotated[
+    bool | None,
+    typer.Option("--recompute-layers", help="Activation checkpointing: less memory, more time.", rich_help_panel=RUN),
+]
 Retry = Annotated[bool, typer.Option("--retry", help="Make runs that diverged again.", rich_help_panel=RUN)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only list what would run, with parameters and batches.", rich_help_panel=RUN)
@@ -102,14 +99,12 @@ def training_options(
     data_root: Path | None,
     source: Path | None,
     elsewhere: Sequence[str] = (),
-    memory_limit: str | None = None,
     **named: Any,
 ) -> dict[str, Any]:
     """Options of training: those with names of their own and those given by ``--set``, but none of ``elsewhere``."""
-    from lrga.bench.options import merge_settings, parse_value
+    from lrga.bench.options import merge_settings
 
     places = {"root": data_root, "source": source}
-    named["memory_limit"] = None if memory_limit is None else parse_value("memory_limit", memory_limit)
     fixed = named | {key: None if path is None else str(path) for key, path in places.items()}
     return merge_settings(fixed, settings or (), elsewhere=("name", "seed", *elsewhere))
 

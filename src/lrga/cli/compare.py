@@ -34,7 +34,7 @@ def compare(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
-    memory_limit: c.MemoryLimit = None,
+    recompute_layers: c.RecomputeLayers = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
     quiet: c.Quiet = False,
@@ -62,7 +62,7 @@ def compare(
     options = c.training_options(
         settings=settings, elsewhere=("model", "budget", "lrga"), data_root=data_root, source=source,
         rank=rank, max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        device=device, memory_limit=memory_limit,
+        device=device, recompute_layers=recompute_layers,
     )  # fmt: skip
     study = comparison(
         name,

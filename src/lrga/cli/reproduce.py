@@ -60,7 +60,7 @@ def reproduce(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
-    memory_limit: c.MemoryLimit = None,
+    recompute_layers: c.RecomputeLayers = None,
     parallel: Annotated[
         int, typer.Option(help="Processes that train side by side on the device.", rich_help_panel=c.RUN)
     ] = 1,
@@ -197,7 +197,7 @@ def reproduce(
     options = c.training_options(
         settings=settings, elsewhere=("model", "budget", "lrga", "rank"), data_root=data_root, source=source,
         max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        device=device, memory_limit=memory_limit,
+        device=device, recompute_layers=recompute_layers,
     )  # fmt: skip
     parsed = parse_seeds(seeds, more)
     study = reproduction(

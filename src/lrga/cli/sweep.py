@@ -50,7 +50,7 @@ def sweep(
     device: c.Device = None,
     output: c.Output = Path("runs"),
     time_limit: c.TimeLimit = None,
-    memory_limit: c.MemoryLimit = None,
+    recompute_layers: c.RecomputeLayers = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
     quiet: c.Quiet = False,
@@ -78,7 +78,7 @@ def sweep(
     options = c.training_options(
         settings=settings, data_root=data_root, source=source, model=model, budget=budget, lrga=lrga, max_epochs=epochs,
         batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm, device=device,
-        memory_limit=memory_limit,
+        recompute_layers=recompute_layers,
     )  # fmt: skip
     study = sweep_of(
         name,

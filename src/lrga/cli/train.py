@@ -196,12 +196,18 @@ def train(
         bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
     ] = False,
     live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
-    memory_limit: Annotated[
-        str | None,
+    recompute_layers: Annotated[
+        bool | None,
         typer.Option(
-            help="Memory that training may take, 8GB: layers are computed again in the backward pass where it would "
-            "take more.",
-            metavar="SIZE",
+            "--recompute-layers", help="Activation checkpointing: less memory, more time.", rich_help_panel=_RUN
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Any other option, for example schedule=cosine; repeatable.",
+            metavar="KEY=VALUE",
             rich_help_panel=_RUN,
         ),
     ] = None,
@@ -246,11 +252,10 @@ def train(
 
     [bold]lrga train my_module:my_graphs --resume runs/my-run[/]
     """
-    from lrga.bench.options import parse_seeds
+    from lrga.bench.options import merge_settings, parse_seeds
     from lrga.data.datasets.place import parse_sizes
     from lrga.distributed.launch import is_leader
     from lrga.errors import OptionError
-    from lrga.io.limits import parse_bytes
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
     from lrga.training.callbacks.terminal import progress_display
@@ -268,7 +273,7 @@ def train(
         "precision": precision, "recalibrate_norm": recalibrate_norm, "loss": loss, "metric": metric,
         "standardize_targets": standardize_targets,
         "root": None if data_root is None else str(data_root), "source": None if source is None else str(source),
-        "memory_limit": None if memory_limit is None else parse_bytes(memory_limit),
+        "recompute_layers": recompute_layers,
         "seed": seed, "checkpoint_minutes": checkpoint_minutes, "tensorboard": tensorboard, "engine": engine,
         "deterministic": deterministic, "skip": skip, "validation_edges": validation_edges,
         "edge_weights": edge_weights, "predictor": predictor, "predictor_layers": predictor_layers,
@@ -310,7 +315,9 @@ def train(
         base = replace(base, data=data)
     elif trust:
         raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
-    settled = configure(name, base, data_options=data_options, **options, max_epochs=epochs, device=device)
+    elsewhere = ("name", "options", "seed")
+    named = merge_settings({**options, "max_epochs": epochs, "device": device}, settings or (), elsewhere=elsewhere)
+    settled = configure(name, base, data_options=data_options, **named)
     if dry_run:
         _print_plan(plan_run(settled), as_json=as_json)
         return

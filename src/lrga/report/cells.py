@@ -91,7 +91,7 @@ def result_cells(runs: Iterable[Run]) -> list[ResultCell]:
 
 def published_beside(config: TrainingConfig) -> Published | None:
     """The paper's number for a configuration, of Table 1, 3 or, where links are predicted, 2."""
-    if config.link is None:
+    if config.problem == "graphs":
         return published_for(config)
     wanted = (2, config.data.name, MODELS.get(config.model.model, config.model.model).lower(), config.model.lrga)
     cells = published()
@@ -151,7 +151,7 @@ def _labels(runs: Sequence[Run], ignore: str | None = None) -> list[str]:
 def budget_of(run: Run) -> str:
     """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
     model = run.config.model
-    return str(model.budget) if run.config.link is None and model.hidden is None else ""
+    return str(model.budget) if run.config.problem == "graphs" and model.hidden is None else ""
 
 
 def _name(option: str) -> str:

@@ -11,8 +11,8 @@ from lrga.report.attention import Explanation, chosen_layers, edges_once, record
 from lrga.report.layout import communities, positions
 from lrga.report.patience import Say
 from lrga.tasks.edge import edge_classification
-from lrga.training.problems.link_evaluate import Messages, scores_of
-from lrga.training.problems.link_run import load_link_source
+from lrga.training.problems.kinds import load_link_source
+from lrga.training.problems.links import Messages, scores_of
 from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file
 
@@ -37,12 +37,12 @@ def explain_links(
     where the score is above 0) and, where the split has them, pairs that are none.
     """
     model, config = load_run(run, which=which, device=device)
-    assert config.link is not None
+    assert config.problem == "links"
     place = next(iter(model.parameters())).device
     data = load_link_source(data_from_file(config.data, run, trust=trust, root=root)).to(place)
     if split not in data.splits:
         raise OptionError(f"a split: {', '.join(data.splits)}", repr(split), "choose one of these")
-    messages = Messages.of(data, conv=config.model.model, weighted=config.link.edge_weights)
+    messages = Messages.of(data, conv=config.model.model, weighted=config.option("edge_weights"))
     with torch.no_grad(), recorded_factors(model) as found:
         h = messages.encode(model)  # type: ignore[arg-type]
     kept = chosen_layers(found, layers, run)

@@ -9,7 +9,7 @@ from lrga.io import limits
 from lrga.io.documents import is_number
 from lrga.training.callbacks.events import EpochRecord
 
-COLUMNS = tuple(field.name for field in fields(EpochRecord))
+COLUMNS = tuple(field.name for field in fields(EpochRecord) if field.name != "numbers")
 
 
 def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
@@ -51,4 +51,6 @@ def _epoch(line: bytes) -> tuple[dict[str, float] | None, str | None]:
         return None, "no JSON"
     if not isinstance(values, dict) or any(not is_number(values.get(name)) for name in COLUMNS):
         return None, "not the numbers of an epoch"
-    return {name: values[name] for name in COLUMNS}, None
+    numbers = values.get("numbers", {})
+    logged = {name: value for name, value in numbers.items() if is_number(value)} if isinstance(numbers, dict) else {}
+    return logged | {name: values[name] for name in COLUMNS}, None

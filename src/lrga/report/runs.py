@@ -11,12 +11,12 @@ from lrga.errors import DataError
 from lrga.io import limits
 from lrga.io.documents import is_number
 from lrga.models.zoo import MODELS
-from lrga.report.metrics_file import read_metrics
-from lrga.tasks.task import METRICS, Metric, Task
-from lrga.training.architecture import Architecture
+from lrga.report.metrics_file import COLUMNS, read_metrics
+from lrga.tasks.task import METRICS, Metric
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig, essence
 from lrga.training.problems.graph_data import catalogue_name
+from lrga.training.problems.kinds import AnyArchitecture, AnyTask
 from lrga.training.runs.folder import RunFolder
 
 UNFINISHED = "unfinished"
@@ -80,7 +80,7 @@ class Run:
     @property
     def reported(self) -> str:
         """Which epoch's number counts: the ``"last"``, in link prediction the ``"best"`` in validation."""
-        return "last" if self.config.link is None else "best"
+        return self.config.reported
 
     @property
     def seed(self) -> int:
@@ -141,7 +141,7 @@ def run_of_folder(path: str | Path) -> Run:
     finished = result is not None and bool(epochs) and task is not None
     if result is not None and not finished:
         faults.append("result.json stands there, but not the epochs or the task that it sums up")
-    best = None if task is None else best_epoch([EpochRecord(**epoch) for epoch in epochs], task)  # type: ignore[arg-type]
+    best = None if task is None else best_epoch([_record(epoch) for epoch in epochs], task)
     return Run(
         name=home.path.resolve().name,
         place=str(path),
@@ -153,15 +153,25 @@ def run_of_folder(path: str | Path) -> Run:
         epochs=len(epochs),
         seconds=epochs[-1]["elapsed"] if epochs else 0.0,
         last=epochs[-1] if epochs else None,
-        best=None if best is None else best.to_json(),
-        curve={name: [epoch[name] for epoch in epochs] for name in epochs[0]} if epochs else {},
+        best=None if best is None else {name: value for name, value in vars(best).items() if name != "numbers"},
+        curve={name: [epoch[name] for epoch in epochs] for name in _common(epochs)},
         data={"name": config.data.name, "options": dict(config.data.options), "sha256": checksum},
         environment=environment,
         faults=tuple(faults),
     )
 
 
-def _parameters(result: dict[str, Any] | None, network: Architecture | None, task: Task | None) -> int | None:
+def _record(epoch: dict[str, float]) -> EpochRecord:
+    values: dict[str, Any] = {name: epoch[name] for name in COLUMNS}
+    return EpochRecord(**values)
+
+
+def _common(epochs: list[dict[str, float]]) -> list[str]:
+    """The names that every epoch has a number of."""
+    return [name for name in epochs[0] if all(name in epoch for epoch in epochs)] if epochs else []
+
+
+def _parameters(result: dict[str, Any] | None, network: AnyArchitecture | None, task: AnyTask | None) -> int | None:
     counted = (result or {}).get("parameters")
     if isinstance(counted, int):
         return counted

@@ -3,6 +3,10 @@
 from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
 from lrga.training.evaluate import evaluate
+from lrga.training.problems.graphs import GraphProblem
+from lrga.training.problems.links import LinkProblem
+from lrga.training.problems.problem import Problem, StepLoss
+from lrga.training.problems.walks import WalkProblem
 from lrga.training.runs.result import TrainingResult
 from lrga.training.runs.run import continue_run, load_run, new_folder, train
 from lrga.training.runs.signals import Interrupted
@@ -11,15 +15,20 @@ from lrga.training.trainer import Trainer
 __all__ = [
     "DataConfig",
     "EpochRecord",
+    "GraphProblem",
     "Interrupted",
+    "LinkProblem",
     "Listener",
     "ModelConfig",
     "OptimizerConfig",
+    "Problem",
     "RunConfig",
     "RunFacts",
+    "StepLoss",
     "Trainer",
     "TrainingConfig",
     "TrainingResult",
+    "WalkProblem",
     "continue_run",
     "evaluate",
     "load_run",

@@ -19,6 +19,8 @@ from lrga.training.problems.link_config import LinkConfig
 
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
+OPTIMIZERS = ("adam", "adamw", "sgd")
+SCHEDULES = ("plateau", "constant", "cosine", "linear", "one_cycle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,25 +116,40 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """How it is trained: Adam, the learning rate multiplied by ``lr_factor`` on a plateau of the validation loss.
+    """How it is trained. The defaults are the benchmark's: Adam, the rate lowered on plateaus of the validation loss.
 
     Attributes:
-        lr: Initial learning rate.
+        optimizer: ``"adam"``, ``"adamw"`` or ``"sgd"``.
+        lr: Learning rate, the greatest where it changes.
+        schedule: Of the rate: ``"plateau"``, ``"constant"``, ``"cosine"``, ``"linear"`` or ``"one_cycle"``
+            (:class:`~lrga.training.optim.Schedule` has the formulas).
+        schedule_per: Whether the rate changes with every ``"step"`` or at the beginning of an ``"epoch"``.
+        warmup_epochs: Epochs, or a fraction of one, in which the rate rises linearly.
         lr_factor: What the rate is multiplied by on a plateau.
         patience: Epochs without improvement that are borne before that.
-        min_lr: Training ends when the rate falls below this.
+        min_lr: With ``"plateau"`` training ends when the rate falls below this; ``"cosine"`` and ``"linear"`` fall to
+            it.
         max_epochs: Training ends after so many epochs at the latest.
         batch_size: Graphs in a batch.
         eval_batch_size: Graphs in a batch of evaluation (metrics averaged over batches depend on it); as in training
             by default.
-        weight_decay: Of Adam.
+        weight_decay: Of the optimiser (``"adamw"``: decoupled).
+        selective_decay: Whether weight decay leaves biases, norms and embeddings out.
+        momentum: Of SGD.
         clip_gradient: Greatest norm of the gradient, or ``None``.
+        label_smoothing: Of a cross-entropy loss.
+        weight_average: Decay of an exponential moving average of the weights, for example 0.999, with which epochs are
+            evaluated and the model is saved; ``None`` for none.
         precision: ``"float32"``, or ``"bf16"`` or ``"fp16"`` for mixed precision.
         recalibrate_norm: The statistics of BatchNorm are averaged afresh over so many training batches before each
             evaluation; 0 keeps the running ones.
     """
 
+    optimizer: str = "adam"
     lr: float = 1e-3
+    schedule: str = "plateau"
+    schedule_per: str = "step"
+    warmup_epochs: float = 0.0
     lr_factor: float = 0.5
     patience: int = 10
     min_lr: float = 1e-5
@@ -140,7 +157,11 @@ class OptimizerConfig:
     batch_size: int = 128
     eval_batch_size: int | None = None
     weight_decay: float = 0.0
+    selective_decay: bool = False
+    momentum: float = 0.9
     clip_gradient: float | None = None
+    label_smoothing: float = 0.0
+    weight_average: float | None = None
     precision: str = "float32"
     recalibrate_norm: int = 0
 
@@ -151,6 +172,15 @@ class OptimizerConfig:
         _check_number("weight_decay", self.weight_decay, at_least=0.0)
         if self.clip_gradient is not None:
             _check_number("clip_gradient", self.clip_gradient, above=0.0)
+        _check_number("momentum", self.momentum, at_least=0.0, below=1.0)
+        _check_number("label_smoothing", self.label_smoothing, at_least=0.0, below=1.0)
+        if self.weight_average is not None:
+            _check_number("weight_average", self.weight_average, above=0.0, below=1.0)
+        _check_number("warmup_epochs", self.warmup_epochs, at_least=0.0)
+        _check_bools(self, "selective_decay")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("schedule_per", self.schedule_per, ("step", "epoch"))
         check_count("patience", self.patience)
         check_count("max_epochs", self.max_epochs, minimum=1)
         check_count("batch_size", self.batch_size, minimum=1)
@@ -178,8 +208,8 @@ class RunConfig:
             captured on a GPU where the model allows it.
         deterministic: Whether sums on a GPU are added in the same order every time, so that two runs are equal to the
             last bit; slower. On a CPU they always are.
-        memory_limit: Bytes that training may take, or ``None``. Where it would take more, layers are computed again in
-            the backward pass (:mod:`lrga.training.memory`).
+        recompute_layers: Whether to use activation checkpointing: the backward pass computes every layer again, which
+            takes less memory and about a third more time.
     """
 
     seed: int = 41
@@ -191,14 +221,12 @@ class RunConfig:
     tensorboard: bool = False
     engine: str = "auto"
     deterministic: bool = False
-    memory_limit: int | None = None
+    recompute_layers: bool = False
 
     def __post_init__(self) -> None:
         check_count("seed", self.seed)
-        if self.memory_limit is not None:
-            check_count("memory_limit", self.memory_limit, minimum=1)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
-        _check_bools(self, "tensorboard", "deterministic")
+        _check_bools(self, "tensorboard", "deterministic", "recompute_layers")
         if self.standardize_targets is not None:
             _check_bools(self, "standardize_targets")
         check_choice("engine", self.engine, ENGINES)
@@ -222,6 +250,25 @@ class TrainingConfig:
     run: RunConfig = field(default_factory=RunConfig)
     link: LinkConfig | None = None  # where links are predicted
 
+    @property
+    def problem(self) -> str:
+        """What the run is about: ``"graphs"`` or ``"links"``."""
+        return "graphs" if self.link is None else "links"
+
+    @property
+    def reported(self) -> str:
+        """Which epoch's number is reported: the ``"last"``, for links the ``"best"`` in validation."""
+        return "last" if self.link is None else "best"
+
+    def option(self, name: str) -> Any:
+        """The value of an option by its name, ``None`` where the run has no such option."""
+        return getattr(getattr(self, SECTION_OF[name]), name, None)
+
+    @property
+    def size_label(self) -> tuple[str, ...]:
+        """The budget of the network in names of runs; nothing where its shape is always given."""
+        return (str(self.model.budget),) if self.link is None else ()
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values; :meth:`from_json` reads them. ``link`` is there only where links are predicted."""
         values = asdict(self)
@@ -235,9 +282,14 @@ class TrainingConfig:
         for name, section in _SECTIONS.items():
             if name not in values:
                 continue
-            _check_keys(f"section {name!r} of the configuration", values[name], section)
-            check_fields(section, values[name])
-            made[name] = section(**values[name])
+            own = values[name]
+            if isinstance(own, Mapping):
+                own = {key: value for key, value in own.items() if key not in _REMOVED}
+                if name == "optimizer" and values.get("link") is not None:  # version 0.1 had no other for links
+                    own = {"schedule": "constant", **own}
+            _check_keys(f"section {name!r} of the configuration", own, section)
+            check_fields(section, own)
+            made[name] = section(**own)
         return cls(**made)
 
     @classmethod
@@ -281,10 +333,11 @@ class TrainingConfig:
         return replace(self, **{name: replace(getattr(self, name), **new) for name, new in sections.items() if new})
 
 
+_REMOVED = ("memory_limit",)  # options of version 0.1 that changed no result
 # Options that decide where and how conveniently a run is made, not what it computes.
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
     "data": ("root", "source"),
-    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "memory_limit"),
+    "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "recompute_layers"),
 }
 
 

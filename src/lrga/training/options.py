@@ -81,7 +81,7 @@ def configure(
     if name is not None:
         given["name"] = _absolute(name)
     config = base.changed(**given, options={**base.data.options, **chosen})
-    if config.link is not None:
+    if config.problem == "links":
         refuse_foreign(given)
         refuse_idle(given, config.model.model)
     refuse_unused(config, {*given, *chosen})

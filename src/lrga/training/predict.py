@@ -42,8 +42,11 @@ class Predictor:
     def of(cls, folder: str | Path, *, which: str = "last", device: str = "auto") -> "Predictor":
         """The model of a run folder; ``which`` as in :func:`~lrga.training.runs.run.load_run`."""
         home, place = RunFolder(folder), choose_device(device)
-        model, _ = load_run(folder, which=which, device=str(place))
+        model, config = load_run(folder, which=which, device=str(place))
         architecture, task, _ = home.model_facts()
+        if not isinstance(task, Task) or not isinstance(architecture, Architecture):
+            remedy = "predict links with: lrga predict RUN PAIRS, or LinkScorer in Python"
+            raise OptionError(f"a run on graphs in {folder}", f"links of {config.data.name}", remedy)
         return cls(model, task, architecture, Path(folder), place, home.features())
 
     def read(

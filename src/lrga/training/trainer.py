@@ -1,30 +1,26 @@
-"""The training loop."""
+"""The training loop: one for every problem."""
 
-import itertools
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lrga.data.packed.batch import PackedBatch
-from lrga.data.packed.graphs import PackedGraphs
 from lrga.kernels.checks import check_choice
-from lrga.tasks.task import Task
 from lrga.training.callbacks.events import EpochRecord, Listener
 from lrga.training.callbacks.guard import Guard
 from lrga.training.capture.eligibility import start_engine
-from lrga.training.capture.engine import Engine
-from lrga.training.config import ENGINES, OptimizerConfig
-from lrga.training.determinism import norm_generator, order_generator
-from lrga.training.evaluate import Scores, autocast, evaluate, recalibrate_norm, run_model
+from lrga.training.config import ENGINES
+from lrga.training.evaluate import autocast
+from lrga.training.optim import Schedule, WeightAverage, make_optimizer
+from lrga.training.problems.problem import Problem
 
-AT_ONCE = 4  # batches of small graphs that one captured step evaluates
+if TYPE_CHECKING:
+    from lrga.training.capture.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Best:
     weights: dict[str, Tensor]
 
 
-class Keeper:
+class Checkpointer:
     """Keeps a run; this one keeps nothing and never pauses."""
 
     def pause(self, trainer: "Trainer") -> str | None:
@@ -57,73 +53,118 @@ class Keeper:
 
 
 class Trainer:
-    """Trains a model on the splits of a data set.
+    """Trains one problem after the other, each to its end.
 
-    One epoch: every training graph once, in an order that follows from seed and epoch; evaluation of ``val`` and
-    ``test``; the learning rate is lowered on a plateau of the validation loss. Training ends when it falls below
-    ``min_lr`` or after ``max_epochs``.
+    One epoch: every batch once, in an order that follows from seed and epoch; evaluation; the learning rate by its
+    schedule. Training ends after ``max_epochs``, or when a plateau schedule has fallen below ``min_lr``.
 
     Args:
-        model: Any module called as :class:`lrga.GNN` is, on the device of the graphs.
-        task: What is predicted and how it is scored.
-        splits: ``train``, ``val`` and ``test``, on one device.
-        options: Learning rate, schedule, batches, precision.
-        seed: Of the order of the graphs. (Weights and dropout follow PyTorch's own random state.)
+        *stages: What to train, for example :class:`~lrga.training.problems.graphs.GraphProblem`. Node2Vec has two
+            stages, walks and links.
         listener: Is told what happens.
-        keeper: Writes down what happens, and says when to pause.
-        engine: ``"plain"`` is the loop below; ``"captured"`` the same in :class:`~lrga.training.capture.engine.Engine`;
-            ``"auto"`` the latter on a GPU. Where that is not possible the loop below trains, and the listener is told
-            why.
+        checkpointer: Writes down what happens, and says when to pause.
+        engine: ``"plain"`` is the loop below; ``"captured"`` replays recorded steps
+            (:mod:`lrga.training.capture.engine`); ``"auto"`` does so on a GPU. Where that is not possible the loop
+            below trains, and the listener is told why.
+
+    Example:
+        >>> import lrga
+        >>> from torch_geometric.data import Data
+        >>> from lrga.data import PackedGraphs
+        >>> from lrga.tasks import Task
+        >>> from lrga.training import GraphProblem, OptimizerConfig
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> data = [Data(x=torch.rand(2, 3), edge_index=path, y=torch.tensor([0.5])) for _ in range(4)]
+        >>> splits = {name: PackedGraphs.from_data_list(data, y_level="graph") for name in ("train", "val", "test")}
+        >>> task = Task(level="graph", kind="regression", out_channels=1, loss="l1", metric="mae")
+        >>> problem = GraphProblem(lrga.GNN(3, 8, 1, 1, task="graph"), task, splits, OptimizerConfig(max_epochs=2))
+        >>> Trainer(problem).fit()
+        'max_epochs'
     """
+
+    problem: Problem
 
     def __init__(
         self,
-        model: nn.Module,
-        task: Task,
-        splits: Mapping[str, PackedGraphs],
-        options: OptimizerConfig,
-        *,
-        seed: int = 41,
+        *stages: Problem,
         listener: Listener | None = None,
-        keeper: "Keeper | None" = None,
+        checkpointer: Checkpointer | None = None,
         engine: str = "plain",
     ) -> None:
         check_choice("engine", engine, ENGINES)
-        self.model, self.task, self.splits, self.options, self.seed = model, task, splits, options, seed
-        self.listener, self.keeper = listener or Listener(), keeper or Keeper()
-        self.device, self.masked = splits["train"].device, "mask" in splits["train"].columns
-        # One kernel for all parameters: these networks have hundreds of small ones, on a CPU several ms a step.
-        self.optimizer = torch.optim.Adam(
-            model.parameters(), lr=options.lr, weight_decay=options.weight_decay, fused=True
-        )
-        self.schedule = ReduceLROnPlateau(self.optimizer, factor=options.lr_factor, patience=options.patience)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
-        self.batches = math.ceil(len(splits["train"]) / options.batch_size)
-        self.guard = Guard(self)
-        self.choice, self.ended = engine, ""
-        self.at_once = AT_ONCE
-        self.engine: Engine | None = None
-        self.epoch, self.batch, self.seconds = 0, 0, 0.0  # epochs done, batches of the next done, seconds of both
-        self.epoch_seconds, self._mark = 0.0, time.perf_counter()
-        self.sums = Scores(task, self.device)
+        self.stages, self.choice = stages, engine
+        self.listener, self.checkpointer = listener or Listener(), checkpointer or Checkpointer()
+        self.ended = ""
+        self.seconds, self.epoch_seconds, self._mark = 0.0, 0.0, time.perf_counter()
+        self.records = 0  # epochs recorded
         self.last: EpochRecord | None = None
         self.best: Best | None = None
+        self._numbers: dict[str, float] = {}
+        self.start_stage(0)
+
+    def start_stage(self, number: int) -> None:
+        """Begins a stage: its problem, with an optimiser of its own."""
+        self.stage, self.problem = number, self.stages[number]
+        options, model = self.problem.options, self.problem.model
+        parameters = [parameter for group in self.problem.parameter_groups() for parameter in group]
+        self.optimizer = make_optimizer(model, parameters, options)
+        self.schedule = Schedule(self.optimizer, options, self.problem.batches)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
+        decay = options.weight_average
+        self.average = None if decay is None else WeightAverage(model, decay)
+        self.engine: Engine | None = None
+        self.epoch, self.batch = 0, 0  # epochs of the stage that are done, batches of the next
+        self.rate = self.lr  # of the last step
+        self.guard = Guard(self)
+
+    @property
+    def model(self) -> nn.Module:
+        """The model in training."""
+        return self.problem.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is trained."""
+        return self.problem.device
 
     @property
     def lr(self) -> float:
-        """The learning rate now."""
-        return float(self.optimizer.param_groups[0]["lr"])
+        """The learning rate of the next step."""
+        return self.schedule.lr
+
+    @property
+    def position(self) -> tuple[int, int, int]:
+        """Stages, epochs of the next stage and batches of the next epoch that are done."""
+        return self.stage, self.epoch, self.batch
+
+    @property
+    def stage_ended(self) -> str | None:
+        """Why the stage is over: ``"min_lr"`` or ``"max_epochs"``; ``None`` while it is not."""
+        if self.epoch > 0 and self.schedule.ended:
+            return "min_lr"
+        return "max_epochs" if self.epoch >= self.problem.options.max_epochs else None
 
     @property
     def finished(self) -> str | None:
-        """Why training is over: ``"min_lr"`` or ``"max_epochs"``; ``None`` while it is not."""
-        if self.epoch > 0 and self.lr < self.options.min_lr:
-            return "min_lr"
-        return "max_epochs" if self.epoch >= self.options.max_epochs else None
+        """Why training is over; ``None`` while it is not."""
+        return self.stage_ended if self.stage + 1 == len(self.stages) else None
 
     def is_finite(self) -> bool:
         """Whether the losses of the epoch so far are finite."""
         return self.guard.is_finite()
+
+    def log(self, name: str, value: float) -> None:
+        """Adds a named number to the record of the running epoch."""
+        self._numbers[name] = float(value)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The model's state dict as it is evaluated: with averaged weights where there are any, whole on every rank."""
+        parameters = dict(self.model.named_parameters())
+        with nullcontext() if self.average is None else self.average.applied():
+            return {
+                name: (self.problem.gather(parameters[name], value) if name in parameters else value).clone()
+                for name, value in self.model.state_dict().items()
+            }
 
     def fit(self) -> str:
         """Trains on from where it stands; returns why it ended or paused."""
@@ -133,113 +174,114 @@ class Trainer:
 
     def steps(self) -> Iterator[None]:
         """As :meth:`fit`, one batch at a time; afterwards :attr:`ended` says why it ended or paused."""
-        if self.engine is None and self.choice != "plain" and self.finished is None:
-            self.engine = start_engine(self)
-        try:
-            yield from self._epochs()
-        finally:
-            if self.engine is not None:
-                self.engine.close()
+        while True:
+            if self.engine is None and self.choice != "plain" and self.stage_ended is None:
+                self.engine = start_engine(self)
+            try:
+                paused = yield from self._epochs()
+            finally:
+                if self.engine is not None:
+                    self.engine.close()
+            if paused is not None or self.stage + 1 == len(self.stages):
+                self.ended = paused or str(self.stage_ended)
+                return
+            self.start_stage(self.stage + 1)
 
-    def _epochs(self) -> Iterator[None]:
-        while self.finished is None:
+    def _epochs(self) -> Generator[None, None, str | None]:
+        """The epochs of a stage; returns why it pauses, ``None`` at the end."""
+        while self.stage_ended is None:
             self.guard.begin()
             self.model.train()
             self._mark = time.perf_counter()
             for step in self._work():
-                if (why := self.keeper.pause(self)) is not None:
+                if (why := self.checkpointer.pause(self)) is not None:
                     self.guard.check_now()
-                    self.keeper.save(self)
-                    self.ended = why
-                    return
+                    self.checkpointer.save(self)
+                    return why
                 step()
                 self._clock()
-                self.listener.batch_done(self.epoch + 1, self.batch, self.batches)
+                self._report_step()
                 yield
             self._end_epoch()
-        self.ended = self.finished
+        return None
 
     def _work(self) -> Iterator[Callable[[], None]]:
         """The steps of this epoch that are not done."""
         if self.engine is not None:
             return (partial(self.engine.step, work) for work in self.engine.rest_of_epoch())
-        return (partial(self.step, batch) for batch in self.rest_of_epoch())
+        return (partial(self.step, batch) for batch in self.problem.epoch_batches(self.epoch, self.batch))
 
-    def rest_of_epoch(self) -> Iterator[PackedBatch]:
-        """The batches of this epoch that are not done."""
-        generator = order_generator(self.seed, self.epoch)
-        batches = self.splits["train"].batches(self.options.batch_size, shuffle=True, generator=generator)
-        return itertools.islice(batches, self.batch, None)
-
-    def step(self, batch: PackedBatch) -> None:
+    def step(self, batch: Any) -> None:
         """One step of the optimiser."""
         self.guard.before(batch)
-        with autocast(self.device, self.options.precision):
-            scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
-            loss = self.task.loss_of(scores, targets)
-        self.guard.check(loss)
-        self.descend(loss)
-        self.sums.add(loss, scores, targets)
-        self.batch += 1
+        with autocast(self.device, self.problem.options.precision):
+            step = self.problem.step_loss(batch, self.epoch, self.batch)
+        self.guard.check(step.value)
+        self.descend(step.loss)
+        self.problem.add(step)
+        self.end_step()
 
     def descend(self, loss: Tensor) -> None:
         """Moves the weights along the gradient of a loss."""
         self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()
-        if self.options.clip_gradient is not None:
+        self.problem.reduce_gradients()
+        if (limit := self.problem.options.clip_gradient) is not None:
             self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_gradient)
+            self.problem.clip_gradients(limit)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        if self.average is not None:
+            self.average.update()
+
+    def end_step(self) -> None:
+        """A step of the optimiser is done."""
+        self.batch, self.rate = self.batch + 1, self.lr
+        self.schedule.step()
+
+    def _report_step(self) -> None:
+        batches, epochs = self.problem.batches, self.problem.options.max_epochs
+        if self.problem.is_evaluated:
+            self.listener.batch_done(self.epoch + 1, self.batch, batches)
+        else:
+            self.listener.batch_done(0, self.epoch * batches + self.batch, epochs * batches)
 
     def _end_epoch(self) -> None:
+        if not self.problem.is_evaluated:
+            self.epoch, self.batch = self.epoch + 1, 0
+            self.problem.end_epoch()
+            self.checkpointer.end_epoch(self)
+            return
         self.listener.evaluating(self.epoch + 1)
-        options = self.options
-        if options.recalibrate_norm and self.engine is not None:
-            self.engine.recalibrate_norm()
-        elif options.recalibrate_norm:
-            with autocast(self.device, options.precision):
-                recalibrate_norm(
-                    self.model,
-                    self.splits["train"],
-                    batches=options.recalibrate_norm,
-                    batch_size=options.batch_size,
-                    generator=norm_generator(self.seed, self.epoch),
-                )
-        train_loss, train_metric = self.sums.means()
-        val_loss, val_metric = self._evaluate("val")
-        test_loss, test_metric = self._evaluate("test")
-        lr = self.lr
-        self.schedule.step(val_loss)
+        with nullcontext() if self.average is None else self.average.applied():
+            found = self.problem.evaluate(self)
+            for split, (loss, _) in found.items():
+                self.guard.check_evaluation(loss, split)
+        self.schedule.end_epoch(found["val"][0])
+        self.listener.epoch_ending(self)
         self._clock()
         self.last = EpochRecord(
             epoch=self.epoch + 1,
-            lr=lr,
-            train_loss=train_loss,
-            train_metric=train_metric,
-            val_loss=val_loss,
-            val_metric=val_metric,
-            test_loss=test_loss,
-            test_metric=test_metric,
+            lr=self.rate,
+            train_loss=found["train"][0],
+            train_metric=found["train"][1],
+            val_loss=found["val"][0],
+            val_metric=found["val"][1],
+            test_loss=found["test"][0],
+            test_metric=found["test"][1],
             seconds=round(self.epoch_seconds, 3),
             elapsed=round(self.seconds, 3),
+            numbers=self.problem.numbers() | self._numbers,
         )
-        if self.best is None or self.task.is_better(val_metric, self.best.record.val_metric):
-            self.best = Best(self.last, {name: value.clone() for name, value in self.model.state_dict().items()})
+        self._numbers = {}
+        if self.best is None or self.problem.task.is_better(self.last.val_metric, self.best.record.val_metric):
+            self.best = Best(self.last, self.weights())
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
-        self.sums.reset()
-        self.keeper.record(self.last)
-        self.keeper.end_epoch(self)
+        self.records += 1
+        self.problem.end_epoch()
+        self.checkpointer.record(self.last)
+        self.checkpointer.end_epoch(self)
         self.listener.epoch_done(self.last)
-
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        size, precision = self.options.eval_batch_size or self.options.batch_size, self.options.precision
-        if self.engine is not None:
-            loss, metric = self.engine.evaluate(split)
-        else:
-            loss, metric = evaluate(self.model, self.splits[split], self.task, batch_size=size, precision=precision)
-        self.guard.check_evaluation(loss, split, size)
-        return loss, metric
 
     def _clock(self) -> None:
         now = time.perf_counter()

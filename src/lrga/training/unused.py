@@ -8,7 +8,7 @@ from lrga.data.datasets.building import READ_SOURCE
 from lrga.data.datasets.link_catalog import link_name
 from lrga.errors import OptionError
 from lrga.tasks.named import task_of
-from lrga.training.config import TrainingConfig
+from lrga.training.config import OptimizerConfig, TrainingConfig
 from lrga.training.problems.graph_data import catalogue_name
 
 _ATTENTION = ("rank", "attention_heads", "reading", "backend")
@@ -76,7 +76,8 @@ def unused_options(config: TrainingConfig) -> dict[str, str]:
         unused["sizes"] = "it is for named data sets; divide your own with split"
     elif dataset not in READ_SOURCE:
         unused["source"] = f"{dataset} is generated, not read"
-    if config.link is not None:
+    unused |= _unused_by_optimizer(config.optimizer)
+    if config.problem == "links":
         return unused
     if dataset is None:
         unused |= dict.fromkeys(("split_by", "directed"), "it is for an edge list; to predict links add --task link")
@@ -92,4 +93,21 @@ def unused_options(config: TrainingConfig) -> dict[str, str]:
         unused["resample_features"] = "there are no random features"
     if not model.batch_norm and config.optimizer.recalibrate_norm:
         unused["recalibrate_norm"] = "the network has no BatchNorm"
+    return unused
+
+
+def _unused_by_optimizer(options: OptimizerConfig) -> dict[str, str]:
+    unused: dict[str, str] = {}
+    if options.schedule != "plateau":
+        unused |= dict.fromkeys(("patience", "lr_factor"), f"the schedule is {options.schedule}, not plateau")
+    if options.schedule in ("constant", "one_cycle"):
+        unused["min_lr"] = f"the schedule {options.schedule} does not use it"
+    if options.schedule == "one_cycle":
+        unused["warmup_epochs"] = "one_cycle has a warm-up of its own"
+    elif options.schedule in ("plateau", "constant") and not options.warmup_epochs:
+        unused["schedule_per"] = f"the schedule {options.schedule} without warm-up changes with epochs only"
+    if options.optimizer != "sgd":
+        unused["momentum"] = f"only sgd has it, not {options.optimizer}"
+    if options.selective_decay and not options.weight_decay:
+        unused["selective_decay"] = "there is no weight decay"
     return unused

@@ -1,31 +1,25 @@
 """Where a non-finite number first appears."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lrga.data.packed.batch import PackedBatch
-from lrga.training.evaluate import run_model
 
+def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[str, Tensor | None]) -> str | None:
+    """Says where NaN or infinity first appears when ``run`` calls ``model``, in the mode it is in.
 
-def first_non_finite(model: nn.Module, batch: PackedBatch) -> str | None:
-    """Says where NaN or infinity first appears when ``model``, in the mode it is in, is run on ``batch``.
-
-    ``None`` where data and all outputs are finite. What is random is drawn anew: set the random states before.
+    ``None`` where ``inputs`` (by name) and all outputs are finite. What is random is drawn anew: set the random states
+    before.
     """
-    return _first_in_data(batch) or _first_layer(model, batch)
-
-
-def _first_in_data(batch: PackedBatch) -> str | None:
-    for name, values in (("x", batch.x), ("edge_attr", batch.edge_attr), ("y", batch.y)):
+    for name, values in inputs.items():
         if values is not None and values.is_floating_point() and not bool(values.isfinite().all()):
-            return f"NaN or infinity in {name} of the batch"
-    return None
+            return f"NaN or infinity in {name}"
+    return _first_layer(model, run)
 
 
-def _first_layer(model: nn.Module, batch: PackedBatch) -> str | None:
+def _first_layer(model: nn.Module, run: Callable[[], Any]) -> str | None:
     """The first module, innermost first, that returns something non-finite."""
     found: list[str] = []
 
@@ -43,7 +37,7 @@ def _first_layer(model: nn.Module, batch: PackedBatch) -> str | None:
     hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules() if name]
     try:
         with torch.no_grad():
-            output = run_model(model, batch)
+            output = run()
     finally:
         for hook in hooks:
             hook.remove()

@@ -27,7 +27,8 @@ class TensorBoardLog(Listener):
         for split in ("train", "val", "test"):
             self._writer.add_scalar(f"loss/{split}", getattr(record, f"{split}_loss"), record.epoch)
             self._writer.add_scalar(f"{self._metric}/{split}", getattr(record, f"{split}_metric"), record.epoch)
-        self._writer.add_scalar("lr", record.lr, record.epoch)
+        for name, value in {"lr": record.lr, **record.numbers}.items():
+            self._writer.add_scalar(name, value, record.epoch)
         self._writer.flush()
 
     def closed(self) -> None:

@@ -71,7 +71,7 @@ class PlainProgress(Listener):
         now = time.monotonic()
         if now - self._last_batch_line >= BATCH_LINE_SECONDS and batch < batches:
             self._last_batch_line = now
-            self._print(f"epoch {epoch}: batch {batch} of {batches}")
+            self._print(f"{f'epoch {epoch}' if epoch else 'preparing'}: batch {batch} of {batches}")
 
     def epoch_done(self, record: EpochRecord) -> None:
         self._last_batch_line = now = time.monotonic()
@@ -128,7 +128,7 @@ class LiveProgress(Listener):
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         if self._live is not None:
-            self._bars.update(self._task, completed=batch, description=self._title(epoch))
+            self._bars.update(self._task, completed=batch, total=batches, description=self._title(epoch))
 
     def evaluating(self, epoch: int) -> None:
         if self._live is not None:
@@ -150,4 +150,4 @@ class LiveProgress(Listener):
 
     def _title(self, epoch: int) -> str:
         total = 0 if self._facts is None else self._facts.config.optimizer.max_epochs
-        return f"{self._label}epoch {epoch}/{total}"
+        return f"{self._label}epoch {epoch}/{total}" if epoch else f"{self._label}preparing"

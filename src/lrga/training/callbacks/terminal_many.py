@@ -77,7 +77,7 @@ class BoardLine(Listener):
 
     def batch_done(self, epoch: int, batch: int, batches: int) -> None:
         if self._number is not None:
-            self._board.update(self._number, completed=batch, description=self._title(epoch))
+            self._board.update(self._number, completed=batch, total=batches, description=self._title(epoch))
 
     def epoch_done(self, record: EpochRecord) -> None:
         if self._facts is not None:
@@ -92,4 +92,4 @@ class BoardLine(Listener):
 
     def _title(self, epoch: int) -> str:
         total = 0 if self._facts is None else self._facts.config.optimizer.max_epochs
-        return f"{self._label} epoch {epoch}/{total}{self._numbers}"
+        return f"{self._label} epoch {epoch}/{total}{self._numbers}" if epoch else f"{self._label} preparing"

@@ -12,8 +12,6 @@ from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
 from lrga.training.config import TrainingConfig
 
-LinkNetwork = LinkModel | MatrixFactorization
-
 
 @dataclass(frozen=True, kw_only=True)
 class LinkArchitecture:
@@ -47,7 +45,7 @@ class LinkArchitecture:
     predictor_layers: int
     backend: str
 
-    def build(self) -> LinkNetwork:
+    def build(self) -> LinkModel | MatrixFactorization:
         """The network, its weights drawn from PyTorch's random state."""
         hidden = self.hidden_channels
         if self.conv in EMBEDDINGS:

@@ -15,8 +15,7 @@ BATCH_SIZE = 65_536
 
 UNUSED = (
     "budget", "heads", "preset", "reading", "residual", "batch_norm", "readout", "random_features", "resample_features",
-    "edge_features", "lr_factor", "patience", "min_lr", "recalibrate_norm", "loss",
-    "standardize_targets",
+    "edge_features", "recalibrate_norm", "loss", "standardize_targets", "label_smoothing",
 )  # fmt: skip
 """Options of other runs that mean nothing here: refused where somebody gives them."""
 
@@ -125,7 +124,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
     lrga = not embedding if lrga is None else lrga
     if embedding and lrga:
         raise OptionError("LRGA in a network of layers", f"the model {model!r}, a table", "pass lrga=False")
-    common = {"lrga": lrga, "batch_size": BATCH_SIZE}
+    common = {"lrga": lrga, "batch_size": BATCH_SIZE, "schedule": "constant"}
     if dataset is None:
         own = {"hidden": 128, "layers": 2, "rank": 30, "skip": True, "dropout": 0.0, "predictor_layers": 2}
         steps = {"lr": 5e-3, "max_epochs": 100, "clip_gradient": None if embedding else 1.0, "negatives": "no_edge"}
@@ -151,8 +150,6 @@ def refuse_foreign(given: Mapping[str, Any]) -> None:
     """Refuses options that a link-prediction run would not read."""
     if idle := [key for key in given if key in UNUSED]:
         raise OptionError("options of link prediction", ", ".join(idle), "leave out what it does not use")
-    if given.get("engine") == "captured":
-        raise OptionError("the plain loop for links", "engine 'captured'", "leave it out: it is for sets of graphs")
 
 
 def idle_options(given: Mapping[str, Any], model: str) -> list[str]:

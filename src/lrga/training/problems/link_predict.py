@@ -13,9 +13,8 @@ from lrga.data.own.edge_list import read_pairs
 from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
 from lrga.kernels.checks import check_count
 from lrga.training.determinism import choose_device
-from lrga.training.problems.link_architecture import LinkNetwork
-from lrga.training.problems.link_evaluate import Messages, scores_of
-from lrga.training.problems.link_run import load_link_source
+from lrga.training.problems.kinds import load_link_source
+from lrga.training.problems.links import LinkNetwork, Messages, scores_of
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file

@@ -1,11 +1,12 @@
 """A training run put aside: tensors as ``safetensors``, everything else as JSON, nothing pickled.
 
-A checkpoint is a folder ``checkpoints/EPOCH-BATCH`` that appears whole or not at all::
+A checkpoint is a folder ``checkpoints/STAGE-EPOCH-BATCH`` that appears whole or not at all::
 
     model.safetensors      weights and BatchNorm statistics
     best.safetensors       the same of the epoch that was best in validation
-    training.safetensors   Adam's moments, random states
-    state.json             position, learning rate, schedule, sums of the running epoch; size and checksum of the others
+    average.safetensors    moving average of the weights, where there is one
+    training.safetensors   moments of the optimiser, random states
+    state.json             stage and position, learning rate, schedule, sums of the running epoch; size and checksum of the others
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from lrga.io.safetensors import from_bytes, to_bytes
 FORMAT = 1
 STATE = "state.json"
 KEPT = 2  # so that a damaged file costs an epoch and not the run
-_NAME = re.compile(r"\d{6}-\d{7}")
+_NAME = re.compile(r"(\d-)?\d{6}-\d{7}")  # version 0.1 had no stages
 _RESTORE = "restore the folder, or train anew in another"
 
 Tensors = Mapping[str, Tensor]
@@ -44,9 +45,9 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def checkpoint_name(epoch: int, batch: int) -> str:
-    """Names sort in the order of training: ``epoch`` epochs and ``batch`` batches of the next are done."""
-    return f"{epoch:06d}-{batch:07d}"
+def checkpoint_name(stage: int, epoch: int, batch: int) -> str:
+    """Names sort in the order of training: so many stages, epochs of the next and batches of its next are done."""
+    return f"{stage}-{epoch:06d}-{batch:07d}"
 
 
 def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:

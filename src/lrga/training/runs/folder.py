@@ -28,10 +28,9 @@ from lrga.io.documents import is_number, read_json, sealed, unsealed, write_json
 from lrga.io.files import append_bytes, check_plain, writing
 from lrga.io.lock import FolderLock
 from lrga.io.safetensors import load_tensors, save_tensors
-from lrga.tasks.task import Task
-from lrga.training.architecture import Architecture
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig, first_difference
+from lrga.training.problems.kinds import AnyArchitecture, AnyTask, read_facts
 from lrga.training.runs.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
 from lrga.training.runs.result import TrainingResult
 
@@ -67,8 +66,8 @@ class RunFolder:
     def create(
         self,
         config: TrainingConfig,
-        architecture: Architecture,
-        task: Task,
+        architecture: AnyArchitecture,
+        task: AnyTask,
         fingerprint: str,
         features: Mapping[str, list[str]] | None = None,
     ) -> None:
@@ -93,7 +92,7 @@ class RunFolder:
         except (OptionError, DTypeError) as error:
             remedy = "restore the file, or train anew"
             raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
-        own = config.link is None and config.data.name not in CATALOG
+        own = config.problem == "graphs" and config.data.name not in CATALOG
         if own and "standardize_targets" not in values.get("run", {}) and self._facts_kind() == "regression":
             return config.changed(standardize_targets=False)  # an older version took targets as they are
         return config
@@ -117,16 +116,14 @@ class RunFolder:
             for left in self.path.glob(".*.tmp"):
                 left.unlink(missing_ok=True)
 
-    def model_facts(self) -> tuple[Architecture, Task, str]:
+    def model_facts(self) -> tuple[AnyArchitecture, AnyTask, str]:
         """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""
         path, remedy = self.path / "model.json", "restore the file, or train anew"
         facts = unsealed(read_json(path), path)
         if "config" in facts:
             self._check_config(facts["config"], path)
         try:
-            if facts["task"]["kind"] == "link":
-                return _link_facts(facts)
-            return Architecture.from_json(facts["architecture"]), Task.from_json(facts["task"]), str(facts["data"])
+            return *read_facts(facts["architecture"], facts["task"]), str(facts["data"])
         except (OptionError, DTypeError) as error:
             raise CheckpointError(f"{error.expected} in {path}", error.got, remedy) from error
         except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -171,11 +168,12 @@ class RunFolder:
                 if not isinstance(value, kind) or not is_number(value) or not 0 <= value < 2**63:
                     got, remedy = repr(value)[:80], "restore the file, or train anew"
                     raise CheckpointError(f"{key}, a number of at least 0, in {path}", got, remedy)
+            records = state.get("records", state["epoch"])
             epochs = [record.epoch for record in self.history(state["metrics_bytes"])]
-            if len(epochs) != state["epoch"] or epochs != list(range(1, len(epochs) + 1)):
+            if len(epochs) != records or epochs != list(range(1, len(epochs) + 1)):
                 got = f"{len(epochs)}, with the numbers {str(epochs)[:40]}, in metrics.jsonl"
                 remedy = "restore the folder, or train anew in another"
-                raise CheckpointError(f"the {state['epoch']} epochs of {checkpoint.path}", got, remedy)
+                raise CheckpointError(f"the {records} epochs of {checkpoint.path}", got, remedy)
         return checkpoint, problems
 
     def check_files(self) -> None:
@@ -263,15 +261,9 @@ class RunFolder:
         if path.is_file() and self.result() is not None:
             return load_tensors(path, remedy="take a checkpoint's")
         checkpoint, _ = self.checkpoint()
+        if which == "model" and checkpoint is not None and "average" in checkpoint.parts:
+            return checkpoint.parts["model"] | checkpoint.parts["average"]
         if checkpoint is None or which not in checkpoint.parts:
             got = "no checkpoint yet" if checkpoint is None else "no finished epoch yet"
             raise CheckpointError(f"weights in {self.path}", got, f"train first: lrga train --resume {self.path}")
         return checkpoint.parts[which]
-
-
-def _link_facts(facts: dict[str, Any]) -> Any:
-    """The same of a link-prediction run, whose network and task have classes of their own."""
-    from lrga.tasks.link import LinkTask
-    from lrga.training.problems.link_architecture import LinkArchitecture
-
-    return LinkArchitecture.from_json(facts["architecture"]), LinkTask.from_json(facts["task"]), facts["data"]

@@ -14,12 +14,12 @@ import torch
 
 from lrga.distributed.launch import launched
 from lrga.errors import OptionError, RankLostError
-from lrga.training.architecture import resolve
 from lrga.training.callbacks.events import Listener, Listeners
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic
-from lrga.training.problems.graph_data import Given, load_training_data
+from lrga.training.problems.graph_data import Given
+from lrga.training.problems.kinds import load_run_data
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import TrainingResult
 from lrga.training.runs.resume import check_folder, written_result
@@ -60,10 +60,8 @@ def train_together(
     if len(configs) == 1 or not pays(configs[0], device):
         return _one_by_one(configs, folders, data, heard, begin, time_limit)
     outcomes: dict[int, Outcome] = {}
-    graphs = load_training_data(configs[0].data, configs[0].run, data)
-    architecture = resolve(configs[0].model, graphs.inputs, dataset=graphs.dataset)
-    architecture.size()
-    on_device, fingerprint = graphs.to(device), graphs.fingerprint()
+    run = load_run_data(configs[0], data)
+    on_device, fingerprint = run.to(device), run.fingerprint()
     deadline = None if time_limit is None else begin + 60 * time_limit
     with ExitStack() as stack, torch.random.fork_rng(forked_devices(device)):
         request = stack.enter_context(StopRequest())
@@ -76,13 +74,11 @@ def train_together(
                     outcomes[number] = finished_result(home, written)
                     continue
                 stack.enter_context(home.lock())
-                check_folder(home, config, architecture, graphs.task, fingerprint, features=graphs.features)
+                check_folder(home, config, run, fingerprint)
                 player = _Turns(device)
                 with player.turn():
                     listener = Listeners(heard[number])
-                    player.session = Session(
-                        home, config, architecture, on_device, fingerprint, listener, request, deadline
-                    )
+                    player.session = Session(home, config, on_device, fingerprint, listener, request, deadline)
                     player.steps = player.session.steps()
                 turns[number] = player
             except Exception as error:  # one run that cannot begin must not cost the others
@@ -95,7 +91,7 @@ def pays(config: TrainingConfig, device: torch.device) -> bool:
     """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
     if launched():  # whose processes share each run
         return False
-    return device.type == "cuda" and config.run.engine != "plain" and config.link is None
+    return device.type == "cuda" and config.run.engine != "plain"
 
 
 class _Turns:

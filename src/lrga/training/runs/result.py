@@ -1,7 +1,7 @@
 """What a training run gave."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,10 @@ class TrainingResult:
 
     def to_json(self) -> dict[str, Any]:
         """What ``result.json`` holds: all but folder, history and model."""
-        values = {"test": self.test} | {key: getattr(self, key) for key in _PLAIN}
+        values = {"test": self.test, "reported": self.reported} | {key: getattr(self, key) for key in _PLAIN}
         for name in ("last", "best"):
             record = getattr(self, name)
-            values[name] = None if record is None else asdict(record)
+            values[name] = None if record is None else record.to_json()
         return values
 
     @classmethod

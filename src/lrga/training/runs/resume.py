@@ -4,14 +4,17 @@ All checks (:func:`check_folder`, :func:`restored`) come before the first write 
 fails leaves the folder unchanged.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from lrga.errors import CheckpointError, OptionError
 from lrga.training.config import TrainingConfig, first_difference
+from lrga.training.parallel import broadcast
+from lrga.training.problems.kinds import RunData
 from lrga.training.runs.checkpoint import Checkpoint
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import FINISHED
+from lrga.training.runs.state import restore
+from lrga.training.trainer import Trainer
 
 
 def written_result(home: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:
@@ -34,49 +37,37 @@ def written_result(home: RunFolder, config: TrainingConfig, *, extend: bool = Fa
 
 
 def check_folder(
-    home: RunFolder,
-    config: TrainingConfig,
-    architecture: Any,
-    task: Any,
-    fingerprint: str,
-    *,
-    features: dict[str, list[str]] | None = None,
-    extend: bool = False,
+    home: RunFolder, config: TrainingConfig, run: RunData, fingerprint: str, *, extend: bool = False
 ) -> None:
     """Sees that the folder is new or holds this very run. The caller holds its lock; nothing is written."""
     if not home.holds_a_run:
         return
     # Again: another process may have begun another run while this one waited for the lock, or read its data.
     check_same(home, config, ignore=("max_epochs",) if extend else ())
-    facts: Any = home.model_facts()
-    written, known, seen = facts
-    many = config.link is None
+    architecture, task, seen = home.model_facts()
     if seen != fingerprint:
-        data, got = ("graphs", "others") if many else ("graph", "another")
-        remedy = f"restore the original {data}, or train in another folder"
-        raise CheckpointError(f"the {data} that {home.path} was trained on", f"{got} under the same name", remedy)
-    if (written, known) != (architecture, task):
+        remedy = "restore the original data, or train in another folder"
+        raise CheckpointError(f"the data that {home.path} was trained on", "others under the same name", remedy)
+    if (architecture, task) != (run.architecture, run.task):
         remedy = "continue with the version of lrga that began it, or train in another folder"
         raise CheckpointError(f"the network of {home.path}", "another one from the same configuration", remedy)
-    if (names := home.features()) is not None and features is not None and names != features:
+    if (names := home.features()) is not None and names != run.features:
         remedy = "give the columns their names again, or train in another folder"
-        raise CheckpointError(f"the features that {home.path} was trained on ({names})", f"{features}", remedy)
+        raise CheckpointError(f"the features that {home.path} was trained on ({names})", f"{run.features}", remedy)
     home.check_files()
     home.environments()  # which refuses a damaged file
 
 
-def restored(
-    home: RunFolder, trainer: Any, restore: Callable[[Any, Any, Any], None]
-) -> tuple[Checkpoint | None, list[str]]:
+def restored(home: RunFolder, trainer: Trainer) -> tuple[Checkpoint | None, list[str]]:
     """Puts a trainer where the newest sound checkpoint of the folder left off, if there is one; nothing is written.
 
     Returns:
         That checkpoint, and what was wrong with newer ones.
     """
-    checkpoint, problems = home.checkpoint()
+    checkpoint, problems = broadcast(home.checkpoint())
     if checkpoint is not None:
         restore(trainer, checkpoint.parts, checkpoint.state)
-        _check_epochs(trainer.epoch, trainer.options.max_epochs)
+        _check_epochs(trainer.epoch, trainer.problem.options.max_epochs)
     elif home.holds_a_run and (written := home.result()) is not None and written["stopped_by"] in FINISHED:
         remedy = "restore the folder checkpoints, or train anew in another folder"
         raise CheckpointError(f"a checkpoint in {home.path} to go on from", "none", remedy)
@@ -86,18 +77,16 @@ def restored(
 def begin_folder(
     home: RunFolder,
     config: TrainingConfig,
-    architecture: Any,
-    task: Any,
+    run: RunData,
     fingerprint: str,
     found: tuple[Checkpoint | None, list[str]],
-    features: dict[str, list[str]] | None = None,
 ) -> None:
     """Writes down that a run begins or goes on, after every check."""
     checkpoint, problems = found
     if home.holds_a_run:
         home.continue_with(config)
     else:
-        home.create(config, architecture, task, fingerprint, features)
+        home.create(config, run.architecture, run.task, fingerprint, run.features)
     for problem in problems:
         home.log(f"a checkpoint was passed over: {problem}")
     home.cut_metrics(0 if checkpoint is None else checkpoint.state["metrics_bytes"])

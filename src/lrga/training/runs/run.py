@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError
-from lrga.training.architecture import Architecture, resolve
 from lrga.training.callbacks.events import Listener, Listeners
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
-from lrga.training.parallel import check_links, finished_on_leader, on_all_ranks
-from lrga.training.problems.graph_data import Given, TrainingData, load_training_data
+from lrga.training.parallel import broadcast, on_all_ranks
+from lrga.training.problems.graph_data import Given
+from lrga.training.problems.kinds import AnyArchitecture, load_run_data
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.ranks import folder_before_restart, remember_folder, run_folder
 from lrga.training.runs.result import TrainingResult
@@ -46,8 +46,8 @@ def train(
         folder: The run folder. Where it holds this run already, training goes on from its last checkpoint, or the
             result is returned at once if it is finished; a different run there is refused. By default a new folder
             below ``runs``.
-        data: The graphs themselves, in place of those that ``config.data`` names (see
-            :func:`~lrga.training.problems.graph_data.load_training_data`).
+        data: The data themselves, in place of those that ``config.data`` names (see
+            :func:`~lrga.training.problems.kinds.load_run_data`).
         listeners: Are told what happens, e.g. :class:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; the same call continues it.
 
@@ -85,26 +85,21 @@ def _train(
         raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
     begin = time.monotonic()
     heard = [*listeners, TensorBoardLog()] if config.run.tensorboard else list(listeners)
-    if config.link is not None:
-        from lrga.training.problems.link_run import train_links  # which needs what this module imports
-
-        check_links(config)
-        place = RunFolder(new_folder(config) if folder is None else folder)
-        return train_links(
-            config, place, data=data, listener=Listeners(heard), begin=begin, time_limit=time_limit, extend=extend
-        )
-    home = run_folder(new_folder(config) if folder is None else folder)
-    if (written := finished_on_leader(written_result(home, config, extend=extend))) is not None:
-        return finished_result(home, written)
+    place = run_folder(new_folder(config) if folder is None else folder)
+    if (written := broadcast(written_result(place, config, extend=extend))) is not None:
+        return finished_result(place, written)
     with leader_first():  # which may have to build the data
-        graphs = load_training_data(config.data, config.run, data)
-    architecture = resolve(config.model, graphs.inputs, dataset=graphs.dataset)
-    architecture.size()  # a network that cannot be made is refused before a folder is
+        run = load_run_data(config, data)
     device = choose_device(config.run.device)
-    with home.lock(), torch.random.fork_rng(forked_devices(device)):
-        fingerprint = graphs.fingerprint()
-        check_folder(home, config, architecture, graphs.task, fingerprint, features=graphs.features, extend=extend)
-        return _run(home, config, architecture, graphs, fingerprint, device, Listeners(heard), begin, time_limit)
+    with place.lock(), torch.random.fork_rng(forked_devices(device)):
+        fingerprint = run.fingerprint()
+        check_folder(place, config, run, fingerprint, extend=extend)
+        deadline = None if time_limit is None else begin + 60 * time_limit
+        with StopRequest() as request, deterministic(config.run.deterministic):
+            session = Session(place, config, run.to(device), fingerprint, Listeners(heard), request, deadline)
+            for _ in session.steps():
+                continue
+    return session.outcome(request)
 
 
 def continue_run(
@@ -178,7 +173,7 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     return in_target_units(model, task).to(choose_device(device)).eval(), config
 
 
-def _check_weights(architecture: Architecture, weights: dict[str, Tensor], home: RunFolder) -> None:
+def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], home: RunFolder) -> None:
     """Refuses, before memory is taken, a network larger than the weights that are there for it."""
     expected, remedy = f"weights that fit model.json in {home.path}", "restore the folder"
     if architecture.num_layers > len(weights):
@@ -192,8 +187,7 @@ def _check_weights(architecture: Architecture, weights: dict[str, Tensor], home:
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     """A folder below ``below`` that is not there yet, named after the run."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    size = [str(model.budget)] if config.link is None else []  # the shape of a network for links is given
-    parts = [data, "lrga" if model.lrga else "plain", model.model, *size, f"seed{config.run.seed}"]
+    parts = [data, "lrga" if model.lrga else "plain", model.model, *config.size_label, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
     if (again := folder_before_restart(base)) is not None:
         return again
@@ -204,29 +198,11 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     return folder
 
 
-def _run(
-    home: RunFolder,
-    config: TrainingConfig,
-    architecture: Architecture,
-    graphs: TrainingData,
-    fingerprint: str,
-    device: torch.device,
-    listener: Listener,
-    begin: float,
-    time_limit: float | None,
-) -> TrainingResult:
-    deadline = None if time_limit is None else begin + 60 * time_limit
-    with StopRequest() as request, deterministic(config.run.deterministic):
-        session = Session(home, config, architecture, graphs.to(device), fingerprint, listener, request, deadline)
-        for _ in session.steps():
-            continue
-    return session.outcome(request)
-
-
 def finished_result(home: RunFolder, written: dict[str, Any]) -> TrainingResult:
     """The result of a run that is finished, as its folder has it."""
     model, _ = load_run(home.path)
-    return TrainingResult.from_json(written, folder=home.path, history=home.history(), model=model)
+    reported = home.config().reported
+    return TrainingResult.from_json(written, folder=home.path, history=home.history(), model=model, reported=reported)
 
 
 def forked_devices(device: torch.device) -> list[int]:

@@ -1,6 +1,5 @@
 """Everything that decides how a training run goes on, as tensors and JSON values."""
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +13,37 @@ from lrga.training.runs.checkpoint import Tensors, load_optimizer, optimizer_par
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
-_SCHEDULE = ("best", "num_bad_epochs", "last_epoch")
-
 
 def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-    """Tensors by part (``model``, ``best``, ``training``), not copied, and JSON values."""
+    """Tensors by part (``model``, ``best``, ``average``, ``training``) and JSON values.
+
+    Tensors are not copied. Where several processes share a model they all must call it: each gets the whole.
+    """
+    problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
     moments, groups = optimizer_parts(trainer.optimizer)
-    training = {f"optimizer.{name}": value for name, value in moments.items()}
+    trained = [p for group in trainer.optimizer.param_groups for p in group["params"]]
+    training = {f"optimizer.{name}": problem.gather(trained[_index(name)], value) for name, value in moments.items()}
     training |= {f"random.{name}": value for name, value in random_states(trainer.device).items()}
-    parts: dict[str, dict[str, Tensor]] = {"model": dict(trainer.model.state_dict()), "training": training}
+    model = trainer.model.state_dict()
+    parts = {
+        "model": {k: problem.gather(parameters[k], v) if k in parameters else v for k, v in model.items()},
+        "training": training,
+    }
+    if trainer.average is not None:
+        parts["average"] = {k: problem.gather(parameters[k], v) for k, v in trainer.average.state().items()}
     if trainer.best is not None:
         parts["best"] = trainer.best.weights
-    schedule = trainer.schedule.state_dict()
     return parts, {
+        "stage": trainer.problem.name,
         "epoch": trainer.epoch,
         "batch": trainer.batch,
+        "records": trainer.records,
         "seconds": trainer.seconds,
         "epoch_seconds": trainer.epoch_seconds,
         "optimizer": groups,
-        "schedule": {key: schedule[key] if math.isfinite(schedule[key]) else None for key in _SCHEDULE},
+        "schedule": trainer.schedule.state(),
         "scaler": trainer.scaler.state_dict(),
-        "sums": {"loss": trainer.sums.loss.state(), "metric": trainer.sums.metric.state()},
+        "sums": problem.state(),
         "last": None if trainer.last is None else trainer.last.to_json(),
         "best": None if trainer.best is None else trainer.best.record.to_json(),
     }
@@ -42,6 +51,9 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
 
 def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     """Puts a trainer where :func:`capture` found one."""
+    if "stage" not in state:
+        remedy = "finish it with lrga 0.1, or train anew in another folder"
+        raise CheckpointError("a checkpoint of this version of lrga", "one of version 0.1", remedy)
     with restoring():
         _restore(trainer, parts, state)
 
@@ -49,28 +61,41 @@ def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str
 def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     from lrga.training.trainer import Best
 
+    stage = [problem.name for problem in trainer.stages].index(state["stage"])
+    if stage != trainer.stage:
+        trainer.start_stage(stage)
+    trainer.engine = None  # moments get new memory, which recorded steps do not know
+    problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
     try:
         trainer.model.load_state_dict(dict(parts["model"]))
     except RuntimeError as error:
         got = str(error).splitlines()[-1].strip()
         raise CheckpointError("weights of this model", got, "continue with the model of the run") from error
-    training, trainer.engine = parts["training"], None  # moments get new memory, which recorded steps do not know
-    load_optimizer(trainer.optimizer, _below("optimizer.", training), state["optimizer"])
-    schedule = {key: state["schedule"][key] for key in _SCHEDULE if state["schedule"][key] is not None}
-    if not all(abs(value) < 2**63 or isinstance(value, float) for value in schedule.values()):
-        raise ValueError(f"a schedule of {schedule}"[:80])
-    trainer.schedule.load_state_dict(schedule)
+    training = parts["training"]
+    trained = [p for group in trainer.optimizer.param_groups for p in group["params"]]
+    moments = _below("optimizer.", training)
+    moments = {name: problem.take(trained[_index(name)], value) for name, value in moments.items()}
+    load_optimizer(trainer.optimizer, moments, state["optimizer"])
+    trainer.schedule.restore(state["schedule"])
     trainer.scaler.load_state_dict(state["scaler"])
-    trainer.epoch, trainer.batch = state["epoch"], state["batch"]
+    if trainer.average is not None:
+        trainer.average.restore({k: problem.take(parameters[k], v) for k, v in parts["average"].items()})
+    trainer.epoch, trainer.batch, trainer.records = state["epoch"], state["batch"], state["records"]
+    if problem.is_evaluated and trainer.epoch != trainer.records:
+        raise ValueError(f"{trainer.epoch} epochs, of which {trainer.records} are recorded")
     trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
-    trainer.sums.loss.restore(state["sums"]["loss"])
-    trainer.sums.metric.restore(state["sums"]["metric"])
+    problem.restore(state["sums"])
     trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
     trainer.best = None
     if state["best"] is not None:
         weights = {name: value.to(trainer.device) for name, value in parts["best"].items()}
         trainer.best = Best(EpochRecord.from_json(state["best"]), weights)
     restore_random_states({name: value.cpu() for name, value in _below("random.", training).items()}, trainer.device)
+
+
+def _index(name: str) -> int:
+    """The number of the parameter that a tensor ``INDEX.KEY`` of the optimiser belongs to."""
+    return int(name.split(".", 1)[0])
 
 
 def _below(prefix: str, tensors: Tensors) -> dict[str, Tensor]:

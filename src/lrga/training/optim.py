@@ -1,0 +1,225 @@
+"""Optimisers and learning-rate schedules from plain options, and a moving average of the weights."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from lrga.training.config import OptimizerConfig
+
+_NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+# Of PyTorch's OneCycleLR: share of the steps that warm up, first and last rate as parts of the greatest.
+_ONE_CYCLE_RISE, _ONE_CYCLE_FIRST, _ONE_CYCLE_LAST = 0.3, 1 / 25, 1 / 25e4
+
+
+def make_optimizer(
+    model: nn.Module, parameters: Sequence[nn.Parameter], options: OptimizerConfig
+) -> torch.optim.Optimizer:
+    """The optimiser that ``options`` name, over ``parameters`` of ``model``.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+        >>> options = OptimizerConfig(optimizer="adamw", weight_decay=0.1, selective_decay=True)
+        >>> optimizer = make_optimizer(model, [*model.parameters()], options)
+        >>> [(group["weight_decay"], len(group["params"])) for group in optimizer.param_groups]
+        [(0.1, 1), (0.0, 3)]
+    """
+    groups: list[dict[str, Any]] = [{"params": list(parameters)}]
+    if options.selective_decay and options.weight_decay:
+        spared = _without_decay(model)
+        decayed = [p for p in parameters if id(p) not in spared]
+        others = [p for p in parameters if id(p) in spared]
+        groups = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    # fused: one kernel for all parameters; these networks have hundreds of small ones
+    common: dict[str, Any] = {"lr": options.lr, "weight_decay": options.weight_decay, "fused": True}
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(groups, momentum=options.momentum, **common)
+    kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
+    return kind(groups, **common)
+
+
+def _without_decay(model: nn.Module) -> set[int]:
+    """Biases, parameters of norms and embeddings."""
+    found: set[int] = set()
+    for module in model.modules():
+        every = isinstance(module, (*_NORMS, nn.Embedding)) or "norm" in type(module).__name__.lower()
+        for name, parameter in module.named_parameters(recurse=False):
+            if every or parameter.dim() < 2 or name.endswith("bias"):
+                found.add(id(parameter))
+    return found
+
+
+class Schedule:
+    r"""The learning rate of every step.
+
+    With base rate :math:`r`, :math:`t` steps done, :math:`W` of warm-up and :math:`T` in all:
+
+    ========== =======================================================================================
+    constant   :math:`r`
+    linear     :math:`r_{min} + (r - r_{min}) (T - t) / (T - W)`
+    cosine     :math:`r_{min} + (r - r_{min}) (1 + \cos(\pi (t - W) / (T - W))) / 2`
+    one_cycle  PyTorch's ``OneCycleLR`` with greatest rate :math:`r`
+    plateau    :math:`r`, multiplied by ``lr_factor`` after ``patience`` epochs without a better validation loss
+    ========== =======================================================================================
+
+    During warm-up the rate is :math:`r (t + 1) / W`. With ``schedule_per="epoch"`` the rate changes at the beginning of
+    epochs only.
+
+    Args:
+        optimizer: Whose rate is set.
+        options: Kind and numbers.
+        steps: Of an epoch.
+
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> schedule = Schedule(optimizer, OptimizerConfig(lr=1.0, min_lr=0.0, schedule="linear", max_epochs=2), 2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(schedule.lr)
+        ...     schedule.step()
+        >>> rates
+        [1.0, 0.75, 0.5, 0.25]
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, options: OptimizerConfig, steps: int) -> None:
+        self.optimizer, self.options, self.steps = optimizer, options, max(steps, 1)
+        self.total = self.steps * options.max_epochs
+        self.warmup = min(round(self.steps * options.warmup_epochs), self.total)
+        self.done = 0
+        self._plateau = ReduceLROnPlateau(optimizer, factor=options.lr_factor, patience=options.patience)
+        self._apply()
+
+    @property
+    def lr(self) -> float:
+        """The rate of the next step."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def ended(self) -> bool:
+        """Whether a plateau schedule has lowered the rate below ``min_lr``."""
+        return self.options.schedule == "plateau" and self.done >= self.warmup and self.lr < self.options.min_lr
+
+    def step(self) -> None:
+        """A step of the optimiser is done."""
+        self.done += 1
+        if self.done <= self.warmup or self.options.schedule not in ("plateau", "constant"):
+            self._apply()
+
+    def end_epoch(self, val_loss: float | None) -> None:
+        """An epoch is over, with this loss in validation."""
+        if self.options.schedule == "plateau" and val_loss is not None and self.done >= self.warmup:
+            self._plateau.step(val_loss)
+
+    def _apply(self) -> None:
+        rate = self._rate(self.done if self.options.schedule_per == "step" else self.done // self.steps * self.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def _rate(self, t: int) -> float:
+        options = self.options
+        rate, floor, kind = options.lr, options.min_lr, options.schedule
+        if kind == "one_cycle":
+            return _one_cycle(rate, t, self.total)
+        if t < self.warmup:
+            return rate * (t + 1) / self.warmup
+        if kind in ("constant", "plateau"):
+            return rate
+        share = min((t - self.warmup) / max(self.total - self.warmup, 1), 1.0)
+        falling = 1.0 - share if kind == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
+        return floor + max(rate - floor, 0.0) * falling
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the rates to come, as JSON values."""
+        plateau = {key: value for key, value in self._plateau.state_dict().items() if key != "_last_lr"}
+        return {"done": self.done, "plateau": {key: _plain(value) for key, value in plateau.items()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continues from what :meth:`state` gave; the rates of the optimiser are restored with it."""
+        done, own = state["done"], self._plateau.state_dict()
+        if not isinstance(done, int) or not 0 <= done < 2**63:
+            raise ValueError(f"{done!r} steps of the schedule"[:80])
+        written = {key: _read(value, own[key]) for key, value in state["plateau"].items() if key in own}
+        self._plateau.load_state_dict(written)
+        self.done = done
+
+
+def _one_cycle(rate: float, t: int, total: int) -> float:
+    turn = float(_ONE_CYCLE_RISE * total) - 1
+    if t <= turn and turn > 0:
+        low, high, share = rate * _ONE_CYCLE_FIRST, rate, t / turn
+    else:
+        low, high, share = rate, rate * _ONE_CYCLE_LAST, min((t - turn) / max(total - 1 - turn, 1), 1.0)
+    return high + (low - high) / 2.0 * (1.0 + math.cos(math.pi * share))
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON, which has neither infinity nor NaN."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read(value: Any, own: Any) -> Any:
+    if isinstance(own, float) and value in ("inf", "-inf", "nan"):
+        return float(value)
+    if isinstance(own, bool | int | float) and (
+        isinstance(value, bool) != isinstance(own, bool) or not isinstance(value, int | float) or abs(value) >= 2**63
+    ):
+        raise ValueError(f"a schedule with {value!r}"[:80])
+    return value
+
+
+class WeightAverage:
+    r"""An exponential moving average of the weights, :math:`a \leftarrow \beta a + (1 - \beta) w` after every step.
+
+    Evaluation and the saved model use it; BatchNorm statistics are the model's own.
+
+    Example:
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> _ = nn.init.zeros_(model.weight)
+        >>> average = WeightAverage(model, 0.9)
+        >>> _ = nn.init.ones_(model.weight)
+        >>> average.update()
+        >>> with average.applied():
+        ...     print(round(model.weight.item(), 4))
+        0.1
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.names = [name for name, _ in model.named_parameters()]
+        self.weights = [parameter.detach() for parameter in model.parameters()]
+        self.averages = [weight.clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """After a step of the optimiser."""
+        torch._foreach_lerp_(self.averages, self.weights, 1.0 - self.decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within it the model has the averaged weights, in the same memory."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        held = [weight.clone() for weight in self.weights]
+        torch._foreach_copy_(self.weights, self.averages)
+        torch._foreach_copy_(self.averages, held)
+
+    def state(self) -> dict[str, Tensor]:
+        """The averages by name."""
+        return dict(zip(self.names, self.averages, strict=True))
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Continues from what :meth:`state` gave."""
+        for name, average in zip(self.names, self.averages, strict=True):
+            average.copy_(state[name])

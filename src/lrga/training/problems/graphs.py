@@ -1,0 +1,246 @@
+"""Training on a set of graphs."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.padded import why_not_padded
+from lrga.distributed.collectives import gather_ragged, rank_of, reduce_, world_size
+from lrga.distributed.model import broadcast_state
+from lrga.distributed.norm import convert_norms
+from lrga.distributed.step import reduce_gradients
+from lrga.nn.norm import BatchNorm
+from lrga.tasks.losses import wide
+from lrga.tasks.task import Task
+from lrga.training.callbacks.diagnose import first_non_finite
+from lrga.training.config import OptimizerConfig
+from lrga.training.determinism import norm_generator, order_generator, step_seed
+from lrga.training.evaluate import Scores, autocast, evaluate, in_mode, recalibrate_norm, run_model
+from lrga.training.problems.problem import Problem, StepLoss
+
+if TYPE_CHECKING:
+    from lrga.training.capture.engine import Engine
+    from lrga.training.trainer import Trainer
+
+_ROW_BY_ROW = (nn.LayerNorm, nn.GroupNorm)  # statistics within a row, where padding is never seen
+
+
+class GraphProblem(Problem):
+    """Trains a model on the splits of a set of graphs.
+
+    An epoch takes every training graph once. Loss and metric of the training split are those of its steps.
+
+    Args:
+        model: Any module called as :class:`lrga.GNN` is, on the device of the graphs.
+        task: What is predicted and how it is scored.
+        splits: ``train``, ``val`` and ``test``, on one device.
+        options: Learning rate, schedule, batches, precision.
+        seed: Of the order of the graphs. (Weights and dropout follow PyTorch's own random state.)
+    """
+
+    name = "graphs"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        splits: Mapping[str, PackedGraphs],
+        options: OptimizerConfig,
+        *,
+        seed: int = 41,
+    ) -> None:
+        self.model, self.task, self.splits, self.options, self.seed = model, task, splits, options, seed
+        self.device, self.masked = splits["train"].device, "mask" in splits["train"].columns
+        self.batches = math.ceil(len(splits["train"]) / options.batch_size)
+        self.eval_size = options.eval_batch_size or options.batch_size
+        self.sums = Scores(task, self.device)
+
+    def epoch_batches(self, epoch: int, first: int) -> Iterator[PackedBatch]:
+        generator = order_generator(self.seed, epoch)
+        batches = self.splits["train"].batches(self.options.batch_size, shuffle=True, generator=generator)
+        return itertools.islice(batches, first, None)
+
+    def step_loss(self, batch: PackedBatch, epoch: int, number: int) -> StepLoss:
+        scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
+        loss = self.task.loss_of(scores, targets)
+        return StepLoss(loss, loss.detach(), (scores, targets))
+
+    def add(self, step: StepLoss) -> None:
+        scores, targets = step.scored
+        self.sums.add(step.value, scores, targets)
+
+    def total_loss(self) -> Tensor:
+        return self.sums.loss.total
+
+    def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
+        if self.options.recalibrate_norm and trainer.engine is not None:
+            trainer.engine.recalibrate_norm()
+        elif self.options.recalibrate_norm:
+            with autocast(self.device, self.options.precision):
+                recalibrate_norm(
+                    self.model,
+                    self.splits["train"],
+                    batches=self.options.recalibrate_norm,
+                    batch_size=self.options.batch_size,
+                    generator=norm_generator(self.seed, trainer.epoch),
+                )
+        found = {"train": self.sums.means()}
+        for split in ("val", "test"):
+            found[split] = self._evaluate(split) if trainer.engine is None else trainer.engine.evaluate(split)
+        return found
+
+    def _evaluate(self, split: str) -> tuple[float, float]:
+        size, precision = self.eval_size, self.options.precision
+        return evaluate(self.model, self.splits[split], self.task, batch_size=size, precision=precision)
+
+    def end_epoch(self) -> None:
+        self.sums.reset()
+
+    def state(self) -> dict[str, Any]:
+        return {"loss": self.sums.loss.state(), "metric": self.sums.metric.state()}
+
+    def restore(self, state: Any) -> None:
+        self.sums.loss.restore(state["loss"])
+        self.sums.metric.restore(state["metric"])
+
+    def why_not_captured(self) -> str | None:
+        if any("forward" in vars(module) for module in self.model.modules()):
+            return "a captured step cannot put random states aside for activation checkpointing"
+        for name, module in self.model.named_modules():
+            if _sees_padding(module):
+                return f"{name or 'the model'} ({type(module).__name__}) takes statistics over padding too"
+        for split, graphs in self.splits.items():
+            if (why := why_not_padded(graphs)) is not None:
+                return f"{why} in {split}"
+        return None
+
+    def make_engine(self, trainer: "Trainer") -> "Engine":
+        from lrga.training.capture.graphs import GraphEngine  # which needs what this module has
+
+        return GraphEngine(trainer, self)
+
+    def diagnose(self, batch: PackedBatch) -> str | None:
+        inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "y": batch.y}
+        named = {f"{name} of the batch": values for name, values in inputs.items()}
+        with autocast(self.device, self.options.precision):
+            return first_non_finite(self.model, lambda: run_model(self.model, batch), named)
+
+    def diagnose_split(self, split: str) -> str | None:
+        with in_mode(self.model, training=False):
+            for number, batch in enumerate(self.splits[split].batches(self.eval_size), start=1):
+                if (culprit := self.diagnose(batch)) is not None:
+                    return f"{culprit}, in batch {number} of {self.eval_size} graphs each"
+        return None
+
+
+def _sees_padding(module: nn.Module) -> bool:
+    """Whether a module normalises over rows without knowing which of them are real."""
+    if type(module) is BatchNorm or isinstance(module, _ROW_BY_ROW):
+        return False
+    norms = nn.modules.batchnorm._NormBase
+    return isinstance(module, norms) or type(module).__module__.startswith("torch_geometric.nn.norm")
+
+
+class ParallelGraphProblem(GraphProblem):
+    """The same by all processes of the group, each on its share of every batch: the step is that of one process.
+
+    BatchNorm takes its statistics over the whole batch, the loss is weighted as over the whole batch, and scores of all
+    ranks come together for the metrics, so that nothing depends on the number of ranks but the rounding.
+    """
+
+    def __init__(self, model: nn.Module, task: Task, splits: Mapping[str, PackedGraphs], *args: Any, **kwargs: Any):
+        shares: Any = {name: Shares(graphs) for name, graphs in splits.items()}
+        super().__init__(convert_norms(model), task, shares, *args, **kwargs)
+        broadcast_state(model)
+
+    def step_loss(self, batch: PackedBatch, epoch: int, number: int) -> StepLoss:
+        # Noise differs between ranks and follows from the place in the run, so that nothing of it need be saved.
+        torch.manual_seed(step_seed(self.seed, epoch, number, rank_of()))
+        scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
+        share = share_of_loss(self.task, scores, targets)
+        return StepLoss(share, reduce_(share.detach().clone(), "loss"), (scores, targets))
+
+    def add(self, step: StepLoss) -> None:
+        self._add(self.sums, step.value, *step.scored)
+
+    def _add(self, sums: Scores, loss: Tensor, scores: Tensor, targets: Tensor) -> None:
+        sums.add(loss, gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores"))
+
+    def reduce_gradients(self) -> None:
+        reduce_gradients(self.model)
+
+    @torch.no_grad()
+    def _evaluate(self, split: str) -> tuple[float, float]:
+        graphs, sums = self.splits[split], Scores(self.task, self.device)
+        masked = "mask" in graphs.columns
+        with in_mode(self.model, training=False), autocast(self.device, self.options.precision):
+            for batch in graphs.batches(self.eval_size):
+                scores, targets = self.task.select(run_model(self.model, batch), batch, masked=masked)
+                loss = reduce_(share_of_loss(self.task, scores, targets), "loss")
+                self._add(sums, loss, scores, targets)
+        return sums.means()
+
+    def why_not_captured(self) -> str | None:
+        return "several processes train"
+
+
+class Shares:
+    """The graphs of a set of which this rank sees its share of every batch; all ranks together see each once."""
+
+    def __init__(self, graphs: PackedGraphs) -> None:
+        self.graphs = graphs
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.graphs, name)
+
+    def batches(
+        self, batch_size: int, *, shuffle: bool = False, generator: torch.Generator | None = None
+    ) -> Iterator[PackedBatch]:
+        """This rank's shares of the batches that :meth:`PackedGraphs.batches` gives one process."""
+        order = torch.arange(len(self.graphs))
+        if shuffle:
+            device = "cpu" if generator is None else generator.device
+            order = torch.randperm(len(self.graphs), generator=generator, device=device).cpu()
+        for begin in range(0, len(order), batch_size):
+            yield self.graphs.batch(share_of(order[begin : begin + batch_size], rank_of(), world_size()))
+
+
+def share_of(rows: Tensor, rank: int, world: int) -> Tensor:
+    """The rank-th of ``world`` runs of nearly equal length; the last are empty where there are more ranks than rows.
+
+    Example:
+        >>> [share_of(torch.arange(5), rank, 3).tolist() for rank in range(3)]
+        [[0, 1], [2, 3], [4]]
+    """
+    return rows.tensor_split(world)[rank]
+
+
+def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
+    """This rank's part of the loss of the whole batch: the parts of all ranks add up to it.
+
+    Args:
+        task: Whose loss.
+        scores: Of this rank, ``[m, …]``; m may be 0.
+        targets: Of this rank.
+    """
+    rows = reduce_(torch.tensor([scores.size(0)], device=scores.device), "loss").to(torch.float64)
+    if task.loss != "weighted_cross_entropy":  # a mean over rows
+        return task.loss_of(scores, targets) * (scores.size(0) / rows.clamp(min=1)).squeeze().to(scores.dtype)
+    scores, labels = wide(scores), targets.long()
+    count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
+    count = reduce_(count, "loss")
+    weight = ((rows - count) / rows.clamp(min=1) * (count > 0)).to(scores.dtype)
+    mass = (weight * count).sum()
+    mass = torch.where(mass > 0, mass, torch.ones_like(mass))
+    if scores.size(0) == 0:
+        return scores.sum() * 0.0
+    return nn.functional.cross_entropy(scores, labels, weight=weight, reduction="sum") / mass

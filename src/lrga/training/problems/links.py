@@ -1,0 +1,305 @@
+"""Link prediction: the whole graph in every step, a batch of edges and of negative pairs to tell apart."""
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.data.links.data import LinkData, LinkGraph
+from lrga.data.links.negatives import NoEdgePairs, uniform_pairs
+from lrga.distributed.collectives import gather_ragged, rank_of, world_size
+from lrga.distributed.graph import GraphPart, partition_graph
+from lrga.distributed.links import OwnRows, clip_gradients, score_links
+from lrga.distributed.model import partition_model
+from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
+from lrga.errors import DataError, UnsupportedError
+from lrga.kernels.edges import EdgeLayout
+from lrga.models.embeddings import MatrixFactorization
+from lrga.models.link import LinkModel
+from lrga.nn.recompute import recomputed
+from lrga.tasks.link import LinkTask, score_pairs
+from lrga.tasks.running import Running
+from lrga.training.callbacks.diagnose import first_non_finite
+from lrga.training.config import OptimizerConfig
+from lrga.training.determinism import step_seed, stream_generator
+from lrga.training.evaluate import autocast, in_mode
+from lrga.training.problems.graphs import share_of
+from lrga.training.problems.link_config import LinkConfig
+from lrga.training.problems.problem import Problem, StepLoss
+
+if TYPE_CHECKING:
+    from lrga.training.capture.engine import Engine
+    from lrga.training.trainer import Trainer
+
+LinkNetwork = LinkModel | MatrixFactorization
+Pairs = tuple[Tensor, Tensor]  # edges and negative pairs, both [2, B]
+ORDER, NEGATIVES, SAMPLE = 1, 2, 3  # streams of random numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """What a network reads of a graph: node features, and edges with their weights where its convolution takes them."""
+
+    x: Tensor | None
+    edges: EdgeLayout | Tensor
+    weight: Tensor | None
+
+    @classmethod
+    def of(cls, data: LinkData, *, conv: str, weighted: bool, with_validation: bool = False) -> "Messages":
+        """Of ``data``. GCN gives every node one edge to itself, of weight 1 unless there is one with another weight:
+        loops without weights can go, those with weights are left to PyG."""
+        graph: LinkGraph = data.graph(with_validation=with_validation, weighted=weighted and conv == "gcn")
+        edges: EdgeLayout | Tensor = graph.layout
+        if conv == "gcn" and graph.has_loops:
+            edges = graph.layout.edge_index
+            if graph.weight is None:
+                edges, _ = EdgeLayout.from_edge_index(edges[:, edges[0] != edges[1]], graph.layout.num_nodes)
+        return cls(data.x, edges, graph.weight)
+
+    def encode(self, model: LinkNetwork) -> Tensor:
+        """Node features ``[N, D]``."""
+        return model.encode(self.x, self.edges, self.weight)
+
+
+class LinkProblem(Problem):
+    """Trains a network to tell edges from other pairs of nodes.
+
+    An epoch goes once through the training edges. Each batch runs the network on the whole graph, scores its edges and
+    as many negative pairs, and clips the gradients of network, predictor and embedding each by themselves. Nothing in a
+    step waits for a GPU. The training metric is that of a sample of the training edges beside the negative pairs of
+    validation, as in OGB's examples.
+
+    Args:
+        model: The network, on the device of the data.
+        task: Metric and kind of negatives.
+        data: Graph and splits.
+        options: Learning rate, schedule, batches, precision.
+        link: Options of link prediction.
+        conv: Name of the network's convolution.
+        seed: Of the order of the edges and of the negative pairs.
+        recompute: Whether the backward pass computes scores again.
+    """
+
+    name, unit = "links", "edges"
+    remedy = "lower the learning rate, clip gradients (--clip-gradient 1), or look at the node features"
+
+    def __init__(
+        self,
+        model: LinkNetwork,
+        task: LinkTask,
+        data: LinkData,
+        options: OptimizerConfig,
+        link: LinkConfig,
+        *,
+        conv: str = "gcn",
+        seed: int = 41,
+        recompute: bool = False,
+    ) -> None:
+        self.model: LinkNetwork = model
+        self.task, self.data, self.options, self.seed, self.device = task, data, options, seed, data.device
+        self.recompute, self.weighted = recompute, link.edge_weights
+        self.messages = self._messages(conv)
+        self.test_messages: Messages | None = None
+        if link.validation_edges and not isinstance(model, MatrixFactorization):
+            self.test_messages = self._messages(conv, with_validation=True)
+        self.no_edges: NoEdgePairs | None = None
+        if task.negatives == "no_edge":
+            self.no_edges = NoEdgePairs(data.edge, data.num_nodes, undirected=data.undirected)
+        self.edges = data.splits["train"].edge
+        self.batches = math.ceil(self.edges.size(0) / options.batch_size)
+        self.block = options.eval_batch_size or options.batch_size  # pairs that evaluation scores at once
+        count = min(self.edges.size(0), data.splits["val"].edge.size(0))
+        picked = torch.randperm(self.edges.size(0), generator=self._generator(SAMPLE), device=self.device)[:count]
+        self.sample = self.edges.index_select(0, picked)
+        self.loss = Running(self.device)
+        self._frozen: Tensor | None = None
+
+    def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
+        return Messages.of(self.data, conv=conv, weighted=self.weighted, with_validation=with_validation)
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        return self.model.parameter_groups()
+
+    def epoch_batches(self, epoch: int, first: int) -> Iterator[Pairs]:
+        order = torch.randperm(self.edges.size(0), generator=self._generator(ORDER, epoch), device=self.device)
+        size = self.options.batch_size
+        for number in range(first, self.batches):
+            chosen = order[number * size : (number + 1) * size]
+            generator = self._generator(NEGATIVES, epoch, number)
+            if self.no_edges is not None:
+                negative = self.no_edges.draw(chosen.numel(), generator=generator)
+            else:
+                negative = uniform_pairs(chosen.numel(), self.data.num_nodes, generator=generator)
+            yield self.edges.index_select(0, chosen).t(), negative
+
+    def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:
+        h = self.encode()
+        true, false = (self._score(h, pairs).float() for pairs in batch)
+        loss = self.task.loss_of(true, false)
+        return StepLoss(loss, loss.detach(), batch)
+
+    def encode(self) -> Tensor:
+        """Features of all nodes, ``[N, D]``."""
+        if isinstance(self.model, MatrixFactorization) and not self.model.trains_vectors:
+            if self._frozen is None:  # nothing that the predictor's loss could change
+                self._frozen = self.messages.encode(self.model)
+            return self._frozen
+        return self.messages.encode(self.model)
+
+    def _score(self, h: Tensor, pairs: Tensor) -> Tensor:
+        if self.recompute:
+            return recomputed(self.model.score, h, pairs, norms=self.model.predictor)
+        return self.model.score(h, pairs)
+
+    def add(self, step: StepLoss) -> None:
+        self.loss.add(step.value, weight=float(step.scored[0].size(1)))
+
+    def total_loss(self) -> Tensor:
+        return self.loss.total
+
+    def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
+        scores = self.scores() if trainer.engine is None else trainer.engine.scores()
+        found = {}
+        for split, (positive, negative) in scores.items():
+            loss = float(self.task.loss_of(positive, negative))
+            # scores that are not finite cannot be ranked; the guard says what is wrong
+            found[split] = loss, float(self.task.score(positive, negative)) if math.isfinite(loss) else math.nan
+        return found | {"train": (self.loss.mean(), found["train"][1])}
+
+    @torch.no_grad()
+    def scores(self) -> dict[str, Pairs]:
+        """Scores of the true and of the false pairs of each split, in evaluation mode."""
+        result = {}
+        with in_mode(self.model, training=False), autocast(self.device, self.options.precision):
+            h = self.messages.encode(self.model)
+            for split in ("train", "val", "test"):
+                if split == "test" and self.test_messages is not None:
+                    h = self.test_messages.encode(self.model)
+                true = self.sample if split == "train" else self.data.splits[split].edge
+                false = self.data.splits["val" if split == "train" else split].edge_neg
+                if false is None:
+                    raise DataError(f"negative pairs of {split!r}", "none", "give pairs that are no edge")
+                result[split] = self._scores_of(h, true), self._scores_of(h, false)
+        return result
+
+    def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
+        return scores_of(self.model, h, pairs, batch_size=self.block)
+
+    def end_epoch(self) -> None:
+        self.loss.reset()
+
+    def state(self) -> dict[str, Any]:
+        return {"loss": self.loss.state()}
+
+    def restore(self, state: Any) -> None:
+        self.loss.restore(state["loss"])
+        self._frozen = None
+
+    def why_not_captured(self) -> str | None:
+        if self.recompute:
+            return "a captured step cannot put random states aside for activation checkpointing"
+        if not isinstance(self.messages.edges, EdgeLayout):
+            return "the graph has weighted loops, which PyG sums"
+        return None
+
+    def make_engine(self, trainer: "Trainer") -> "Engine":
+        from lrga.training.capture.links import LinkEngine  # which needs what this module has
+
+        return LinkEngine(trainer, self)
+
+    def diagnose(self, batch: Pairs) -> str | None:
+        return self._diagnose(lambda: self.step_loss(batch, 0, 0).value)
+
+    def diagnose_split(self, split: str) -> str | None:
+        pairs = self.data.splits[split].edge.t()
+        with in_mode(self.model, training=False):
+            return self._diagnose(lambda: self._score(self.messages.encode(self.model), pairs))
+
+    def _diagnose(self, run: Any) -> str | None:
+        self._frozen = None
+        with autocast(self.device, self.options.precision):
+            return first_non_finite(self.model, run, {"x of the nodes": self.data.x})
+
+    def _generator(self, *path: int) -> torch.Generator:
+        return stream_generator(self.seed, *path, device=self.device)
+
+
+@torch.no_grad()
+def scores_of(model: LinkNetwork, h: Tensor, pairs: Tensor, *, batch_size: int) -> Tensor:
+    """Logits of ``pairs`` ``[P, 2]`` of nodes with features ``h``, so many at a time."""
+    return score_pairs(lambda part: model.score(h, part).float(), pairs, batch_size=batch_size)
+
+
+class PartitionedLinkProblem(LinkProblem):
+    """The same by all processes of the group: the graph is divided between them, and so are the pairs of every batch.
+
+    Steps are those of one process but for rounding (:mod:`lrga.distributed`).
+    """
+
+    part: GraphPart
+
+    def __init__(self, model: LinkNetwork, task: LinkTask, data: LinkData, *args: Any, **kwargs: Any) -> None:
+        if isinstance(model, MatrixFactorization):
+            got, remedy = "a table of vectors, which has no graph to divide", "train it in one process"
+            raise UnsupportedError("a network of layers for several processes", got, remedy)
+        self.whole = model
+        super().__init__(model, task, data, *args, **kwargs)
+        divided: Any = partition_model(model, self.part)
+        self.model = divided
+        self._own = {id(p) for m in self.model.modules() if isinstance(m, OwnRows) for p in m.parameters()}
+
+    def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
+        found = super()._messages(conv, with_validation=with_validation)
+        index = found.edges.edge_index if isinstance(found.edges, EdgeLayout) else found.edges
+        part = partition_graph(index, self.data.num_nodes, device=self.device)
+        if not with_validation:
+            self.part = part
+        x = None if found.x is None else part.take_nodes(found.x)
+        return Messages(x, part.edges, None if found.weight is None else part.take_edges(found.weight))
+
+    def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:
+        torch.manual_seed(step_seed(self.seed, epoch, number, rank_of()))
+        own = [share_of(pairs.t(), rank_of(), world_size()).t() for pairs in batch]
+        scores = score_links(self.model, self.part, self.encode(), torch.cat(own, dim=1)).float()
+        true, false = scores.split([pairs.size(1) for pairs in own])
+        counts = [pairs.size(1) for pairs in batch]
+        share = global_mean(F.softplus(-true), rows=counts[0]) + global_mean(F.softplus(false), rows=counts[1])
+        return StepLoss(share, total_over_ranks(share), batch)
+
+    def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
+        own = share_of(pairs, rank_of(), world_size())
+        longest = -(-pairs.size(0) // world_size())
+        parts = []
+        for first in range(0, max(longest, 1), self.block):  # as many calls on every rank
+            parts.append(score_links(self.model, self.part, h, own[first : first + self.block].t()).float())
+        return gather_ragged(torch.cat(parts), "scores")
+
+    def reduce_gradients(self) -> None:
+        reduce_gradients(self.model, self.part.group)
+
+    def clip_gradients(self, limit: float) -> None:
+        clip_gradients(self.model, self.part, limit)
+
+    def gather(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
+        divided = id(parameter) in self._own and value.dim() > 0
+        return self.part.gather_nodes(value) if divided else value
+
+    def take(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
+        divided = id(parameter) in self._own and value.dim() > 0
+        return self.part.take_nodes(value) if divided else value
+
+    def whole_model(self, weights: dict[str, Tensor]) -> nn.Module:
+        whole = copy.deepcopy(self.whole)
+        whole.load_state_dict(weights)
+        return whole
+
+    def why_not_captured(self) -> str | None:
+        return "several processes train"
+
+    def diagnose_split(self, split: str) -> str | None:
+        return None

@@ -1,0 +1,61 @@
+"""Captured steps of every problem on a GPU, with every optimiser and schedule, beside the plain loop."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+from link_graphs import communities, link_trainer
+
+import lrga
+from lrga.data.datasets.loading import load
+from lrga.tasks import task_of
+from lrga.training import GraphProblem, OptimizerConfig, Trainer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use"),
+]
+RECIPES = {
+    "adam": {},
+    "cosine": {"schedule": "cosine", "optimizer": "adamw", "weight_decay": 0.01, "selective_decay": True},
+    "one cycle": {"schedule": "one_cycle", "optimizer": "sgd", "lr": 0.02},
+    "average": {"schedule": "constant", "warmup_epochs": 1, "weight_average": 0.9, "clip_gradient": 0.5},
+}
+
+
+def graphs(root, engine, **options):
+    splits = {name: part.to("cuda") for name, part in load("CLUSTER", root, sizes=(48, 16, 16)).items()}
+    torch.manual_seed(0)
+    model = lrga.build_model("CLUSTER", "gcn", hidden=16, layers=2, rank=4).cuda()
+    config = OptimizerConfig(**({"batch_size": 8, "max_epochs": 3} | options))
+    return Trainer(GraphProblem(model, task_of("CLUSTER"), splits, config), engine=engine)
+
+
+def links(root, engine, **options):
+    data = communities().to("cuda")
+    return link_trainer(data, engine=engine, dropout=0.0, batch_size=60, max_epochs=3, **options)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("kind", [graphs, links])
+def test_captured_steps_train_as_the_plain_loop_does(tmp_path, kind, recipe):
+    plain, captured = (kind(tmp_path, engine, **RECIPES[recipe]) for engine in ("plain", "captured"))
+    for trainer in (plain, captured):
+        trainer.fit()
+    assert captured.engine is not None
+    for key in ("lr", "train_loss", "val_loss", "test_loss"):
+        assert getattr(captured.last, key) == pytest.approx(getattr(plain.last, key), rel=2e-2, abs=1e-4), key
+
+
+@pytest.mark.parametrize("model", ["gcn", "graphsage", "gat", "mf", "node2vec"])
+def test_every_model_for_links_learns_in_captured_steps(model):
+    options = {"model": model, "max_epochs": 30, "lr": 0.02, "dropout": 0.1}
+    if model == "node2vec":
+        options |= {"walk_epochs": 2, "walk_length": 5, "walk_context": 3, "walk_batch_size": 20}
+    trainer = link_trainer(communities().to("cuda"), engine="captured", **options)
+    trainer.fit()
+    assert trainer.engine is not None
+    assert trainer.last.train_metric > 0.6

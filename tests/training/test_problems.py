@@ -1,0 +1,213 @@
+"""What every problem can do: graphs, links, and walks followed by links."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from link_graphs import communities, config_of, link_trainer
+
+import lrga
+from lrga.errors import CheckpointError, NonFiniteError
+from lrga.tasks import node_classification
+from lrga.training import Listener, load_run, train
+from lrga.training.config import OptimizerConfig
+from lrga.training.problems.graphs import GraphProblem
+from lrga.training.runs.checkpointer import FolderCheckpointer
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.signals import StopRequest
+from lrga.training.runs.state import capture, restore
+from lrga.training.trainer import Checkpointer, Trainer
+
+WALKS = {"model": "node2vec", "walk_epochs": 2, "walk_length": 5, "walk_context": 3, "walk_batch_size": 20}
+KINDS = ("graphs", "links", "walks")
+
+
+@pytest.fixture
+def make_trainer(make_splits):
+    """``make_trainer(kind, …)``: a trainer of a small run."""
+
+    def make(kind, checkpointer=None, engine="plain", hidden=8, **options):
+        if kind != "graphs":
+            walks = WALKS if kind == "walks" else {}
+            link = {"batch_size": 60, "max_epochs": 3, "hidden": hidden, "schedule": "constant"} | walks | options
+            return link_trainer(checkpointer=checkpointer, engine=engine, **link)
+        torch.manual_seed(0)
+        model = lrga.GNN(3, hidden, 2, 2, conv="gcn", rank=3, dropout=0.3)
+        config = OptimizerConfig(**({"batch_size": 8, "max_epochs": 3, "patience": 0} | options))
+        problem = GraphProblem(model, node_classification(2), make_splits(), config, seed=1)
+        return Trainer(problem, checkpointer=checkpointer, engine=engine)
+
+    return make
+
+
+class PauseAfter(Checkpointer):
+    """Pauses after so many batches of all stages."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def pause(self, trainer):
+        self.count -= 1
+        return "time_limit" if self.count < 0 else None
+
+
+def numbers(record):
+    return {key: value for key, value in record.to_json().items() if key not in ("seconds", "elapsed")}
+
+
+def assert_ends_alike(second, whole):
+    for name, value in whole.weights().items():
+        assert torch.equal(value, second.weights()[name]), name
+    assert numbers(second.last) == numbers(whole.last)
+    assert numbers(second.best.record) == numbers(whole.best.record)
+    assert all(torch.equal(value, second.best.weights[name]) for name, value in whole.best.weights.items())
+    assert second.lr == whole.lr
+
+
+def resumed_equals_whole(make_trainer, kind, after, **options):
+    whole = make_trainer(kind, **options)
+    whole.fit()
+    first = make_trainer(kind, PauseAfter(after), **options)
+    assert first.fit() == "time_limit"
+    parts, state = capture(first)
+    parts = {part: {name: value.clone() for name, value in tensors.items()} for part, tensors in parts.items()}
+    state = json.loads(json.dumps(state, allow_nan=False))
+    torch.rand(7)  # another process would have another random state
+    second = make_trainer(kind, **options)
+    restore(second, parts, state)
+    assert second.position == first.position
+    second.fit()
+    assert_ends_alike(second, whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("after", [0, 1, 3, 7])
+def test_a_restored_trainer_ends_bit_equal(make_trainer, kind, after):
+    resumed_equals_whole(make_trainer, kind, after)
+
+
+def test_a_restored_trainer_ends_bit_equal_with_fresh_statistics(make_trainer):
+    resumed_equals_whole(make_trainer, "graphs", 4, recalibrate_norm=2)
+
+
+RECIPES = {
+    "cosine": {"schedule": "cosine", "optimizer": "adamw", "weight_decay": 0.01, "selective_decay": True},
+    "linear": {"schedule": "linear", "warmup_epochs": 0.5, "schedule_per": "epoch"},
+    "one cycle": {"schedule": "one_cycle", "optimizer": "sgd", "lr": 0.05},
+    "average": {"schedule": "constant", "warmup_epochs": 1, "weight_average": 0.9, "clip_gradient": 0.5},
+    "plateau": {"schedule": "plateau", "patience": 0, "warmup_epochs": 1, "min_lr": 1e-9},
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("kind", ["graphs", "links"])
+def test_every_schedule_and_optimizer_is_restored_to_the_bit(make_trainer, kind, recipe):
+    resumed_equals_whole(make_trainer, kind, 4, **RECIPES[recipe])
+
+
+@pytest.mark.parametrize("recipe", ["none", *RECIPES])
+@pytest.mark.parametrize("kind", ["graphs", "links"])
+def test_captured_steps_compute_what_the_plain_loop_computes(make_trainer, kind, recipe):
+    options = RECIPES.get(recipe, {})
+    plain, captured = (make_trainer(kind, engine=engine, **options) for engine in ("plain", "captured"))
+    for trainer in (plain, captured):
+        for module in trainer.model.modules():  # dropout draws for padding, too
+            for name in ("dropout", "p"):
+                if isinstance(getattr(module, name, None), float):
+                    setattr(module, name, 0.0)
+        trainer.fit()
+    assert captured.engine is not None
+    for key, value in numbers(plain.last).items():
+        assert numbers(captured.last)[key] == pytest.approx(value, rel=1e-3, abs=1e-4), key
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_another_model_are_refused(make_trainer, kind):
+    captured = capture(make_trainer(kind))
+    with pytest.raises(CheckpointError, match="weights"):
+        restore(make_trainer(kind, hidden=12), *captured)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_of_version_0_1_is_refused_with_a_remedy(make_trainer, kind):
+    parts, state = capture(make_trainer(kind))
+    del state["stage"]
+    with pytest.raises(CheckpointError, match=r"one of version 0\.1.*train anew"):
+        restore(make_trainer(kind), parts, state)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("minutes", [0.0, 10.0], ids=["checkpoint due", "time limit"])
+def test_a_checkpoint_due_while_the_loss_is_nan_is_not_written(make_trainer, tmp_path, kind, minutes):
+    """As on a GPU, where the loss is looked at now and then."""
+    trainer, saved, listener = make_trainer(kind), [], Listener()
+    listener.checkpointed = saved.append
+    deadline = None if minutes == 0.0 else time.monotonic()
+    trainer.checkpointer = FolderCheckpointer(RunFolder(tmp_path), listener, StopRequest(), minutes, deadline)
+    trainer.guard.every = 1000
+    trainer.guard.begin()
+    trainer.step(next(trainer.problem.epoch_batches(0, 0)))
+    trainer.problem.total_loss().fill_(float("nan"))
+    with pytest.raises(NonFiniteError):
+        trainer.fit()
+    assert saved == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loss_that_is_not_finite_names_batch_and_layer(make_trainer, kind):
+    trainer = make_trainer(kind)
+    weight = next(iter(trainer.model.parameters()))
+    steps, original = iter(range(100)), trainer.step
+
+    def step(batch):
+        if next(steps) == 1:
+            with torch.no_grad():
+                weight.fill_(float("inf"))
+        original(batch)
+
+    trainer.step = step
+    with pytest.raises(NonFiniteError, match="epoch 1, batch 2 of"):
+        trainer.fit()
+
+
+class Logs(Listener):
+    """Logs a number of its own in every epoch."""
+
+    def epoch_ending(self, trainer):
+        trainer.log("largest weight", max(p.detach().abs().max().item() for p in trainer.model.parameters()))
+
+
+@pytest.mark.parametrize("kind", ["graphs", "links"])
+def test_any_number_can_be_logged_and_is_kept(kind, make_config, make_splits, tmp_path):
+    config, data = (make_config(), make_splits()) if kind == "graphs" else (config_of(), communities())
+    result = train(config, tmp_path / "run", data=data, listeners=[Logs()])
+    assert all(record.numbers["largest weight"] > 0 for record in result.history)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["numbers"] == result.last.numbers
+    assert train(config, tmp_path / "run", data=data).history == result.history
+
+
+def test_an_averaged_model_is_what_is_evaluated_and_saved(make_config, make_splits, tmp_path):
+    splits = make_splits()
+    result = train(make_config(weight_average=0.9), tmp_path / "run", data=splits)
+    plain = train(make_config(), tmp_path / "plain", data=splits)
+    model, _ = load_run(tmp_path / "run")
+    saved, other = model.state_dict(), plain.model.state_dict()
+    assert all(torch.equal(value, saved[name]) for name, value in result.model.state_dict().items())
+    assert any(not torch.equal(value, saved[name]) for name, value in other.items())
+
+
+def test_stages_follow_each_other_and_checkpoints_name_them(tmp_path):
+    config = config_of(**WALKS, checkpoint_minutes=0.0)
+    paused = train(config, tmp_path / "run", data=communities(), time_limit=1e-7)
+    assert paused.stopped_by == "time_limit"
+    (checkpoint,) = (tmp_path / "run" / "checkpoints").iterdir()
+    assert json.loads((checkpoint / "state.json").read_text())["state"]["stage"] == "walks"
+    train(config, tmp_path / "run", data=communities())
+    last = max((tmp_path / "run" / "checkpoints").iterdir())
+    assert json.loads((last / "state.json").read_text())["state"]["stage"] == "links"
