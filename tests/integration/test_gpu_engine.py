@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data.packed import PackedGraphs
 from lrga.errors import NonFiniteError
-from lrga.tasks import edge_classification, graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
 from lrga.training.callbacks.events import Listener
 from lrga.training.capture.cuda_graph import no_waiting
@@ -25,11 +25,12 @@ pytestmark = [
 ]
 CONVS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
 TASKS = {
-    "node": node_classification(
-        2, loss="weighted_cross_entropy", metric="weighted_accuracy", average="batches"
+    "node": Task(
+        level="node", kind="classification", out_channels=2, loss="weighted_cross_entropy",
+        metric="weighted_accuracy_by_batch",
     ),
-    "edge": edge_classification(2, metric="f1_positive", average="batches"),
-    "graph": graph_regression(),
+    "edge": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
+    "graph": Task(level="graph", kind="regression", out_channels=1),
 }  # fmt: skip
 
 

@@ -12,39 +12,51 @@ import lrga
 from lrga.data import PackedGraphs
 from lrga.distributed.launch import joined
 from lrga.errors import OptionError
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.training import OptimizerConfig, Trainer
 from lrga.training.memory import peak_of_process, plan_memory
 from lrga.training.parallel import ParallelTrainer, tell
 
 
-def graphs(count, level, seed):
+def graphs(count, level, seed, labels=0):
     generator = torch.Generator().manual_seed(seed)
     data = []
-    for _ in range(count):
+    for number in range(count):
         nodes = int(torch.randint(2, 12, (), generator=generator))
         edge_index = torch.randint(nodes, (2, 3 * nodes), generator=generator)
         x = torch.randn(nodes, 4, generator=generator)
         if level == "node":  # classes of very different size, some absent from a share of a batch
             y = (torch.rand(nodes, generator=generator) < 0.15).long() + (torch.rand(nodes, generator=generator) < 0.1)
+        elif labels:  # some graphs, so some shares of a batch, have fewer labels than others
+            y = torch.arange(labels).view(1, -1).float() % 2 == number % 2
+            y = y.float().masked_fill(torch.rand(1, labels, generator=generator) < 0.3, float("nan"))
         else:
             y = torch.randn(1, generator=generator)
         data.append(Data(x=x, edge_index=edge_index, y=y))
     return PackedGraphs.from_data_list(data, y_level=level)
 
 
-def compare(conv, rank, level, **options):
+def compare(conv, rank, level, labels=0, **options):
     """Two epochs of both; batches of 4, 4 and 2 graphs for three ranks, evaluation in batches of 4 and 1."""
-    splits = {"train": graphs(10, level, 1), "val": graphs(5, level, 2), "test": graphs(5, level, 3)}
+    sizes = {"train": 10, "val": 5, "test": 5}
+    splits = {name: graphs(size, level, seed, labels) for seed, (name, size) in enumerate(sizes.items(), start=1)}
     if level == "node":
-        task = node_classification(3, loss="weighted_cross_entropy", metric="weighted_accuracy")
+        task = Task(
+            level="node",
+            kind="classification",
+            out_channels=3,
+            loss="weighted_cross_entropy",
+            metric="weighted_accuracy",
+        )
+    elif labels:
+        task = Task(level="graph", kind="multilabel", out_channels=labels)
     else:
-        task = graph_regression()
+        task = Task(level="graph", kind="regression", out_channels=1)
     config = OptimizerConfig(batch_size=4, max_epochs=2, lr=1e-2, **options)
     trainers = []
     for kind in (ParallelTrainer, Trainer):
         torch.manual_seed(5)
-        model = lrga.GNN(4, 8, 3 if level == "node" else 1, 2, conv=conv, rank=rank, task=level).double()
+        model = lrga.GNN(4, 8, task.out_channels, 2, conv=conv, rank=rank, task=level).double()
         trainers.append(kind(model, task, splits, config))
     ours, whole = trainers
     results = {"gradient": 0.0}
@@ -76,7 +88,9 @@ def memory_plan():
     splits = {name: graphs(6, "graph", 1) for name in ("train", "val", "test")}
     held = torch.ones(75_000_000 if dist.get_rank() == 1 else 1)  # 300 MB
     model = lrga.GNN(4, 8, 1, 2, conv="gcn", rank=3, task="graph")
-    trainer = ParallelTrainer(model, graph_regression(), splits, OptimizerConfig(batch_size=4))
+    trainer = ParallelTrainer(
+        model, Task(level="graph", kind="regression", out_channels=1), splits, OptimizerConfig(batch_size=4)
+    )
     limit = tell(peak_of_process(torch.device("cpu"))[1] + 150_000_000)
     try:
         plan = plan_memory(trainer.model, splits, batch_size=4, limit=limit, ranks=dist.get_world_size())
@@ -93,6 +107,7 @@ def main():
         results = {
             "gcn node": compare("gcn", 3, "node"),
             "gatedgcn graph": compare("gatedgcn", 3, "graph", clip_gradient=0.5),
+            "gcn labels": compare("gcn", 3, "graph", labels=3),
             "gin plain graph": compare("gin", None, "graph", recalibrate_norm=2),
             "memory": memory_plan(),
         }

@@ -7,7 +7,7 @@ from torch_geometric.nn import BatchNorm as PyGBatchNorm
 from torch_geometric.nn import LayerNorm as PyGLayerNorm
 
 import lrga
-from lrga.tasks import node_classification
+from lrga.tasks import Task
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.trainer import Keeper, Trainer
@@ -30,7 +30,15 @@ def make_trainer(splits, wrap=None, engine="captured", **model_options):
     model = model if wrap is None else wrap(model)
     ear = Ear()
     options = OptimizerConfig(batch_size=8, max_epochs=1)
-    return Trainer(model, node_classification(2), splits, options, listener=ear, keeper=ear, engine=engine)
+    return Trainer(
+        model,
+        Task(level="node", kind="classification", out_channels=2),
+        splits,
+        options,
+        listener=ear,
+        keeper=ear,
+        engine=engine,
+    )
 
 
 class Wrapped(nn.Module):

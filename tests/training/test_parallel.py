@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lrga.distributed.launch import leader_first
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.tasks.losses import weighted_cross_entropy
 from lrga.training.parallel import agree, keeper_class, share_of, share_of_loss, tell, trainer_class
 from lrga.training.trainer import Trainer
@@ -21,7 +21,7 @@ def reports(tmp_path_factory):
     return launch.run("../training/parallel_ranks.py", 3, tmp_path_factory.mktemp("parallel"))
 
 
-@pytest.mark.parametrize("case", ["gcn node", "gatedgcn graph", "gin plain graph"])
+@pytest.mark.parametrize("case", ["gcn node", "gatedgcn graph", "gcn labels", "gin plain graph"])
 def test_three_ranks_take_the_steps_of_one_process(reports, case):
     """Gradients, losses and metrics; the last batch has fewer graphs than there are ranks."""
     for report in reports:
@@ -48,11 +48,14 @@ def test_shares_hold_every_row_once_and_the_last_may_be_empty():
 
 def test_one_process_has_the_whole_loss():
     scores, labels = torch.randn(9, 3, dtype=torch.float64), torch.randint(3, (9,))
-    task = node_classification(3, loss="weighted_cross_entropy", metric="weighted_accuracy")
+    task = Task(
+        level="node", kind="classification", out_channels=3, loss="weighted_cross_entropy", metric="weighted_accuracy"
+    )
     assert torch.allclose(share_of_loss(task, scores, labels), weighted_cross_entropy(scores, labels))
     assert share_of_loss(task, scores[:0], labels[:0]) == 0.0
     assert torch.allclose(
-        share_of_loss(graph_regression(), scores[:, :1], scores[:, 1:2]), (scores[:, 0] - scores[:, 1]).abs().mean()
+        share_of_loss(Task(level="graph", kind="regression", out_channels=1), scores[:, :1], scores[:, 1:2]),
+        (scores[:, 0] - scores[:, 1]).abs().mean(),
     )
 
 

@@ -7,17 +7,18 @@ import torch
 
 import lrga
 from lrga.errors import CheckpointError
-from lrga.tasks import node_classification
+from lrga.tasks import Task
 from lrga.training.config import OptimizerConfig
 from lrga.training.runs.state import capture, restore
 from lrga.training.trainer import Keeper, Trainer
 
 
-def make_trainer(splits, keeper=None, hidden=8, **options):
+def make_trainer(splits, keeper=None, hidden=8, metric="accuracy", **options):
     torch.manual_seed(0)
     model = lrga.GNN(3, hidden, 2, 2, conv="gcn", rank=3, dropout=0.3)
     config = OptimizerConfig(**({"batch_size": 8, "max_epochs": 3, "patience": 0} | options))
-    return Trainer(model, node_classification(2), splits, config, seed=1, keeper=keeper)
+    task = Task(level="node", kind="classification", out_channels=2, metric=metric)
+    return Trainer(model, task, splits, config, seed=1, keeper=keeper)
 
 
 class StopAt(Keeper):
@@ -29,17 +30,17 @@ class StopAt(Keeper):
 
 
 @pytest.mark.parametrize("at", [(0, 0), (0, 2), (1, 0), (2, 1)])
-@pytest.mark.parametrize("recalibrate", [0, 2])
-def test_a_restored_trainer_ends_with_the_same_weights_and_numbers(make_splits, at, recalibrate):
-    whole = make_trainer(make_splits(), recalibrate_norm=recalibrate)
+@pytest.mark.parametrize("options", [{}, {"recalibrate_norm": 2}, {"metric": "roc_auc"}])
+def test_a_restored_trainer_ends_with_the_same_weights_and_numbers(make_splits, at, options):
+    whole = make_trainer(make_splits(), **options)
     whole.fit()
-    first = make_trainer(make_splits(), StopAt(*at), recalibrate_norm=recalibrate)
+    first = make_trainer(make_splits(), StopAt(*at), **options)
     assert first.fit() == "stop"
     parts, state = capture(first)
     parts = {part: {name: value.clone() for name, value in tensors.items()} for part, tensors in parts.items()}
     state = json.loads(json.dumps(state, allow_nan=False))
     torch.rand(7)  # another process would have another random state
-    second = make_trainer(make_splits(), recalibrate_norm=recalibrate)
+    second = make_trainer(make_splits(), **options)
     restore(second, parts, state)
     second.fit()
     for name, value in whole.model.state_dict().items():

@@ -28,7 +28,7 @@ class CustomData:
 
     Attributes:
         splits: ``{"train": …, "val": …, "test": …}``. Where ``masked``, all three hold every graph.
-        task: ``"classification"`` or ``"regression"``.
+        task: ``"classification"``, ``"multilabel"`` or ``"regression"``.
         level: What is predicted: ``"node"``, ``"edge"`` or ``"graph"``.
         num_classes: Number of classes; ``None`` for regression.
         classes: What class 0, 1, … is called in the user's data; ``None`` for regression.
@@ -79,8 +79,9 @@ def load_custom(
         spec: A folder of CSV files (:mod:`lrga.data.own.csv_folder`), a ``.pt`` file of PyG ``Data`` objects (a list,
             or a dict of lists called train, val and test), or ``"module:factory"``, a function without arguments that
             returns such a list or dict or a PyG ``Dataset``.
-        task: ``"classification"`` or ``"regression"``; found from the targets where it is ``None``: integers and names
-            are classes, other numbers are values.
+        task: ``"classification"``, ``"multilabel"`` (every column of ``y`` is a label, 1 or 0, NaN where it is missing)
+            or ``"regression"``; found from the targets where it is ``None``: integers and names are classes, other
+            numbers are values.
         level: To what the target belongs, ``"node"``, ``"edge"`` or ``"graph"``; found where it is ``None``.
         split: Fractions of train, val and test where the data name no split, by default (0.8, 0.1, 0.1): of graphs
             where there are at least three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.

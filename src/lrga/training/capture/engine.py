@@ -42,13 +42,14 @@ class Engine:
         >>> import lrga
         >>> from torch_geometric.data import Data
         >>> from lrga.data.packed.graphs import PackedGraphs
-        >>> from lrga.tasks import graph_regression
+        >>> from lrga.tasks import Task
         >>> from lrga.training import OptimizerConfig, Trainer
         >>> path = torch.tensor([[0, 1], [1, 0]])
         >>> data = [Data(x=torch.rand(2, 3), edge_index=path, y=torch.tensor([0.5])) for _ in range(4)]
         >>> splits = {name: PackedGraphs.from_data_list(data, y_level="graph") for name in ("train", "val", "test")}
         >>> model = lrga.GNN(3, 8, 1, 1, task="graph")
-        >>> trainer = Trainer(model, graph_regression(), splits, OptimizerConfig(batch_size=2))
+        >>> task = Task(level="graph", kind="regression", out_channels=1)
+        >>> trainer = Trainer(model, task, splits, OptimizerConfig(batch_size=2))
         >>> engine = Engine(trainer)
         >>> step = engine.training_step(engine.train.capacities[0])
         >>> engine.put(torch.tensor([0, 3]))  # which graphs
@@ -71,6 +72,8 @@ class Engine:
         sizes = {options.batch_size, *(batches.batch_size for batches in self.held_out.values())}
         self._graphs = {size: torch.empty(size, dtype=torch.int64, device=self.device) for size in sizes}
         self._sums = Scores(trainer.task, self.device)  # of an evaluation
+        trainer.sums.metric.reserve(int(self.train.fixed.counted_per_graph(level).sum()))
+        self._sums.metric.reserve(max(map(sum, self._counts.values()), default=0))
         self._averages = Averages(trainer.model) if options.recalibrate_norm else None
         self._lr = torch.zeros((), dtype=torch.float32, device=self.device)  # as Adam's kernel reads it
         self._generators = generators_of(trainer.model, self.device)
@@ -114,11 +117,11 @@ class Engine:
         def step() -> None:
             batch = fixed.gather(graphs, capacity)
             with self._running(batch):
-                scores, targets, counted = self.trainer.task.select_fixed(run_model(self.trainer.model, batch), batch)
-                loss = self.trainer.task.loss_of(scores, targets, counted)
+                scores, targets, valid = self.trainer.task.select_fixed(run_model(self.trainer.model, batch), batch)
+                loss = self.trainer.task.loss_of(scores, targets, valid)
             with self._rate_on_device():
                 self.trainer.descend(loss)
-            self.trainer.sums.add_counted(loss, scores, targets, counted)
+            self.trainer.sums.add(loss, scores, targets, valid)
 
         return self._captured(step, self.trainer.sums)
 
@@ -206,7 +209,7 @@ class Engine:
                 rows = task.select_fixed(run_model(self.trainer.model, batch), batch)
                 # Loss and metric are those of each batch, however many are run at once.
                 for own in zip(*(part.split(size) for part in rows), strict=True) if several else [rows]:
-                    self._sums.add_counted(task.loss_of(*own), *own)
+                    self._sums.add(task.loss_of(*own), *own)
 
         return self._captured(step, self._sums)
 

@@ -98,7 +98,7 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
         return _standardized(found, run.standardize_targets)
     if run.standardize_targets is not None:
         expected = "a regression task for --standardize-targets or --no-standardize-targets"
-        raise OptionError(expected, "classification", "remove the option")
+        raise OptionError(expected, found.task.kind, "remove the option")
     return found
 
 
@@ -109,10 +109,12 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
     if given is not None:
         splits = _packed(given)
         if dataset is None:
-            splits, notes = _labelled(splits)
+            kind = data.options.get("task")
+            splits, notes = _labelled(splits) if kind != "multilabel" else (splits, ())
             meta = splits["train"].meta  # of load_custom, where they come from there
             names = {level: meta[f"{level}_names"] for level in ("node", "edge") if f"{level}_names" in meta}
-            return TrainingData(splits, infer_task(splits), infer_inputs(splits), None, names, notes)
+            task = infer_task(splits, kind)
+            return TrainingData(splits, task, infer_inputs(splits, task), None, names, notes)
         return TrainingData(splits, task_of(dataset), INPUTS[dataset], dataset)
     if dataset is None:
         if ":" not in data.name and not Path(data.name).expanduser().exists():
@@ -223,28 +225,28 @@ def inputs_of_custom(data: CustomData) -> Inputs:
     return Inputs(data.level, data.num_outputs, encoder, int(width or 0), edge_encoder, edge_width)
 
 
-def infer_task(splits: Mapping[str, PackedGraphs]) -> Task:
-    """Integers are classes, other numbers are values; the level is that of ``y``."""
+def infer_task(splits: Mapping[str, PackedGraphs], kind: str | None = None) -> Task:
+    """Integers are classes, other numbers are values, unless they are said to be labels (``"multilabel"``)."""
     first = splits["train"]
     targets = [graphs.y for graphs in splits.values()]
     if first.y_level is None or any(y is None for y in targets):
         raise DataError("targets (y) in train, val and test", "graphs without any", "give y to every graph")
     y = torch.cat([values.cpu() for values in targets if values is not None])
-    if y.is_floating_point():
+    if y.is_floating_point() or kind == "multilabel":
+        if kind == "multilabel" and not bool(((y == 0) | (y == 1) | (y != y)).all()):
+            raise DataError("labels 0 and 1 in y, NaN where one is missing", "other numbers", "write 0 or 1")
         width = y[0].numel() if len(y) else 1
-        return Task(level=first.y_level, kind="regression", out_channels=width, loss="l1", metric="mae")
+        return Task(level=first.y_level, kind=kind if kind == "multilabel" else "regression", out_channels=width)
     if y.numel() == 0 or int(y.min()) < 0:
         got = "none" if y.numel() == 0 else f"class {int(y.min())}"
         raise DataError("classes numbered from 0 in y", got, "number the classes 0, 1, …")
     classes = max(int(y.max()) + 1, 2)
-    return Task(
-        level=first.y_level, kind="classification", out_channels=classes, loss="cross_entropy", metric="accuracy"
-    )
+    return Task(level=first.y_level, kind="classification", out_channels=classes)
 
 
-def infer_inputs(splits: Mapping[str, PackedGraphs]) -> Inputs:
+def infer_inputs(splits: Mapping[str, PackedGraphs], task: Task | None = None) -> Inputs:
     """Kinds and widths of the features: one column of integers is embedded, real numbers are mapped linearly."""
-    task = infer_task(splits)
+    task = task or infer_task(splits)
     encoder, width = _kind("x", [graphs.x for graphs in splits.values()])
     if encoder is None:
         raise DataError("node features (x) in every graph", "none", "pass x, for example torch.ones(N, 1)")

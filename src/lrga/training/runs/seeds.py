@@ -53,8 +53,8 @@ class SeedResults:
 
     @property
     def std(self) -> float | None:
-        """Their standard deviation (over n, as the benchmark reports it)."""
-        return statistics.pstdev(self.tests) if self.tests else None
+        """Their standard deviation (over n - 1), of two or more."""
+        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
 
     @property
     def title(self) -> str:
@@ -62,7 +62,8 @@ class SeedResults:
         if not self.results or self.mean is None:
             return "no run has an epoch yet"
         metric = METRICS[self.results[0].metric]
-        return f"test {metric.name}: {self.mean:.{metric.decimals}f} ± {self.std:.{metric.decimals}f}"
+        spread = "" if self.std is None else f" ± {self.std:.{metric.decimals}f}"
+        return f"test {metric.name}: {self.mean:.{metric.decimals}f}{spread}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row of words for each run: seed, test, at the best validation, epochs, seconds, how it ended."""
