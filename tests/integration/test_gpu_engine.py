@@ -16,6 +16,7 @@ from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, T
 from lrga.training.callbacks.events import Listener
 from lrga.training.capture.cuda_graph import no_waiting
 from lrga.training.capture.engine import Engine
+from lrga.training.determinism import deterministic
 from lrga.training.runs.interleave import train_together
 from lrga.training.trainer import Keeper, Trainer
 
@@ -101,6 +102,31 @@ def test_losses_of_200_steps_in_double_precision_are_those_of_the_plain_loop(con
     for ours, theirs in zip(trainers[1].keeper.records, trainers[0].keeper.records, strict=True):
         for key in ("train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
             assert getattr(ours, key) == pytest.approx(getattr(theirs, key), rel=1e-6)
+
+
+@pytest.mark.parametrize("fixed_order", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "roc_auc"},
+        {"metric": "weighted_accuracy"},
+        {"loss": "weighted_cross_entropy", "label_smoothing": 0.1, "metric": "average_precision"},
+        {"kind": "multilabel", "out_channels": 1},
+    ],
+)
+def test_metrics_of_the_set_are_those_of_the_plain_loop(monkeypatch, options, fixed_order):
+    task = Task(**({"level": "node", "kind": "classification", "out_channels": 2} | options))
+    monkeypatch.setitem(TASKS, "node", task)
+    splits, found = make_splits(), []
+    with deterministic(fixed_order):
+        for engine in ("plain", "captured"):
+            trainer = make_trainer(splits, engine, dtype=torch.float64, max_epochs=2)
+            trainer.fit()
+            assert (trainer.engine is None) == (engine == "plain"), trainer.keeper.notes
+            found.append(trainer.keeper.records)
+    for plain, captured in zip(*found, strict=True):
+        for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
+            assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-6)
 
 
 @pytest.mark.parametrize("level", ["node", "edge", "graph"])

@@ -132,6 +132,20 @@ def test_rows_of_padding_change_nothing(metric, kind):
     assert padded.total.data_ptr() == places
 
 
+def test_rows_of_padding_are_added_while_algorithms_are_deterministic():
+    task, scores, targets = make("roc_auc", "classification")
+    metric = running_metric(task, "cpu")
+    metric.reserve(60)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        metric.add(scores, targets, torch.arange(60) < 50)
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert metric.value(1) == pytest.approx(float(task.score(scores[:50], targets[:50])), rel=1e-13)
+
+
 @pytest.mark.parametrize(("metric", "kind"), [*CASES, ("weighted_accuracy_by_batch", "classification")])
 @pytest.mark.parametrize("reserved", [False, True])
 def test_a_restored_metric_goes_on(metric, kind, reserved):

@@ -122,8 +122,14 @@ class RankedScores:
             return
         assert self._room is not None
         place = torch.where(valid, self.total + valid.cumsum(0) - 1, self._room[0].size(0) - 1)
-        for room, values in zip(self._room, rows, strict=True):
-            room.index_copy_(0, place, values)
+        # Places of valid rows differ, so that any order of writing is right; the fixed order would wait for a GPU.
+        before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        torch.use_deterministic_algorithms(False)
+        try:
+            for room, values in zip(self._room, rows, strict=True):
+                room.index_copy_(0, place, values)
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         self.total += valid.sum()
 
     def reserve(self, rows: int) -> None:
