@@ -74,7 +74,7 @@ def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
         raise ShapeError(
             "scores of shape [M, 2]", f"shape {list(scores.shape)}", "pass a score for each of two classes"
         )
-    return f1(f1_sums(scores, labels))
+    return share(f1_sums(scores, labels))
 
 
 def mae(scores: Tensor, targets: Tensor) -> Tensor:
@@ -127,16 +127,11 @@ def accuracy_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -
 
 
 def f1_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: rows of class 1 that are found, and rows of class 1 plus rows predicted to be."""
+    """``[2]``: twice the rows of class 1 that are found, and rows of class 1 plus rows predicted to be."""
     predicted, positive = scores.argmax(dim=1) == 1, valid_labels(labels, valid) == 1
     if valid is not None:
         predicted &= valid
-    return torch.stack([(predicted & positive).sum(), predicted.sum() + positive.sum()])
-
-
-def f1(sums: Tensor) -> Tensor:
-    """F1 from :func:`f1_sums`."""
-    return 2.0 * exact(sums[0]) / sums[1].clamp(min=1)
+    return torch.stack([2 * (predicted & positive).sum(), predicted.sum() + positive.sum()])
 
 
 def absolute_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -149,14 +144,9 @@ def squared_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -
     return _error_sums(difference(exact(scores), targets).square(), valid)
 
 
-def share(sums: Tensor) -> Tensor:
-    """The first number divided by the second; 0 where both are."""
-    return exact(sums[0]) / sums[1].clamp(min=1)
-
-
-def percent(sums: Tensor) -> Tensor:
-    """:func:`share` in percent."""
-    return 100.0 * exact(sums[0]) / sums[1].clamp(min=1)
+def share(sums: Tensor, scale: float = 1.0) -> Tensor:
+    """The first number, times ``scale``, divided by the second; 0 where both are."""
+    return scale * exact(sums[0]) / sums[1].clamp(min=1)
 
 
 def _error_sums(errors: Tensor, valid: Tensor | None) -> Tensor:

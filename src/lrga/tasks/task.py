@@ -13,20 +13,9 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.padded import FixedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
+from lrga.tasks import metrics, ranking
 from lrga.tasks.losses import LOSSES
-from lrga.tasks.metrics import (
-    absolute_sums,
-    accuracy_sums,
-    batch_weighted_accuracy,
-    f1,
-    f1_sums,
-    mean_recall,
-    percent,
-    recall_sums,
-    share,
-    squared_sums,
-)
-from lrga.tasks.ranking import auc, average_precision, hits, mrr, roc_auc
+from lrga.tasks.metrics import share
 
 LEVELS = ("node", "graph", "edge")
 KINDS = ("classification", "multilabel", "regression")
@@ -68,7 +57,7 @@ class _Metrics(dict[str, Metric]):
     def __missing__(self, name: str) -> Metric:
         if (match := HITS.fullmatch(str(name))) is None:
             raise KeyError(name)
-        return Metric(f"Hits@{match[1]}", partial(hits, k=int(match[1])), ("link",), True, decimals=3)
+        return Metric(f"Hits@{match[1]}", partial(ranking.hits, k=int(match[1])), ("link",), True, decimals=3)
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or HITS.fullmatch(str(name)) is not None
@@ -84,28 +73,28 @@ def _by_batch(metric: Metric, function: Callable[..., Tensor] | None = None) -> 
 HITS = re.compile(r"hits@([1-9][0-9]{0,8})")
 _CLASSES, _LABELS, _NUMBERS = ("classification",), ("classification", "multilabel"), ("regression",)
 _OF_SETS = {
-    "weighted_accuracy": Metric("weighted accuracy (%)", mean_recall, _CLASSES, True, recall_sums),
-    "accuracy": Metric("accuracy (%)", percent, _CLASSES, True, accuracy_sums),
-    "f1_positive": Metric("F1 of class 1", f1, _CLASSES, True, f1_sums, decimals=3),
-    "mae": Metric("MAE", share, _NUMBERS, False, absolute_sums, decimals=3),
+    "weighted_accuracy": Metric("weighted accuracy (%)", metrics.mean_recall, _CLASSES, True, metrics.recall_sums),
+    "accuracy": Metric("accuracy (%)", partial(share, scale=100.0), _CLASSES, True, metrics.accuracy_sums),
+    "f1_positive": Metric("F1 of class 1", share, _CLASSES, True, metrics.f1_sums, decimals=3),
+    "mae": Metric("MAE", share, _NUMBERS, False, metrics.absolute_sums, decimals=3),
 }
 METRICS: dict[str, Metric] = _Metrics(
     {
         **_OF_SETS,
-        "mse": Metric("MSE", share, _NUMBERS, False, squared_sums, decimals=3),
-        "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, squared_sums, decimals=3),
-        "roc_auc": Metric("ROC-AUC", roc_auc, _LABELS, True, decimals=3),
-        "average_precision": Metric("average precision", average_precision, _LABELS, True, decimals=3),
+        "mse": Metric("MSE", share, _NUMBERS, False, metrics.squared_sums, decimals=3),
+        "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, metrics.squared_sums, decimals=3),
+        "roc_auc": Metric("ROC-AUC", ranking.roc_auc, _LABELS, True, decimals=3),
+        "average_precision": Metric("average precision", ranking.average_precision, _LABELS, True, decimals=3),
         # of the benchmark of PATTERN, CLUSTER, ZINC and TSP: they depend on the batch size of the evaluation
         **{name + BY_BATCH: _by_batch(metric) for name, metric in _OF_SETS.items()},
-        "weighted_accuracy_by_batch": _by_batch(_OF_SETS["weighted_accuracy"], batch_weighted_accuracy),
+        "weighted_accuracy_by_batch": _by_batch(_OF_SETS["weighted_accuracy"], metrics.batch_weighted_accuracy),
         # of scores of true and of false pairs (lrga.tasks.link)
         **{
-            f"hits@{k}": Metric(f"Hits@{k}", partial(hits, k=k), ("link",), True, decimals=3)
+            f"hits@{k}": Metric(f"Hits@{k}", partial(ranking.hits, k=k), ("link",), True, decimals=3)
             for k in (1, 3, 5, 10, 20, 30, 50, 100)
         },
-        "mrr": Metric("MRR", mrr, ("link",), True, decimals=3),
-        "auc": Metric("AUC", auc, ("link",), True, decimals=3),
+        "mrr": Metric("MRR", ranking.mrr, ("link",), True, decimals=3),
+        "auc": Metric("AUC", ranking.auc, ("link",), True, decimals=3),
     }
 )
 
