@@ -8,7 +8,7 @@ from lrga.bench.cell import run_name
 from lrga.bench.protocols import table1
 from lrga.bench.recording import Witness, best_epoch, make_record
 from lrga.bench.records import RunRecord
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.training import train
 from lrga.training.callbacks.events import EpochRecord
 
@@ -81,6 +81,6 @@ def test_graphs_that_were_passed_in_are_not_said_to_come_from_a_recipe(tiny, tmp
 
 def test_the_best_epoch_is_the_first_best_in_validation():
     history = tuple(an_epoch(n, value) for n, value in enumerate([math.nan, 2.0, 3.0, 3.0, 1.0], start=1))
-    assert best_epoch(history, node_classification(2)).epoch == 3
-    assert best_epoch(history, graph_regression()).epoch == 5
-    assert best_epoch((), graph_regression()) is None
+    assert best_epoch(history, Task(level="node", kind="classification", out_channels=2)).epoch == 3
+    assert best_epoch(history, Task(level="graph", kind="regression", out_channels=1)).epoch == 5
+    assert best_epoch((), Task(level="graph", kind="regression", out_channels=1)) is None

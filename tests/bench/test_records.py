@@ -9,6 +9,7 @@ from lrga.bench.cell import run_name
 from lrga.bench.protocols import paper_config
 from lrga.bench.records import FOLDER, RunRecord, find_record, read_record, read_records, write_record
 from lrga.errors import CheckpointError, DataError
+from lrga.tasks import METRICS
 
 EPOCH = {
     "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
@@ -94,7 +95,7 @@ def test_one_record_is_read_for_each_run(tmp_path):
         ({"config": {"data": {}}}, "a configuration that is none"),
         ({"format": 2}, "format 2"),
         ({"extra": 1}, "unknown or missing: extra"),
-        ({"metric": "accuracy"}, "metric 'accuracy', where ZINC has 'mae'"),
+        ({"metric": "accuracy"}, "metric 'accuracy', where ZINC has 'mae_by_batch'"),
         ({"best": None}, "a finished run without numbers"),
         ({"model": {}}, "a finished run without a number of parameters"),
         ({"data": {}}, "a finished run without a name of its data"),
@@ -162,3 +163,9 @@ def test_a_record_that_contradicts_itself_is_refused():
     for words, values in impossible.items():
         with pytest.raises(DataError, match=words):
             RunRecord.from_json(replace(RECORD, **values).to_json())
+
+
+@pytest.mark.parametrize("metric", ["mae", "mae_by_batch"])
+def test_the_name_that_version_0_1_gave_to_a_mean_over_batches_is_read(metric, tmp_path):
+    (tmp_path / "record.json").write_text(json.dumps(RECORD.to_json() | {"metric": metric}))
+    assert METRICS[read_record(tmp_path / "record.json").metric].name == "MAE"

@@ -69,7 +69,7 @@ def test_a_record_of_another_network_or_other_data_is_found_out(recorded, tmp_pa
         verdict = verify(changed(path, tmp_path / key, environment=environment, **values), epochs=1, **options)
         assert verdict.agrees is False
         assert any(line.startswith(f"{key} is ") for line in verdict.lines)
-    with pytest.raises(DataError, match="metric 'mae', where CLUSTER has 'weighted_accuracy'"):
+    with pytest.raises(DataError, match="metric 'mae', where CLUSTER has 'weighted_accuracy_by_batch'"):
         verify(changed(path, tmp_path / "metric", metric="mae"), **options)
 
 

@@ -11,11 +11,12 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data.packed import PackedGraphs
 from lrga.errors import NonFiniteError
-from lrga.tasks import edge_classification, graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
 from lrga.training.callbacks.events import Listener
 from lrga.training.capture.cuda_graph import no_waiting
 from lrga.training.capture.graphs import GraphEngine
+from lrga.training.determinism import deterministic
 from lrga.training.problems.graphs import GraphProblem
 from lrga.training.runs.interleave import train_together
 from lrga.training.trainer import Checkpointer, Trainer
@@ -26,11 +27,12 @@ pytestmark = [
 ]
 CONVS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
 TASKS = {
-    "node": node_classification(
-        2, loss="weighted_cross_entropy", metric="weighted_accuracy", average="batches"
+    "node": Task(
+        level="node", kind="classification", out_channels=2, loss="weighted_cross_entropy",
+        metric="weighted_accuracy_by_batch",
     ),
-    "edge": edge_classification(2, metric="f1_positive", average="batches"),
-    "graph": graph_regression(),
+    "edge": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
+    "graph": Task(level="graph", kind="regression", out_channels=1),
 }  # fmt: skip
 
 
@@ -102,6 +104,31 @@ def test_losses_of_200_steps_in_double_precision_are_those_of_the_plain_loop(con
     for ours, theirs in zip(trainers[1].keeper.records, trainers[0].keeper.records, strict=True):
         for key in ("train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
             assert getattr(ours, key) == pytest.approx(getattr(theirs, key), rel=1e-6)
+
+
+@pytest.mark.parametrize("fixed_order", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "roc_auc"},
+        {"metric": "weighted_accuracy"},
+        {"loss": "weighted_cross_entropy", "label_smoothing": 0.1, "metric": "average_precision"},
+        {"kind": "multilabel", "out_channels": 1},
+    ],
+)
+def test_metrics_of_the_set_are_those_of_the_plain_loop(monkeypatch, options, fixed_order):
+    task = Task(**({"level": "node", "kind": "classification", "out_channels": 2} | options))
+    monkeypatch.setitem(TASKS, "node", task)
+    splits, found = make_splits(), []
+    with deterministic(fixed_order):
+        for engine in ("plain", "captured"):
+            trainer = make_trainer(splits, engine, dtype=torch.float64, max_epochs=2)
+            trainer.fit()
+            assert (trainer.engine is None) == (engine == "plain"), trainer.checkpointer.notes
+            found.append(trainer.checkpointer.records)
+    for plain, captured in zip(*found, strict=True):
+        for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
+            assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-6)
 
 
 @pytest.mark.parametrize("level", ["node", "edge", "graph"])

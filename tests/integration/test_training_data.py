@@ -51,7 +51,7 @@ def test_mae_falls_on_a_slice_of_zinc(tmp_path):
     course = [record.train_metric for record in result.history]
     assert course == sorted(course, reverse=True)
     assert course[-1] < 0.75 * course[0]
-    assert result.metric == "mae"
+    assert result.metric == "mae_by_batch"
 
 
 @pytest.mark.parametrize("dataset", ["PATTERN", "CLUSTER"])

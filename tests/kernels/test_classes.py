@@ -8,7 +8,8 @@ import torch
 
 from lrga.errors import UnsupportedError
 from lrga.kernels.classes import class_accuracy, class_loss, class_loss_gradient, takes
-from lrga.tasks.masked import weighted_accuracy, weighted_cross_entropy
+from lrga.tasks.losses import weighted_cross_entropy
+from lrga.tasks.metrics import batch_weighted_accuracy as weighted_accuracy
 
 # Said of the definition on a GPU while memory is poisoned; it is not what is tested.
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation")

@@ -8,7 +8,8 @@ import torch
 
 from lrga.kernels import triton_classes
 from lrga.kernels.triton_classes import launch_accuracy, launch_loss, launch_loss_gradient
-from lrga.tasks.masked import weighted_accuracy, weighted_cross_entropy
+from lrga.tasks.losses import weighted_cross_entropy
+from lrga.tasks.metrics import batch_weighted_accuracy as weighted_accuracy
 
 pytestmark = pytest.mark.usefixtures("poisoned")
 

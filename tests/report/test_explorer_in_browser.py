@@ -8,8 +8,7 @@ import pytest
 from lrga.report.attention import Explanation, LayerFactors
 from lrga.report.attention_picture import order_of, shown_matrix
 from lrga.report.explorer import explorer_page, write_explorer
-from lrga.tasks.graph import graph_regression
-from lrga.tasks.node import node_classification, node_regression
+from lrga.tasks import Task
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +154,8 @@ def large(nodes, rank=30):
     edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0)
     labels = random.integers(0, 4, nodes).astype(np.int32)
     return Explanation(
-        run="large", dataset="own", split="test", graph=0, graph_id=None, node_ids=None, task=node_classification(4),
+        run="large", dataset="own", split="test", graph=0, graph_id=None, node_ids=None,
+        task=Task(level="node", kind="classification", out_channels=4),
         edges=edges, labels=labels, predictions=labels[::-1].copy(), confidence=random.random(nodes, dtype=np.float32),
         places=random.random((nodes, 2), dtype=np.float32),
         degree=np.bincount(edges.ravel(), minlength=nodes).astype(np.int32), community=labels,
@@ -241,13 +241,17 @@ def test_a_node_called_script_stays_text(explored, open_page, tmp_path):
 
 
 def test_edges_are_coloured_where_they_are_what_is_predicted(explored, open_page, tmp_path):
-    from lrga.tasks.edge import edge_classification
-
     base = explored[1]
     labels = (np.arange(len(base.edges)) % 2).astype(np.int32)
     ones = np.ones_like(labels)
     share = ones.astype(np.float32)
-    found = replace(base, task=edge_classification(2), labels=labels, predictions=ones, confidence=share)
+    found = replace(
+        base,
+        task=Task(level="edge", kind="classification", out_channels=2),
+        labels=labels,
+        predictions=ones,
+        confidence=share,
+    )
     (tmp_path / "edges.html").write_text(explorer_page(found), encoding="utf-8")
     page = open_page(tmp_path / "edges.html")
     names = page.evaluate("document.getElementById('graph').data.filter((t) => t.showlegend).map((t) => t.name)")
@@ -261,10 +265,12 @@ def test_other_tasks_and_tiny_graphs_are_shown(explored, open_page, tmp_path, ca
     values = np.linspace(-1, 1, base.num_nodes).astype(np.float32)
     found = {
         "graph regression": replace(
-            base, task=graph_regression(), labels=values[:1], predictions=values[1:2], confidence=None
+            base, task=Task(level="graph", kind="regression", out_channels=1), labels=values[:1],
+            predictions=values[1:2], confidence=None,
         ),
         "node regression": replace(
-            base, task=node_regression(), labels=values, predictions=values[::-1].copy(), confidence=None
+            base, task=Task(level="node", kind="regression", out_channels=1), labels=values,
+            predictions=values[::-1].copy(), confidence=None,
         ),
         "two nodes": replace(
             base, edges=base.edges[:0], labels=None, predictions=base.predictions[:2], confidence=base.confidence[:2],

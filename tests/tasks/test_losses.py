@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lrga.tasks.losses import cross_entropy, l1, mse, weighted_cross_entropy
+from lrga.tasks.losses import binary_cross_entropy, cross_entropy, l1, mse, weighted_cross_entropy
 
 
 def benchmark_weights(labels, num_classes):
@@ -21,6 +21,8 @@ def test_weighted_cross_entropy_is_torch_s_with_the_batch_s_weights(present):
     ours = weighted_cross_entropy(scores, labels)
     theirs = nn.CrossEntropyLoss(weight=benchmark_weights(labels, 4))(scores, labels)
     torch.testing.assert_close(ours, theirs)
+    smooth = nn.CrossEntropyLoss(weight=benchmark_weights(labels, 4), label_smoothing=0.2)(scores, labels)
+    torch.testing.assert_close(weighted_cross_entropy(scores, labels, label_smoothing=0.2), smooth)
     (grad,) = torch.autograd.grad(ours, scores, retain_graph=True)
     torch.testing.assert_close(grad, torch.autograd.grad(theirs, scores)[0])
 
@@ -46,3 +48,16 @@ def test_half_precision_scores_are_scored_in_single_precision():
     scores = torch.randn(6, 3).bfloat16()
     assert weighted_cross_entropy(scores, torch.tensor([0, 1, 2, 0, 1, 2])).dtype == torch.float32
     assert l1(scores, torch.zeros(6, 3)).dtype == torch.float32
+
+
+def test_binary_cross_entropy_is_torch_s_over_the_labels_that_are_there():
+    scores, labels = torch.randn(20, 5, requires_grad=True), torch.randint(0, 2, (20, 5)).float()
+    labels[torch.rand(20, 5) < 0.4] = float("nan")
+    labels[3] = float("nan")
+    there = ~labels.isnan()
+    expected = nn.functional.binary_cross_entropy_with_logits(scores[there], labels[there])
+    ours = binary_cross_entropy(scores, labels)
+    torch.testing.assert_close(ours, expected)
+    (grad,) = torch.autograd.grad(ours, scores, retain_graph=True)
+    torch.testing.assert_close(grad, torch.autograd.grad(expected, scores)[0])
+    assert float(binary_cross_entropy(scores[:1], labels[3:4]).detach()) == 0.0

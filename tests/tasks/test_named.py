@@ -8,19 +8,19 @@ from lrga.models.zoo import INPUTS
 from lrga.tasks.named import NAMED_TASKS, task_of, with_choices
 
 PROTOCOL = {
-    "PATTERN": ("weighted_cross_entropy", "weighted_accuracy", "batches"),
-    "CLUSTER": ("weighted_cross_entropy", "weighted_accuracy", "batches"),
-    "ZINC": ("l1", "mae", "batches"),
-    "MNIST": ("cross_entropy", "accuracy", "samples"),
-    "CIFAR10": ("cross_entropy", "accuracy", "samples"),
-    "TSP": ("cross_entropy", "f1_positive", "batches"),
+    "PATTERN": ("weighted_cross_entropy", "weighted_accuracy_by_batch"),
+    "CLUSTER": ("weighted_cross_entropy", "weighted_accuracy_by_batch"),
+    "ZINC": ("l1", "mae_by_batch"),
+    "MNIST": ("cross_entropy", "accuracy"),
+    "CIFAR10": ("cross_entropy", "accuracy"),
+    "TSP": ("cross_entropy", "f1_positive_by_batch"),
 }
 
 
 @pytest.mark.parametrize("name", list(CATALOG))
 def test_every_data_set_has_the_benchmark_s_loss_and_metric(name):
     task = task_of(name.lower())
-    assert (task.loss, task.metric, task.average) == PROTOCOL[name]
+    assert (task.loss, task.metric) == PROTOCOL[name]
 
 
 @pytest.mark.parametrize("name", list(CATALOG))

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
-from lrga.errors import DTypeError, NonFiniteError, ShapeError
-from lrga.tasks.ranking import auc, hits, mrr
+from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
+from lrga.tasks.ranking import auc, average_precision, hits, mrr, roc_auc
 
 
 def draw(kind, seed):
@@ -87,3 +87,46 @@ def test_half_precision_is_compared_exactly():
 def test_negatives_of_another_shape_are_refused(shape):
     with pytest.raises(ShapeError, match=r"\[P, M\] or \[M\]"):
         mrr(torch.rand(2), torch.rand(shape))
+
+
+def draw_labels(kind, seed, width=6):
+    """Scores and labels of several tasks: some missing, some of one class only."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (40, width)).astype(float) if kind == "ties" else rng.standard_normal((40, width))
+    labels = rng.integers(0, 2, (40, width)).astype(float)
+    labels[rng.random((40, width)) < 0.3] = np.nan
+    labels[:, 0], labels[:, 1] = 1.0, np.nan
+    return scores, labels
+
+
+@pytest.mark.parametrize("kind", ["random", "ties"])
+@pytest.mark.parametrize(("ours", "theirs"), [(roc_auc, roc_auc_score), (average_precision, average_precision_score)])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_mean_over_labels_with_both_classes_is_scikit_learn_s(kind, ours, theirs, seed):
+    scores, labels = draw_labels(kind, seed)
+    expected = []
+    for score, label in zip(scores.T[2:], labels.T[2:], strict=True):
+        there = ~np.isnan(label)
+        expected.append(theirs(label[there], score[there]))
+    found = ours(torch.from_numpy(scores), torch.from_numpy(labels))
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-13)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(roc_auc, roc_auc_score), (average_precision, average_precision_score)])
+def test_scores_of_two_classes_rank_by_their_difference(ours, theirs):
+    scores, labels = torch.randn(50, 2), torch.randint(0, 2, (50,))
+    expected = theirs(labels, (scores[:, 1].double() - scores[:, 0].double()))
+    assert float(ours(scores, labels)) == pytest.approx(expected, rel=1e-13)
+    assert float(ours(scores[:, 1], labels)) == pytest.approx(theirs(labels, scores[:, 1]), rel=1e-13)
+
+
+@pytest.mark.parametrize("metric", [roc_auc, average_precision])
+def test_labels_that_cannot_be_ranked_are_refused(metric):
+    with pytest.raises(DataError, match="both classes"):
+        metric(torch.zeros(3, 2), torch.tensor([[1.0, math.nan]] * 3))
+    with pytest.raises(DataError, match="labels 0 and 1"):
+        metric(torch.zeros(3), torch.tensor([0, 1, 2]))
+    with pytest.raises(ShapeError):
+        metric(torch.zeros(3, 3), torch.zeros(3, 2))
+    with pytest.raises(NonFiniteError):
+        metric(torch.tensor([0.0, math.nan]), torch.tensor([0, 1]))

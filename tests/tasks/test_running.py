@@ -1,10 +1,24 @@
-"""Averages over batches."""
+"""Averages and metrics over batches."""
 
+import json
 import math
 
+import numpy as np
+import pytest
 import torch
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    f1_score,
+    mean_absolute_error,
+    mean_squared_error,
+    recall_score,
+    roc_auc_score,
+)
 
-from lrga.tasks.running import Running
+from lrga.errors import CheckpointError
+from lrga.tasks import METRICS, Task
+from lrga.tasks.running import Running, running_metric
 
 
 def test_a_weighted_mean_is_kept():
@@ -35,3 +49,141 @@ def test_no_gradient_is_kept():
     mean = Running()
     mean.add(torch.tensor(1.0, requires_grad=True))
     assert not mean.total.requires_grad
+
+
+def of_classes(function, scale=1.0, **options):
+    return lambda scores, labels: scale * function(labels, scores.argmax(1), **options)
+
+
+def of_labels(function):
+    def mean(scores, labels):
+        columns = [(s[~np.isnan(y)], y[~np.isnan(y)]) for s, y in zip(scores.T, labels.T, strict=True)]
+        return np.mean([function(y, s) for s, y in columns])
+
+    return mean
+
+
+SKLEARN = {
+    ("accuracy", "classification"): of_classes(accuracy_score, 100.0),
+    ("weighted_accuracy", "classification"): of_classes(recall_score, 100.0, average="macro"),
+    ("f1_positive", "classification"): of_classes(f1_score),
+    ("roc_auc", "classification"): lambda scores, labels: roc_auc_score(labels, scores[:, 1] - scores[:, 0]),
+    ("average_precision", "classification"): lambda scores, labels: average_precision_score(
+        labels, scores[:, 1] - scores[:, 0]
+    ),
+    ("roc_auc", "multilabel"): of_labels(roc_auc_score),
+    ("average_precision", "multilabel"): of_labels(average_precision_score),
+    ("mae", "regression"): lambda scores, targets: mean_absolute_error(targets, scores),
+    ("mse", "regression"): lambda scores, targets: mean_squared_error(targets, scores),
+    ("rmse", "regression"): lambda scores, targets: mean_squared_error(targets, scores) ** 0.5,
+}
+CASES = sorted(SKLEARN)
+
+
+def make(metric, kind, rows=60):
+    width = 2 if kind == "classification" else 3
+    scores, task = torch.randn(rows, width), Task(level="node", kind=kind, out_channels=width, metric=metric)
+    if kind == "classification":
+        return task, scores, torch.randint(0, 2, (rows,))
+    targets = torch.randn(rows, width)
+    if kind == "multilabel":
+        targets = (targets > 0).float().masked_fill(torch.rand(rows, width) < 0.2, math.nan)
+    return task, scores, targets
+
+
+def value_of(task, scores, targets, sizes):
+    metric = running_metric(task, "cpu")
+    for rows in zip(scores.split(sizes), targets.split(sizes), strict=True):
+        metric.add(*rows)
+    return metric.value(len(sizes))
+
+
+def test_every_metric_of_a_set_is_compared():
+    by_batch = {(name, kind) for name, m in METRICS.items() for kind in m.kinds if m.by_batch or kind == "link"}
+    assert {(name, kind) for name, m in METRICS.items() for kind in m.kinds} - by_batch == set(SKLEARN)
+
+
+@pytest.mark.parametrize(("metric", "kind"), CASES)
+def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches(metric, kind):
+    task, scores, targets = make(metric, kind)
+    expected = SKLEARN[metric, kind](scores.double().numpy(), targets.numpy())
+    assert float(task.score(scores, targets)) == pytest.approx(expected, rel=1e-6)
+    whole = value_of(task, scores, targets, [60])
+    assert whole == pytest.approx(expected, rel=1e-6)
+    for sizes in ([1] * 60, [7] * 8 + [4], [59, 1]):
+        assert value_of(task, scores, targets, sizes) == pytest.approx(whole, rel=1e-13)
+
+
+@pytest.mark.parametrize(("metric", "kind"), CASES)
+def test_rows_of_padding_change_nothing(metric, kind):
+    task, scores, targets = make(metric, kind)
+    plain, padded = running_metric(task, "cpu"), running_metric(task, "cpu")
+    padded.reserve(60)
+    places = padded.total.data_ptr()
+    for part in torch.randperm(60).split(17):
+        valid = torch.rand(len(part)) < 0.7
+        plain.add(scores[part][valid], targets[part][valid])
+        padded.add(scores[part], targets[part], valid)
+    assert padded.value(4) == pytest.approx(plain.value(4), rel=1e-13)
+    for metric_ in (plain, padded):
+        metric_.reset()
+        metric_.add(scores[:30], targets[:30], None if metric_ is plain else torch.ones(30).bool())
+    assert padded.value(1) == pytest.approx(plain.value(1), rel=1e-13)
+    assert padded.total.data_ptr() == places
+
+
+def test_rows_of_padding_are_added_while_algorithms_are_deterministic():
+    task, scores, targets = make("roc_auc", "classification")
+    metric = running_metric(task, "cpu")
+    metric.reserve(60)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        metric.add(scores, targets, torch.arange(60) < 50)
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert metric.value(1) == pytest.approx(float(task.score(scores[:50], targets[:50])), rel=1e-13)
+
+
+@pytest.mark.parametrize(("metric", "kind"), [*CASES, ("weighted_accuracy_by_batch", "classification")])
+@pytest.mark.parametrize("reserved", [False, True])
+def test_a_restored_metric_goes_on(metric, kind, reserved):
+    task, scores, targets = make(metric, kind)
+    first, second = running_metric(task, "cpu"), running_metric(task, "cpu")
+    if reserved:
+        first.reserve(60)
+    first.add(scores[:20], targets[:20], torch.ones(20).bool() if reserved else None)
+    second.add(scores[:5], targets[:5])
+    second.restore(json.loads(json.dumps(first.state())))
+    second.add(scores[20:], targets[20:])
+    assert second.value(2) == pytest.approx(value_of(task, scores, targets, [20, 40]), rel=1e-14)
+    second.restore(running_metric(task, "cpu").state())
+    second.add(scores, targets)
+    assert second.value(1) == value_of(task, scores, targets, [60])
+
+
+def test_sums_of_version_0_1_are_refused():
+    metric = running_metric(Task(level="node", kind="classification", out_channels=3), "cpu")
+    with pytest.raises(CheckpointError, match="version"):
+        metric.restore([1.0, 2.0])
+
+
+@pytest.mark.parametrize(("metric", "kind"), CASES)
+def test_without_batches_there_is_no_value(metric, kind):
+    assert math.isnan(running_metric(make(metric, kind)[0], "cpu").value(0))
+
+
+def test_scores_that_are_not_finite_have_no_rank():
+    task, scores, targets = make("roc_auc", "multilabel")
+    scores[3, 1] = math.nan
+    assert math.isnan(value_of(task, scores, targets, [60]))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "weighted_accuracy", "f1_positive"])
+def test_the_benchmark_s_metric_is_the_mean_over_batches(metric):
+    task, scores, labels = make(f"{metric}_by_batch", "classification")
+    parts = [float(task.score(*rows)) for rows in zip(scores.split(25), labels.split(25), strict=True)]
+    found = value_of(task, scores, labels, [25, 25, 10])
+    assert found == pytest.approx(sum(parts) / 3, rel=1e-14)
+    assert found != value_of(task, scores, labels, [60])

@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from lrga.data.packed import PackedGraphs
 from lrga.errors import DataError, OptionError, ShapeError
-from lrga.tasks import Task, edge_classification, graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.tasks.task import METRICS
 
 PATH = torch.tensor([[0, 1, 1], [1, 0, 2]])
@@ -19,32 +19,34 @@ def batch_of(level, y, count=2, **more):
 
 def test_a_task_reads_the_targets_of_its_level():
     nodes = batch_of("node", torch.tensor([0, 1, 2]))
-    scores, targets = node_classification(3).select(torch.zeros(6, 3), nodes)
+    scores, targets = Task(level="node", kind="classification", out_channels=3).select(torch.zeros(6, 3), nodes)
     assert scores.shape == (6, 3)
     assert targets.tolist() == [0, 1, 2, 0, 1, 2]
     edges = batch_of("edge", torch.tensor([1, 0, 1]))
-    _, targets = edge_classification(2).select(torch.zeros(6, 2), edges)
+    _, targets = Task(level="edge", kind="classification", out_channels=2).select(torch.zeros(6, 2), edges)
     assert targets.tolist() == edges.y.tolist()
 
 
 def test_several_targets_of_a_graph_stay_side_by_side():
     graphs = batch_of("graph", torch.tensor([[1.0, 2.0]]))
-    scores, targets = graph_regression(2).select(torch.zeros(2, 2), graphs)
+    scores, targets = Task(level="graph", kind="regression", out_channels=2).select(torch.zeros(2, 2), graphs)
     assert targets.tolist() == [[1.0, 2.0], [1.0, 2.0]]
-    assert float(graph_regression(2).loss_of(scores, targets)) == 1.5
-    assert float(graph_regression(2).score(scores, targets)) == 1.5
+    assert float(Task(level="graph", kind="regression", out_channels=2).loss_of(scores, targets)) == 1.5
+    assert float(Task(level="graph", kind="regression", out_channels=2).score(scores, targets)) == 1.5
 
 
 def test_only_rows_under_the_mask_are_scored():
     nodes = batch_of("node", torch.tensor([0, 1, 1]), mask=torch.tensor([True, False, True]))
-    scores, targets = node_classification(2).select(torch.randn(6, 2), nodes, masked=True)
+    scores, targets = Task(level="node", kind="classification", out_channels=2).select(
+        torch.randn(6, 2), nodes, masked=True
+    )
     assert targets.tolist() == [0, 1, 0, 1]
     assert scores.shape == (4, 2)
 
 
 def test_a_batch_without_targets_has_loss_0_and_a_gradient():
     scores = torch.zeros(0, 2, requires_grad=True)
-    loss = node_classification(2).loss_of(scores, torch.zeros(0, dtype=torch.long))
+    loss = Task(level="node", kind="classification", out_channels=2).loss_of(scores, torch.zeros(0, dtype=torch.long))
     loss.backward()
     assert float(loss.detach()) == 0.0
 
@@ -52,34 +54,34 @@ def test_a_batch_without_targets_has_loss_0_and_a_gradient():
 def test_an_output_of_another_level_is_refused():
     nodes = batch_of("node", torch.tensor([0, 1, 2]))
     with pytest.raises(ShapeError):
-        node_classification(3).select(torch.zeros(2, 3), nodes)
+        Task(level="node", kind="classification", out_channels=3).select(torch.zeros(2, 3), nodes)
     with pytest.raises(ShapeError):
-        node_classification(3).select(torch.zeros(6, 2), nodes)
+        Task(level="node", kind="classification", out_channels=3).select(torch.zeros(6, 2), nodes)
     with pytest.raises(ShapeError, match="targets of shape"):
-        graph_regression().select(torch.zeros(2, 1), nodes)
+        Task(level="graph", kind="regression", out_channels=1).select(torch.zeros(2, 1), nodes)
 
 
 def test_graphs_without_targets_are_refused():
     packed = PackedGraphs.from_data_list([Data(x=torch.ones(3, 2), edge_index=PATH)])
     with pytest.raises(DataError, match="y"):
-        node_classification(2).select(torch.zeros(3, 2), packed.batch(slice(None)))
+        Task(level="node", kind="classification", out_channels=2).select(torch.zeros(3, 2), packed.batch(slice(None)))
 
 
 def test_accuracy_is_reported_in_percent():
-    task = node_classification(2)
+    task = Task(level="node", kind="classification", out_channels=2)
     assert float(task.score(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))) == 50.0
 
 
 def test_better_means_higher_or_lower_after_the_metric():
-    assert node_classification(2).is_better(2.0, than=1.0)
-    assert not node_classification(2).is_better(1.0, than=1.0)
-    assert graph_regression().is_better(1.0, than=2.0)
-    assert graph_regression().is_better(1.0, than=None)
-    assert graph_regression().is_better(1.0, than=float("nan"))
+    assert Task(level="node", kind="classification", out_channels=2).is_better(2.0, than=1.0)
+    assert not Task(level="node", kind="classification", out_channels=2).is_better(1.0, than=1.0)
+    assert Task(level="graph", kind="regression", out_channels=1).is_better(1.0, than=2.0)
+    assert Task(level="graph", kind="regression", out_channels=1).is_better(1.0, than=None)
+    assert Task(level="graph", kind="regression", out_channels=1).is_better(1.0, than=float("nan"))
 
 
 def test_a_task_survives_json():
-    task = node_classification(2, classes=("no", "yes"))
+    task = Task(level="node", kind="classification", out_channels=2, classes=("no", "yes"))
     assert Task.from_json(task.to_json()) == task
     with pytest.raises(OptionError, match="colour"):
         Task.from_json(task.to_json() | {"colour": 1})
@@ -95,9 +97,15 @@ def test_a_task_survives_json():
         {"out_channels": 1},
         {"loss": "l1"},
         {"metric": "mae"},
-        {"average": "days"},
+        {"label_smoothing": 1.0},
+        {"label_smoothing": "some"},
         {"classes": ("a",)},
         {"metric": "f1_positive", "out_channels": 3},
+        {"metric": "f1_positive_by_batch", "out_channels": 3},
+        {"metric": "roc_auc", "out_channels": 3},
+        {"kind": "multilabel", "loss": "", "metric": "", "label_smoothing": 0.1},
+        {"kind": "regression", "loss": "l1", "metric": "mae", "label_smoothing": 0.1},
+        {"kind": "multilabel", "loss": "", "metric": "accuracy"},
     ],
 )
 def test_a_task_that_cannot_be_is_refused(wrong):
@@ -113,4 +121,56 @@ def test_a_task_that_cannot_be_is_refused(wrong):
 
 
 def test_every_metric_knows_its_kind():
-    assert {metric.kind for metric in METRICS.values()} == {"classification", "regression", "link"}
+    kinds = {kind for metric in METRICS.values() for kind in metric.kinds}
+    assert kinds == {"classification", "multilabel", "regression", "link"}
+
+
+@pytest.mark.parametrize("level", ["node", "edge", "graph"])
+@pytest.mark.parametrize(
+    ("kind", "loss", "metric"),
+    [
+        ("classification", "cross_entropy", "accuracy"),
+        ("multilabel", "binary_cross_entropy", "average_precision"),
+        ("regression", "l1", "mae"),
+    ],
+)
+def test_loss_and_metric_are_those_of_the_kind(level, kind, loss, metric):
+    task = Task(level=level, kind=kind, out_channels=2)
+    assert (task.loss, task.metric) == (loss, metric)
+
+
+@pytest.mark.parametrize(
+    ("written", "average", "read"),
+    [
+        ("weighted_accuracy", "batches", "weighted_accuracy_by_batch"),
+        ("accuracy", "batches", "accuracy_by_batch"),
+        ("accuracy", "samples", "accuracy"),
+        ("f1_positive", "batches", "f1_positive_by_batch"),
+    ],
+)
+def test_tasks_that_version_0_1_wrote_are_read(written, average, read):
+    values = {"level": "node", "kind": "classification", "out_channels": 2, "loss": "cross_entropy", "classes": None}
+    assert Task.from_json(values | {"metric": written, "average": average}).metric == read
+    with pytest.raises(OptionError, match="days"):
+        Task.from_json(values | {"metric": written, "average": "days"})
+
+
+def test_a_metric_by_batch_stands_under_the_same_heading():
+    for name in ("weighted_accuracy", "accuracy", "f1_positive", "mae"):
+        assert METRICS[f"{name}_by_batch"].name == METRICS[name].name
+
+
+def test_several_labels_of_a_graph_stay_side_by_side():
+    graphs = batch_of("graph", torch.tensor([[1.0, float("nan")]]))
+    task = Task(level="graph", kind="multilabel", out_channels=2)
+    scores, targets = task.select(torch.zeros(2, 2), graphs)
+    assert targets.shape == (2, 2)
+    assert float(task.loss_of(scores, targets)) == pytest.approx(0.6931472)
+
+
+def test_label_smoothing_is_torch_s():
+    task = Task(level="node", kind="classification", out_channels=3, label_smoothing=0.2)
+    scores, labels = torch.randn(9, 3), torch.randint(3, (9,))
+    expected = torch.nn.functional.cross_entropy(scores, labels, label_smoothing=0.2)
+    torch.testing.assert_close(task.loss_of(scores, labels), expected)
+    assert Task.from_json(task.to_json()) == task

@@ -13,7 +13,7 @@ import lrga
 from lrga.data import PackedGraphs
 from lrga.data.links.split import SplitRequest, split_edges
 from lrga.distributed.launch import joined
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.tasks.link import LinkTask
 from lrga.training import OptimizerConfig, Trainer
 from lrga.training.options import make_config
@@ -23,33 +23,45 @@ from lrga.training.problems.links import LinkProblem, PartitionedLinkProblem
 from lrga.training.runs.state import capture, restore
 
 
-def graphs(count, level, seed):
+def graphs(count, level, seed, labels=0):
     generator = torch.Generator().manual_seed(seed)
     data = []
-    for _ in range(count):
+    for number in range(count):
         nodes = int(torch.randint(2, 12, (), generator=generator))
         edge_index = torch.randint(nodes, (2, 3 * nodes), generator=generator)
         x = torch.randn(nodes, 4, generator=generator)
         if level == "node":  # classes of very different size, some absent from a share of a batch
             y = (torch.rand(nodes, generator=generator) < 0.15).long() + (torch.rand(nodes, generator=generator) < 0.1)
+        elif labels:  # some graphs, so some shares of a batch, have fewer labels than others
+            y = torch.arange(labels).view(1, -1).float() % 2 == number % 2
+            y = y.float().masked_fill(torch.rand(1, labels, generator=generator) < 0.3, float("nan"))
         else:
             y = torch.randn(1, generator=generator)
         data.append(Data(x=x, edge_index=edge_index, y=y))
     return PackedGraphs.from_data_list(data, y_level=level)
 
 
-def compare(conv, rank, level, **options):
+def compare(conv, rank, level, labels=0, **options):
     """Two epochs of both; batches of 4, 4 and 2 graphs for three ranks, evaluation in batches of 4 and 1."""
-    splits = {"train": graphs(10, level, 1), "val": graphs(5, level, 2), "test": graphs(5, level, 3)}
+    sizes = {"train": 10, "val": 5, "test": 5}
+    splits = {name: graphs(size, level, seed, labels) for seed, (name, size) in enumerate(sizes.items(), start=1)}
     if level == "node":
-        task = node_classification(3, loss="weighted_cross_entropy", metric="weighted_accuracy")
+        task = Task(
+            level="node",
+            kind="classification",
+            out_channels=3,
+            loss="weighted_cross_entropy",
+            metric="weighted_accuracy",
+        )
+    elif labels:
+        task = Task(level="graph", kind="multilabel", out_channels=labels)
     else:
-        task = graph_regression()
+        task = Task(level="graph", kind="regression", out_channels=1)
     config = OptimizerConfig(batch_size=4, max_epochs=2, lr=1e-2, **options)
     trainers = []
     for kind in (ParallelGraphProblem, GraphProblem):
         torch.manual_seed(5)
-        model = lrga.GNN(4, 8, 3 if level == "node" else 1, 2, conv=conv, rank=rank, task=level).double()
+        model = lrga.GNN(4, 8, task.out_channels, 2, conv=conv, rank=rank, task=level).double()
         trainers.append(Trainer(kind(model, task, splits, config)))
     ours, whole = trainers
     results = {"gradient": 0.0}
@@ -119,6 +131,7 @@ def main():
         results = {
             "gcn node": compare("gcn", 3, "node"),
             "gatedgcn graph": compare("gatedgcn", 3, "graph", clip_gradient=0.5),
+            "gcn labels": compare("gcn", 3, "graph", labels=3),
             "gin plain graph": compare("gin", None, "graph", recalibrate_norm=2),
             "links learned": compare_links(False, clip_gradient=0.5),
             "links features": compare_links(True, model="graphsage"),

@@ -8,7 +8,7 @@ import torch
 import lrga
 from lrga.errors import NonFiniteError
 from lrga.models.zoo import Inputs
-from lrga.tasks import node_classification
+from lrga.tasks import Task
 from lrga.training.architecture import resolve
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import ModelConfig, OptimizerConfig
@@ -33,12 +33,13 @@ def run(make_config, make_splits, tmp_path):
         home, saves, request = RunFolder(tmp_path / "run"), Saves(), StopRequest()
         home.lock()
         architecture = resolve(ModelConfig(hidden=8, layers=1), Inputs("node", 2, "linear", 3))
-        home.create(make_config(), architecture, node_classification(2), "")
+        task = Task(level="node", kind="classification", out_channels=2)
+        home.create(make_config(), architecture, task, "")
         keeper = FolderCheckpointer(home, saves, request, minutes, deadline)
         torch.manual_seed(0)
         model = lrga.GNN(3, 8, 2, 1)
         options = OptimizerConfig(batch_size=8, max_epochs=2)
-        problem = GraphProblem(model, node_classification(2), make_splits(), options)
+        problem = GraphProblem(model, task, make_splits(), options)
         return Trainer(problem, checkpointer=keeper), saves, request
 
     return start

@@ -7,7 +7,7 @@ from torch_geometric.nn import BatchNorm as PyGBatchNorm
 from torch_geometric.nn import LayerNorm as PyGLayerNorm
 
 import lrga
-from lrga.tasks import node_classification
+from lrga.tasks import Task
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
@@ -31,8 +31,8 @@ def make_trainer(splits, wrap=None, engine="captured", **model_options):
     model = model if wrap is None else wrap(model)
     ear = Ear()
     options = OptimizerConfig(batch_size=8, max_epochs=1)
-    problem = GraphProblem(model, node_classification(2), splits, options)
-    return Trainer(problem, listener=ear, checkpointer=ear, engine=engine)
+    task = Task(level="node", kind="classification", out_channels=2)
+    return Trainer(GraphProblem(model, task, splits, options), listener=ear, checkpointer=ear, engine=engine)
 
 
 class Wrapped(nn.Module):

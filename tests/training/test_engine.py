@@ -7,7 +7,7 @@ import torch
 
 import lrga
 from lrga.errors import NonFiniteError
-from lrga.tasks import edge_classification, graph_classification, graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.training.callbacks.events import Listener
 from lrga.training.capture.graphs import GraphEngine
 from lrga.training.config import OptimizerConfig
@@ -16,11 +16,12 @@ from lrga.training.runs.state import capture, restore
 from lrga.training.trainer import Checkpointer, Trainer
 
 TASKS = {
-    "node": node_classification(
-        2, loss="weighted_cross_entropy", metric="weighted_accuracy", average="batches"
+    "node": Task(
+        level="node", kind="classification", out_channels=2, loss="weighted_cross_entropy",
+        metric="weighted_accuracy_by_batch",
     ),
-    "edge": edge_classification(2, metric="f1_positive", average="batches"),
-    "graph": graph_regression(),
+    "edge": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
+    "graph": Task(level="graph", kind="regression", out_channels=1),
 }  # fmt: skip
 
 
@@ -136,7 +137,11 @@ def test_a_mask_of_the_set_is_kept(make_splits, level):
         mask = torch.arange(column.values.size(0)) % 3 == 0
         mask[: column.values.size(0) // 2] = False  # whole graphs without a target
         graphs.columns["mask"] = type(column)(level, mask, torch.bool)
-    tasks = {"node": node_classification(2), "edge": edge_classification(2), "graph": graph_regression()}
+    tasks = {
+        "node": Task(level="node", kind="classification", out_channels=2),
+        "edge": Task(level="edge", kind="classification", out_channels=2),
+        "graph": Task(level="graph", kind="regression", out_channels=1),
+    }
     records = []
     for engine in ("plain", "captured"):
         trainer = make_trainer(splits, engine, level=level, task=tasks[level], max_epochs=3, batch_size=4)
@@ -150,7 +155,12 @@ def test_a_mask_of_the_set_is_kept(make_splits, level):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    "task", [graph_classification(3), graph_regression(average="batches"), graph_regression(loss="mse")]
+    "task",
+    [
+        Task(level="graph", kind="classification", out_channels=3),
+        Task(level="graph", kind="regression", out_channels=1, metric="mae_by_batch"),
+        Task(level="graph", kind="regression", out_channels=1, loss="mse"),
+    ],
 )
 def test_batches_evaluated_at_once_give_the_numbers_of_each(make_splits, task, masked):
     """21 and 34 graphs in batches of 4, four at once: the last step has batches without a graph, the last batch one."""
@@ -173,6 +183,37 @@ def test_batches_evaluated_at_once_give_the_numbers_of_each(make_splits, task, m
     for plain, captured in zip(*(trainer.checkpointer.records for trainer in trainers), strict=True):
         for key in ("val_loss", "val_metric", "test_loss", "test_metric"):
             assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-9)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("level", "kind"), [("node", "classification"), ("node", "multilabel"), ("graph", "multilabel")]
+)
+@pytest.mark.parametrize("metric", ["roc_auc", "average_precision"])
+def test_metrics_that_rank_all_scores_are_those_of_the_plain_loop(make_splits, metric, level, kind, masked):
+    splits = make_splits(level, sizes=(20, 21, 34))
+    for graphs in splits.values():
+        column, rows = graphs.columns["y"], graphs.columns["y"].values.size(0)
+        if kind == "multilabel":
+            labels = (torch.rand(rows, 3) < 0.5).float().masked_fill(torch.rand(rows, 3) < 0.2, float("nan"))
+            values = labels.view(rows, 1, 3) if level == "graph" else labels
+            graphs.columns["y"] = type(column)(level, values, torch.float32)
+        if masked:
+            graphs.columns["mask"] = type(column)(level, torch.arange(rows) % 3 > 0, torch.bool)
+    task = Task(level=level, kind=kind, out_channels=2 if kind == "classification" else 3, metric=metric)
+    trainers = [make_trainer(splits, engine, level=level, task=task, max_epochs=2) for engine in ("plain", "captured")]
+    for trainer in trainers:
+        trainer.fit()
+    assert trainers[1].engine is not None
+    for plain, captured in zip(*(trainer.checkpointer.records for trainer in trainers), strict=True):
+        for key in ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
+            assert getattr(captured, key) == pytest.approx(getattr(plain, key), rel=1e-9)
+
+
+def test_label_smoothing_is_that_of_the_plain_loop(make_splits):
+    task = Task(level="node", kind="classification", out_channels=2, label_smoothing=0.1)
+    plain, captured = (losses(make_trainer(make_splits("node"), e, task=task), 6) for e in ("plain", "captured"))
+    torch.testing.assert_close(captured, plain, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(

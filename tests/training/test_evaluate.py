@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import lrga
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.tasks.metrics import accuracy, weighted_accuracy
 from lrga.training.evaluate import autocast, evaluate, in_mode, recalibrate_norm, run_model
 
@@ -16,17 +16,31 @@ def small_model(task="node", out=2, **options):
 
 def test_a_metric_over_batches_is_the_mean_of_theirs_and_one_over_samples_is_not(make_splits):
     graphs, model = make_splits()["val"], small_model()
-    by_batch = node_classification(2, metric="weighted_accuracy", average="batches")
+    by_batch = Task(level="node", kind="classification", out_channels=2, metric="weighted_accuracy_by_batch")
     outputs = [(run_model(model.eval(), batch), batch.y) for batch in graphs.batches(3)]
     _, found = evaluate(model, graphs, by_batch, batch_size=3)
     assert found == pytest.approx(sum(float(weighted_accuracy(o, y, 2)) for o, y in outputs) / len(outputs))
-    _, found = evaluate(model, graphs, node_classification(2), batch_size=3)
+    _, found = evaluate(model, graphs, Task(level="node", kind="classification", out_channels=2), batch_size=3)
     together = accuracy(torch.cat([o for o, _ in outputs]), torch.cat([y for _, y in outputs]))
     assert found == pytest.approx(100 * float(together))
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "weighted_accuracy", "f1_positive", "roc_auc", "average_precision"])
+def test_the_metric_of_a_set_does_not_depend_on_the_batch_size(make_splits, metric):
+    graphs, model = make_splits()["val"], small_model()
+    task = Task(level="node", kind="classification", out_channels=2, metric=metric)
+    output = run_model(model.eval(), graphs.batch(slice(None)))
+    expected = float(task.score(output, graphs.y))
+    for size in (1, 3, len(graphs)):
+        assert evaluate(model, graphs, task, batch_size=size)[1] == pytest.approx(expected, rel=1e-6)
+
+
 def test_the_loss_is_the_mean_over_batches(make_splits):
-    graphs, model, task = make_splits("graph")["val"], small_model("graph", 1), graph_regression()
+    graphs, model, task = (
+        make_splits("graph")["val"],
+        small_model("graph", 1),
+        Task(level="graph", kind="regression", out_channels=1),
+    )
     losses = [nn.functional.l1_loss(run_model(model.eval(), b)[:, 0], b.y).item() for b in graphs.batches(3)]
     assert evaluate(model, graphs, task, batch_size=3)[0] == pytest.approx(sum(losses) / 3)
 
@@ -34,8 +48,8 @@ def test_the_loss_is_the_mean_over_batches(make_splits):
 def test_evaluation_leaves_model_and_statistics_as_they_were(make_splits):
     model = small_model(dropout=0.5).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    first = evaluate(model, make_splits()["val"], node_classification(2))
-    assert first == evaluate(model, make_splits()["val"], node_classification(2))
+    first = evaluate(model, make_splits()["val"], Task(level="node", kind="classification", out_channels=2))
+    assert first == evaluate(model, make_splits()["val"], Task(level="node", kind="classification", out_channels=2))
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

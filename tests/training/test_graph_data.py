@@ -30,7 +30,7 @@ def test_a_named_set_brings_its_task_and_inputs(tmp_path):
     config = DataConfig(name="cluster", root=str(tmp_path), options={"sizes": (4, 2, 2)})
     found = load_training_data(config)
     assert (found.dataset, found.inputs) == ("CLUSTER", INPUTS["CLUSTER"])
-    assert found.task.metric == "weighted_accuracy"
+    assert found.task.metric == "weighted_accuracy_by_batch"
     assert {name: len(graphs) for name, graphs in found.splits.items()} == {"train": 4, "val": 2, "test": 2}
 
 
@@ -85,6 +85,20 @@ def test_a_user_s_folder_is_read(tmp_path):
 def test_graphs_that_cannot_be_trained_on_are_refused(given, message):
     with pytest.raises(DataError, match=message):
         load_training_data(OWN, given=given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_several_columns_are_labels_where_they_are_said_to_be(dtype):
+    options = DataConfig(name="own", options={"task": "multilabel"})
+    splits = splits_of(torch.tensor([[0, 1], [1, 1], [1, 0]], dtype=dtype))
+    found = load_training_data(options, given=splits)
+    assert (found.task.kind, found.task.out_channels, found.inputs.out_channels) == ("multilabel", 2, 2)
+    assert (found.task.metric, found.task.target_std) == ("average_precision", None)
+    assert "2 labels (0% missing)" in found.notes[0]
+    with pytest.raises(DataError, match="labels 0 and 1"):
+        load_training_data(options, given=splits_of(torch.tensor([[0, 1], [1, 2], [1, 0]], dtype=dtype)))
+    with pytest.raises(OptionError, match="multilabel"):
+        load_training_data(options, RunConfig(standardize_targets=True), splits)
 
 
 def test_features_must_be_alike_in_all_splits(make_splits):

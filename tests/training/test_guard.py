@@ -5,7 +5,7 @@ import torch
 
 import lrga
 from lrga.errors import NonFiniteError
-from lrga.tasks import node_classification
+from lrga.tasks import Task
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
@@ -28,7 +28,8 @@ def make_trainer(splits, **model_options):
     torch.manual_seed(0)
     model = lrga.GNN(3, 8, 2, 2, conv="gcn", rank=3, **model_options)
     options = OptimizerConfig(batch_size=8, max_epochs=3)
-    return Trainer(GraphProblem(model, node_classification(2), splits, options, seed=1))
+    task = Task(level="node", kind="classification", out_channels=2)
+    return Trainer(GraphProblem(model, task, splits, options, seed=1))
 
 
 def test_batch_and_layer_are_named(make_splits):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lrga.distributed.launch import leader_first
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.tasks.losses import weighted_cross_entropy
 from lrga.training.parallel import broadcast, checkpointer_class
 from lrga.training.problems.graphs import share_of, share_of_loss
@@ -25,7 +25,7 @@ def reports(request, tmp_path_factory):
 LINKS = ["links learned", "links features", "links plain"]
 
 
-@pytest.mark.parametrize("case", ["gcn node", "gatedgcn graph", "gin plain graph", *LINKS])
+@pytest.mark.parametrize("case", ["gcn node", "gatedgcn graph", "gcn labels", "gin plain graph", *LINKS])
 def test_several_ranks_take_the_steps_of_one_process(reports, case):
     """Gradients, losses and metrics; the last batch has fewer graphs than there are ranks."""
     for report in reports:
@@ -50,11 +50,14 @@ def test_shares_hold_every_row_once_and_the_last_may_be_empty():
 
 def test_one_process_has_the_whole_loss():
     scores, labels = torch.randn(9, 3, dtype=torch.float64), torch.randint(3, (9,))
-    task = node_classification(3, loss="weighted_cross_entropy", metric="weighted_accuracy")
+    task = Task(
+        level="node", kind="classification", out_channels=3, loss="weighted_cross_entropy", metric="weighted_accuracy"
+    )
     assert torch.allclose(share_of_loss(task, scores, labels), weighted_cross_entropy(scores, labels))
     assert share_of_loss(task, scores[:0], labels[:0]) == 0.0
     assert torch.allclose(
-        share_of_loss(graph_regression(), scores[:, :1], scores[:, 1:2]), (scores[:, 0] - scores[:, 1]).abs().mean()
+        share_of_loss(Task(level="graph", kind="regression", out_channels=1), scores[:, :1], scores[:, 1:2]),
+        (scores[:, 0] - scores[:, 1]).abs().mean(),
     )
 
 

@@ -93,6 +93,24 @@ def test_values_are_predicted_with_several_columns_where_there_are_several_targe
     assert len(rows) == 8
 
 
+def test_labels_are_predicted_as_a_probability_each(tmp_path):
+    y = [[float(i % 2), float(i % 3 > 0), float("nan") if i % 4 else 1.0] for i in range(24)]
+    edges = torch.tensor([[0, 1], [1, 2]])
+    data = [Data(x=torch.rand(3, 2), edge_index=edges, y=torch.tensor([row])) for row in y]
+    splits = {"train": data[:12], "val": data[12:18], "test": data[18:]}
+    torch.save(splits, tmp_path / "graphs.pt")
+    done = train_on(tmp_path / "graphs.pt", tmp_path / "run", model="gcn", options={"task": "multilabel"})
+    assert (done.metric, done.epochs) == ("average_precision", 1)
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    assert (predictor.task.kind, predictor.task.out_channels) == ("multilabel", 3)
+    graphs = predictor.read(tmp_path / "graphs.pt")
+    rows = table(predictor, graphs)
+    assert list(rows[0]) == ["graph", "score_0", "score_1", "score_2"]
+    expected = run_model(predictor.model, graphs.batch(slice(None))).sigmoid()
+    found = torch.tensor([[float(row[f"score_{i}"]) for i in range(3)] for row in rows])
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_a_split_of_a_named_set_is_predicted(tmp_path):
     config = TrainingConfig(
         data=DataConfig(name="CLUSTER", root=str(tmp_path), options={"sizes": (8, 3, 2)}),

@@ -13,7 +13,7 @@ from link_graphs import communities, config_of, link_trainer
 
 import lrga
 from lrga.errors import CheckpointError, NonFiniteError
-from lrga.tasks import node_classification
+from lrga.tasks import Task
 from lrga.training import Listener, load_run, train
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
@@ -31,7 +31,7 @@ KINDS = ("graphs", "links", "walks")
 def make_trainer(make_splits):
     """``make_trainer(kind, …)``: a trainer of a small run."""
 
-    def make(kind, checkpointer=None, engine="plain", hidden=8, **options):
+    def make(kind, checkpointer=None, engine="plain", hidden=8, metric="accuracy", **options):
         if kind != "graphs":
             walks = WALKS if kind == "walks" else {}
             link = {"batch_size": 60, "max_epochs": 3, "hidden": hidden, "schedule": "constant"} | walks | options
@@ -39,7 +39,8 @@ def make_trainer(make_splits):
         torch.manual_seed(0)
         model = lrga.GNN(3, hidden, 2, 2, conv="gcn", rank=3, dropout=0.3)
         config = OptimizerConfig(**({"batch_size": 8, "max_epochs": 3, "patience": 0} | options))
-        problem = GraphProblem(model, node_classification(2), make_splits(), config, seed=1)
+        task = Task(level="node", kind="classification", out_channels=2, metric=metric)
+        problem = GraphProblem(model, task, make_splits(), config, seed=1)
         return Trainer(problem, checkpointer=checkpointer, engine=engine)
 
     return make
@@ -91,8 +92,9 @@ def test_a_restored_trainer_ends_bit_equal(make_trainer, kind, after):
     resumed_equals_whole(make_trainer, kind, after)
 
 
-def test_a_restored_trainer_ends_bit_equal_with_fresh_statistics(make_trainer):
-    resumed_equals_whole(make_trainer, "graphs", 4, recalibrate_norm=2)
+@pytest.mark.parametrize("options", [{"recalibrate_norm": 2}, {"metric": "roc_auc"}])
+def test_a_restored_trainer_ends_bit_equal_with_fresh_statistics_and_metrics_of_all_scores(make_trainer, options):
+    resumed_equals_whole(make_trainer, "graphs", 4, **options)
 
 
 RECIPES = {

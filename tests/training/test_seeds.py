@@ -8,7 +8,7 @@ from lrga.training.runs.seeds import train_seeds
 def test_mean_and_deviation_are_those_of_the_runs(make_config, make_splits, tmp_path):
     done = train_seeds(make_config(), (41, 95, 12), tmp_path, data=make_splits())
     tests = [outcome.test for outcome in done.outcomes]
-    assert (done.mean, done.std) == (statistics.fmean(tests), statistics.pstdev(tests))
+    assert (done.mean, done.std) == (statistics.fmean(tests), statistics.stdev(tests))
     written = done.to_json()
     assert [run["seed"] for run in written["runs"]] == [41, 95, 12]
     assert [run["test"] for run in written["runs"]] == tests

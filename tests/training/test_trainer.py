@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import lrga
-from lrga.tasks import graph_regression, node_classification
+from lrga.tasks import Task
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate, run_model
@@ -27,7 +27,7 @@ class Records(Checkpointer):
 
 def make_trainer(splits, *, task=None, keeper=None, model_options=None, **options):
     torch.manual_seed(0)
-    task = task or node_classification(2)
+    task = task or Task(level="node", kind="classification", out_channels=2)
     model = lrga.GNN(3, 16, task.out_channels, 2, conv="gcn", rank=4, task=task.level, **(model_options or {}))
     config = OptimizerConfig(**({"batch_size": 8, "max_epochs": 3} | options))
     return Trainer(GraphProblem(model, task, splits, config, seed=1), checkpointer=keeper)
@@ -51,7 +51,7 @@ def test_a_model_learns_and_the_best_epoch_is_kept(make_splits):
 
 
 def test_the_reported_numbers_are_the_last_epoch_s_model_s(make_splits):
-    trainer = make_trainer(make_splits("graph"), task=graph_regression())
+    trainer = make_trainer(make_splits("graph"), task=Task(level="graph", kind="regression", out_channels=1))
     trainer.fit()
     loss, metric = evaluate(trainer.model, trainer.problem.splits["test"], trainer.problem.task, batch_size=8)
     assert (trainer.last.test_loss, trainer.last.test_metric) == (loss, metric)

@@ -14,7 +14,7 @@ from lrga.kernels.dispatch import explain_backend
 from lrga.kernels.segments import Segments
 from lrga.kernels.support import allows_tf32, runs_on_gpu, why_not_triton
 from lrga.models.gnn import GNN
-from lrga.tasks import graph_regression
+from lrga.tasks import Task
 from lrga.training.capture.eligibility import why_plain
 from lrga.training.config import OptimizerConfig
 from lrga.training.determinism import choose_device
@@ -111,8 +111,8 @@ def _step(device: torch.device) -> Choice:
     graphs = PackedGraphs.from_data_list(data, y_level="graph").to(device)
     model = GNN(3, 4, 1, 1, rank=2, task="graph").to(device)
     splits = dict.fromkeys(("train", "val", "test"), graphs)
-    problem = GraphProblem(model, graph_regression(), splits, OptimizerConfig(batch_size=2))
-    trainer = Trainer(problem, engine="auto")
+    task = Task(level="graph", kind="regression", out_channels=1)
+    trainer = Trainer(GraphProblem(model, task, splits, OptimizerConfig(batch_size=2)), engine="auto")
     why = why_plain(trainer)
     return Choice(operation="training step", taken="captured" if why is None else "plain loop", why=why or "")
 

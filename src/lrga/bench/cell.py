@@ -19,9 +19,9 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "model": {"resample_features": True},
     "optimizer": {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
-        "selective_decay": False, "label_smoothing": 0.0, "weight_average": None,
+        "selective_decay": False, "weight_average": None,
     },
-    "run": {"standardize_targets": None},
+    "run": {"standardize_targets": None, "label_smoothing": 0.0},
 }  # fmt: skip
 # The same, but some records are named with these; others, older ones, are found by the name without.
 NAMED_LATER: dict[str, dict[str, Any]] = {"link": {"walk_pull": 0.0}}

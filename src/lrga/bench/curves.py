@@ -33,7 +33,7 @@ def draw_curves(
         paper: The paper's numbers by the same names, drawn as dashed lines.
     """
     figure_class, path = require_matplotlib(), Path(path)
-    metrics = {record.metric for record in records.values() if record.metric is not None}
+    metrics = {METRICS[record.metric].name for record in records.values() if record.metric is not None}
     if len(metrics) != 1 or not all(record.curve for record in records.values()):
         remedy = "draw finished runs of one task"
         raise DataError("runs with curves of one metric", ", ".join(sorted(metrics)) or "none", remedy)
@@ -46,7 +46,7 @@ def draw_curves(
         if paper is not None and name in paper:
             axes.axhline(paper[name], color=colour, linestyle="--", linewidth=0.8, alpha=0.7)
     axes.set_xlabel("epoch")
-    axes.set_ylabel(METRICS[metrics.pop()].name)
+    axes.set_ylabel(metrics.pop())
     axes.grid(alpha=0.25)
     dashed = ", dashed: the paper's test result, full data" if paper else ""
     axes.legend(title=f"validation (dotted: training{dashed})", fontsize=8, title_fontsize=8)

@@ -86,9 +86,7 @@ class CampaignPlan:
         table = slim_table(f"{self.title}: what would run")
         rows = label_columns(table, [cell.cell.labels for cell in self.cells])
         ranked = any("rank" in cell.cell.labels for cell in self.cells)  # then κ has a column already
-        patient = any(
-            cell.cell.config.problem == "graphs" for cell in self.cells
-        )  # links are trained to the last epoch
+        patient = any(cell.cell.config.option("schedule") == "plateau" for cell in self.cells)
         schedule = ("batch", *(("patience",) if patient else ()), "epochs ≤")
         for heading in ("d", "L", *(() if ranked else ("κ",)), "params", *schedule):
             table.add_column(heading, justify="right", no_wrap=True)

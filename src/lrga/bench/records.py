@@ -18,7 +18,7 @@ from lrga.io import limits
 from lrga.io.documents import to_json_bytes
 from lrga.io.files import write_new
 from lrga.tasks.named import NAMED_TASKS
-from lrga.tasks.task import METRICS
+from lrga.tasks.task import BY_BATCH, METRICS
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig
 
@@ -142,7 +142,8 @@ def _problem(values: Mapping[str, Any]) -> str | None:
     if config.data.name in NAMED_TASKS and RUN_NAME.search(named) and named not in names:
         return f"run {named!r}, while its configuration is that of {names[0]!r}"
     reported = config.run.metric or (NAMED_TASKS[config.data.name].metric if config.data.name in NAMED_TASKS else None)
-    if values["metric"] is not None and reported not in (None, values["metric"]):
+    metrics = {name.removesuffix(BY_BATCH) for name in (values["metric"], reported) if name is not None}
+    if values["metric"] is not None and len(metrics) > 1:  # version 0.1 wrote means over batches without the ending
         return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
     return _problem_of_parts(values) or _problem_of_times(values) or _problem_of_curve(values)
 

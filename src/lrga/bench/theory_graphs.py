@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from lrga.bench.theory_records import Say, TrainingRecord
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.models.gnn import GNN
-from lrga.tasks.graph import graph_classification
+from lrga.tasks.task import Task
 from lrga.theory.labelled import LabelledGraph
 from lrga.theory.tour import Measurement, Series
 from lrga.theory.zoo import zoo
@@ -134,8 +134,8 @@ def _learn(
     )  # fmt: skip
     listener = _Accuracies(config.every)
     splits = {"train": train, "val": test[:1], "test": test}
-    problem = GraphProblem(network, graph_classification(len(graphs)), splits, options, seed=seed)
-    trainer = Trainer(problem, listener=listener)
+    task = Task(level="graph", kind="classification", out_channels=len(graphs))
+    trainer = Trainer(GraphProblem(network, task, splits, options, seed=seed), listener=listener)
     listener.trainer = trainer
     trainer.fit()
     return network, (listener.train, listener.test)

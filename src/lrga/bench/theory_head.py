@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from lrga.bench.theory_records import Say, TrainingRecord
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.models.gnn import GNN
-from lrga.tasks.node import node_regression
+from lrga.tasks.task import Task
 from lrga.theory.alignment import head_of
 from lrga.theory.graphs import random_graph
 from lrga.theory.tour import Measurement, Series
@@ -101,7 +101,7 @@ def _error(config: HeadConfig, train: PackedGraphs, test: PackedGraphs, name: st
     options = OptimizerConfig(
         lr=config.lr, max_epochs=epochs, patience=epochs, batch_size=config.batch_size, eval_batch_size=len(test)
     )
-    task = node_regression(loss="mse")
+    task = Task(level="node", kind="regression", out_channels=1, loss="mse")
     one = test[:1]  # evaluated after every epoch, and looked at by nobody
     Trainer(GraphProblem(network, task, {"train": train, "val": one, "test": one}, options, seed=seed)).fit()
     loss, _ = evaluate(network, test, task, batch_size=len(test))

@@ -143,7 +143,8 @@ def _forget(place: Path, run: str) -> None:
 def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
     """What the record says of network, data and metric that is not so; options that came later are passed over."""
     was, now = (
-        {"metric": run.metric, "graphs": run.data.get("graphs"), **run.model, **run.model.get("architecture", {})}
+        {"graphs": run.data.get("graphs"), **run.model, **run.model.get("architecture", {})}
+        | {"metric": None if run.metric is None else METRICS[run.metric].name}
         for run in (record, again)
     )
     for facts in (was, now):

@@ -88,7 +88,11 @@ def train(
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="accuracy, weighted_accuracy, f1_positive or mae.", rich_help_panel=_SCHEDULE),
+        typer.Option(
+            help="accuracy, weighted_accuracy, f1_positive, roc_auc, average_precision, mae, mse or rmse; the ending "
+            "_by_batch means over batches.",
+            rich_help_panel=_SCHEDULE,
+        ),
     ] = None,
     data_root: Annotated[Path | None, typer.Option(help="Where data live.", rich_help_panel=_DATA)] = None,
     source: Annotated[
@@ -105,7 +109,9 @@ def train(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="Own data: classification or regression; link for an edge list.", rich_help_panel=_DATA),
+        typer.Option(
+            help="Own data: classification, multilabel or regression; link for an edge list.", rich_help_panel=_DATA
+        ),
     ] = None,
     standardize_targets: Annotated[
         bool | None,
@@ -398,7 +404,7 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     rows = {
         "data": f"{plan['data']['name']}: {graphs} graphs" + ("" if plan["data"]["built"] else " (to be built first)"),
-        "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']} over {task['average']}",
+        "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}",
         "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers",
         "parameters": f"{plan['parameters']:,}",
         "schedule": f"Adam, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "

@@ -1,7 +1,7 @@
 """Weighted cross entropy and accuracy of many rows as PyTorch operators, by :mod:`lrga.kernels.triton_classes`.
 
 As tensor operations they are some forty small launches a training step; here they are five. Their definition is
-:mod:`lrga.tasks.masked`, which asks :func:`takes` first.
+:mod:`lrga.tasks.losses` and :mod:`lrga.tasks.metrics`, which ask :func:`takes` first.
 
 Letters: M rows, C classes.
 """
@@ -35,7 +35,7 @@ def takes(scores: Tensor, labels: Tensor, counted: Tensor) -> bool:
 
 @custom_op("lrga::class_loss", mutates_args=())
 def class_loss(scores: Tensor, labels: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """:func:`lrga.tasks.masked.weighted_cross_entropy` in float32, and the factor of each class in its gradient."""
+    """:func:`lrga.tasks.losses.weighted_cross_entropy` in float32, and the factor of each class in its gradient."""
     from lrga.kernels.triton_classes import launch_loss
 
     return launch_loss(scores, labels, counted)
@@ -75,7 +75,7 @@ refuse_derivative(class_loss_gradient)
 
 @custom_op("lrga::class_accuracy", mutates_args=())
 def class_accuracy(scores: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
-    """:func:`lrga.tasks.masked.weighted_accuracy`, in percent and float64."""
+    """:func:`lrga.tasks.metrics.weighted_accuracy`, in percent and float64."""
     from lrga.kernels.triton_classes import launch_accuracy
 
     return launch_accuracy(scores, labels, counted)

@@ -1,4 +1,4 @@
-"""The Triton kernels of a weighted cross entropy and a weighted accuracy. Their definition is :mod:`lrga.tasks.masked`.
+"""The Triton kernels of a weighted cross entropy and a weighted accuracy. Their definition is in :mod:`lrga.tasks`.
 
 Both follow from sums over the rows of each class, so one pass over the scores gives them: programs sum their rows, and
 one program puts the parts together. Nothing is added atomically: results do not vary between runs.

@@ -293,6 +293,7 @@ def _answers(
         top = shares.max(dim=1)
         labels = None if labels is None else labels.view(rows)
         return _numpy(labels), top.indices.numpy().astype(np.int32), top.values.numpy()
+    output = output.sigmoid() if task.kind == "multilabel" else output
     labels = None if labels is None else labels.view(rows, -1)[:, 0].double()
     if labels is not None and task.target_mean is not None and task.target_std is not None:
         labels = labels * task.target_std[0] + task.target_mean[0]

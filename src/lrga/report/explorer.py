@@ -50,7 +50,7 @@ def explorer_page(found: Explanation) -> str:
         title=f"What {found.run} attends to: {where}",
         found=found,
         answer=_answer(found),
-        regression=found.task.kind == "regression",
+        regression=found.task.kind != "classification",
         several_heads=any(layer.heads > 1 for layer in found.layers),
     )
 

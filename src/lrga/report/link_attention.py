@@ -10,14 +10,14 @@ from lrga.errors import OptionError
 from lrga.report.attention import Explanation, chosen_layers, edges_once, recorded_factors, warn_of_size
 from lrga.report.layout import communities, positions
 from lrga.report.patience import Say
-from lrga.tasks.edge import edge_classification
+from lrga.tasks.task import Task
 from lrga.training.problems.kinds import load_link_source
 from lrga.training.problems.links import Messages, scores_of
 from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file
 
 PAIRS = 300  # true ones that are judged, and as many false ones at most
-_TASK = edge_classification(2, classes=("no link", "link"))
+_TASK = Task(level="edge", kind="classification", out_channels=2, classes=("no link", "link"))
 
 
 def explain_links(

@@ -11,8 +11,6 @@ from torch_geometric.data import Data
 from lrga.errors import DTypeError, ShapeError
 from lrga.report.attention import Explanation, chosen_layers, edges_once, recorded_factors, warn_of_size
 from lrga.report.layout import communities, positions
-from lrga.tasks.graph import graph_classification, graph_regression
-from lrga.tasks.node import node_classification, node_regression
 from lrga.tasks.task import Task
 
 
@@ -93,10 +91,9 @@ def _answers(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[
     rows = output.detach().float().cpu().view(output.size(0), -1)
     y = data.y
     y = y.detach().cpu().view(rows.size(0), -1)[:, 0] if y is not None and y.numel() % rows.size(0) == 0 else None
-    of_nodes = rows.size(0) == data.num_nodes
+    level = "node" if rows.size(0) == data.num_nodes else "graph"
     if rows.size(1) > 1 and (classes is not None or y is None or not y.is_floating_point()):
-        made = node_classification if of_nodes else graph_classification
-        task = made(rows.size(1), classes=classes)
+        task = Task(level=level, kind="classification", out_channels=rows.size(1), classes=classes)
         return rows, task, None if y is None else y.numpy().astype(np.int32)
-    task = node_regression() if of_nodes else graph_regression()
+    task = Task(level=level, kind="regression", out_channels=1)
     return rows, task, None if y is None else y.float().numpy()

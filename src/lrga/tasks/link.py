@@ -14,7 +14,6 @@ from torch import Tensor
 from lrga.data.links.negatives import KINDS
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice
-from lrga.tasks.ranking import auc, hits, mrr
 from lrga.tasks.task import HITS, METRICS, Metric
 
 
@@ -39,7 +38,7 @@ class LinkTask:
 
     def __post_init__(self) -> None:
         if HITS.fullmatch(str(self.metric)) is None:
-            check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if m.kind == "link"))
+            check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if "link" in m.kinds))
         check_choice("negatives", self.negatives, KINDS)
         if (self.level, self.kind) != ("link", "link"):
             raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "leave them out")
@@ -55,9 +54,7 @@ class LinkTask:
 
     def score(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The metric from scores of true and false pairs."""
-        if (match := HITS.fullmatch(self.metric)) is not None:
-            return hits(positive, negative, int(match[1]))
-        return {"mrr": mrr, "auc": auc}[self.metric](positive, negative)
+        return self.metric_facts.function(positive, negative)
 
     def loss_of(self, positive: Tensor, negative: Tensor) -> Tensor:
         """Cross entropy: mean over the true pairs plus mean over the false ones."""

@@ -1,7 +1,10 @@
-"""The metrics of the benchmarks, to the letter of their protocols.
+"""The metrics, to the letter of their protocols.
 
 Scores and labels in, one number out: a float64 tensor without dimensions, on the device of the scores, so that a
 training loop can add it up without waiting for a GPU; ``float(...)`` reads it.
+
+A metric of a set is computed from sums over its rows, which are added up batch by batch (``*_sums``; ``valid`` as in
+:mod:`lrga.tasks.losses`), so that it does not depend on how the set is divided into batches.
 
 Letters: M rows (nodes, edges or graphs), C classes.
 """
@@ -12,8 +15,9 @@ import torch
 from torch import Tensor
 
 from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
+from lrga.kernels import classes
 from lrga.kernels.checks import check_count, check_same_device, may_read_values
-from lrga.tasks.losses import exact
+from lrga.tasks.losses import difference, exact, valid_labels
 
 
 def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tensor:
@@ -21,7 +25,7 @@ def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tenso
 
     The classes are those that occur among the labels or the predictions: a class that is predicted but has no node
     counts as recall 0, one that occurs in neither does not count. The benchmark computes this per batch and averages
-    over batches.
+    over batches (the metric ``weighted_accuracy_by_batch`` of a task).
 
     Args:
         scores: ``[M, C]``; the highest of a row is the prediction, the first of them on a tie.
@@ -39,12 +43,7 @@ def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tenso
         raise ShapeError(
             f"scores of shape [M, {num_classes}]", f"shape {list(scores.shape)}", "pass one score per class"
         )
-    classes = torch.arange(num_classes, device=scores.device)
-    is_label = labels.unsqueeze(1) == classes  # [M, C]
-    is_prediction = scores.argmax(dim=1, keepdim=True) == classes
-    count, hits = is_label.sum(0), (is_label & is_prediction).sum(0)
-    occurs = (count > 0) | is_prediction.any(0)
-    return 100.0 * (exact(hits) / count.clamp(min=1)).sum() / occurs.sum()
+    return mean_recall(recall_sums(scores, labels))
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
@@ -55,7 +54,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
         0.5
     """
     scores, labels = _classified(scores, labels)
-    return exact(scores.argmax(dim=1) == labels).mean()
+    return share(accuracy_sums(scores, labels))
 
 
 def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
@@ -75,9 +74,7 @@ def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
         raise ShapeError(
             "scores of shape [M, 2]", f"shape {list(scores.shape)}", "pass a score for each of two classes"
         )
-    predicted, positive = scores.argmax(dim=1) == 1, labels == 1
-    found, either = (predicted & positive).sum(), predicted.sum() + positive.sum()
-    return 2.0 * exact(found) / either.clamp(min=1)
+    return share(f1_sums(scores, labels))
 
 
 def mae(scores: Tensor, targets: Tensor) -> Tensor:
@@ -96,7 +93,69 @@ def mae(scores: Tensor, targets: Tensor) -> Tensor:
         scores, targets = scores.flatten(), targets.flatten()
     _check_not_empty(scores)
     check_same_device(scores=scores, targets=targets)
-    return (exact(scores) - exact(targets)).abs().mean()
+    return share(absolute_sums(scores, targets))
+
+
+def recall_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
+    """``[3, C]``: rows of each class, those of them that are found, and how often the class is predicted."""
+    every = torch.arange(scores.size(1), device=scores.device)
+    is_label = valid_labels(labels, valid).unsqueeze(1) == every  # [M, C]
+    is_prediction = scores.argmax(dim=1, keepdim=True) == every
+    if valid is not None:
+        is_prediction &= valid.unsqueeze(1)
+    return torch.stack([is_label.sum(0), (is_label & is_prediction).sum(0), is_prediction.sum(0)])
+
+
+def mean_recall(sums: Tensor) -> Tensor:
+    """The weighted accuracy in percent from :func:`recall_sums`; 0 without any row."""
+    count, found, predicted = sums
+    occurs = (count > 0) | (predicted > 0)
+    return 100.0 * (exact(found) / count.clamp(min=1)).sum() / occurs.sum().clamp(min=1)
+
+
+def batch_weighted_accuracy(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
+    """The weighted accuracy of a batch; on a GPU that of valid rows is a kernel."""
+    if valid is not None and classes.takes(scores, labels, valid):
+        return classes.class_accuracy(scores, labels, valid)
+    return mean_recall(recall_sums(scores, labels, valid))
+
+
+def accuracy_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
+    """``[2]``: rows whose highest score is their label's, and rows."""
+    correct = scores.argmax(dim=1) == valid_labels(labels, valid)
+    return torch.stack([correct.sum(), _number(correct, valid)])
+
+
+def f1_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
+    """``[2]``: twice the rows of class 1 that are found, and rows of class 1 plus rows predicted to be."""
+    predicted, positive = scores.argmax(dim=1) == 1, valid_labels(labels, valid) == 1
+    if valid is not None:
+        predicted &= valid
+    return torch.stack([2 * (predicted & positive).sum(), predicted.sum() + positive.sum()])
+
+
+def absolute_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
+    """``[2]``: absolute errors added up, and their number."""
+    return _error_sums(difference(exact(scores), targets).abs(), valid)
+
+
+def squared_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
+    """``[2]``: squared errors added up, and their number."""
+    return _error_sums(difference(exact(scores), targets).square(), valid)
+
+
+def share(sums: Tensor, scale: float = 1.0) -> Tensor:
+    """The first number, times ``scale``, divided by the second; 0 where both are."""
+    return scale * exact(sums[0]) / sums[1].clamp(min=1)
+
+
+def _error_sums(errors: Tensor, valid: Tensor | None) -> Tensor:
+    kept = errors if valid is None else torch.where(valid.unsqueeze(1), errors, 0.0)
+    return torch.stack([kept.sum(), (_number(errors, valid) * errors.shape[1:].numel()).to(kept.dtype)])
+
+
+def _number(rows: Tensor, valid: Tensor | None) -> Tensor:
+    return rows.new_full((), rows.size(0), dtype=torch.int64) if valid is None else valid.sum()
 
 
 def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tensor:

@@ -4,28 +4,27 @@ from dataclasses import replace
 
 from lrga.data.datasets.catalog import dataset_facts
 from lrga.data.own.reading import OwnData
-from lrga.tasks.edge import edge_classification, edge_regression
-from lrga.tasks.graph import graph_classification, graph_regression
-from lrga.tasks.node import node_classification, node_regression
 from lrga.tasks.task import Task
 
 
 def _block_model(num_classes: int) -> Task:
-    return node_classification(
-        num_classes, loss="weighted_cross_entropy", metric="weighted_accuracy", average="batches"
+    return Task(
+        level="node",
+        kind="classification",
+        out_channels=num_classes,
+        loss="weighted_cross_entropy",
+        metric="weighted_accuracy_by_batch",
     )
 
 
 NAMED_TASKS: dict[str, Task] = {
     "PATTERN": _block_model(2),
     "CLUSTER": _block_model(6),
-    "ZINC": graph_regression(average="batches"),
-    "MNIST": graph_classification(10),
-    "CIFAR10": graph_classification(10),
-    "TSP": edge_classification(2, metric="f1_positive", average="batches"),
+    "ZINC": Task(level="graph", kind="regression", out_channels=1, metric="mae_by_batch"),
+    "MNIST": Task(level="graph", kind="classification", out_channels=10),
+    "CIFAR10": Task(level="graph", kind="classification", out_channels=10),
+    "TSP": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
 }
-_CLASSIFICATION = {"node": node_classification, "graph": graph_classification, "edge": edge_classification}
-_REGRESSION = {"node": node_regression, "graph": graph_regression, "edge": edge_regression}
 
 
 def task_of(name: str) -> Task:
@@ -33,18 +32,18 @@ def task_of(name: str) -> Task:
 
     Example:
         >>> task_of("zinc").loss, task_of("zinc").metric
-        ('l1', 'mae')
+        ('l1', 'mae_by_batch')
     """
     return NAMED_TASKS[dataset_facts(name).name]
 
 
 def task_of_custom(data: OwnData) -> Task:
-    """The task of a user's own data: cross entropy and accuracy, or absolute error, over samples."""
-    if data.num_classes is not None:
-        return _CLASSIFICATION[data.level](data.num_classes, classes=data.classes)
-    return _REGRESSION[data.level](data.num_targets)
+    """The task of a user's own data, with the loss and metric of its kind."""
+    return Task(level=data.level, kind=data.task, out_channels=data.num_outputs, classes=data.classes)
 
 
-def with_choices(task: Task, *, loss: str | None = None, metric: str | None = None) -> Task:
-    """The task with another loss or metric, where one is named."""
-    return replace(task, loss=loss or task.loss, metric=metric or task.metric)
+def with_choices(
+    task: Task, *, loss: str | None = None, metric: str | None = None, label_smoothing: float = 0.0
+) -> Task:
+    """The task with another loss or metric, where one is named, and label smoothing."""
+    return replace(task, loss=loss or task.loss, metric=metric or task.metric, label_smoothing=label_smoothing)

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,18 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.padded import PaddedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count
-from lrga.tasks.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
-from lrga.tasks.masked import MASKED_LOSSES, MASKED_METRICS
-from lrga.tasks.metrics import accuracy, f1_positive, mae, weighted_accuracy
-from lrga.tasks.ranking import auc, hits, mrr
+from lrga.tasks import metrics, ranking
+from lrga.tasks.losses import LOSSES
+from lrga.tasks.metrics import share
 
 LEVELS = ("node", "graph", "edge")
-KINDS = ("classification", "regression")
-AVERAGES = ("batches", "samples")
+KINDS = ("classification", "multilabel", "regression")
+DEFAULTS = {  # loss and metric of a kind
+    "classification": ("cross_entropy", "accuracy"),
+    "multilabel": ("binary_cross_entropy", "average_precision"),
+    "regression": ("l1", "mae"),
+}
+BY_BATCH = "_by_batch"  # ends the names of the benchmark's metrics, which are means over batches
 
 
 @dataclass(frozen=True)
@@ -29,18 +33,21 @@ class Metric:
 
     Attributes:
         name: As in tables: ``"accuracy (%)"``.
-        function: ``(scores, targets) → number``.
-        kind: Of the tasks it scores.
+        function: From what :attr:`sums` gave, added up over all batches, to the number. Without ``sums`` from scores
+            and targets of all rows at once, which a ranking needs (of links: from scores of true and of false pairs).
+        kinds: Of the tasks it scores.
         higher_is_better: Direction.
-        scale: What the function's result is multiplied by to be reported (accuracies are reported in percent).
+        sums: ``(scores, targets, valid) → numbers`` of a batch that are added up.
+        by_batch: Whether ``sums`` is the metric of a batch, and the mean over batches is reported.
         decimals: Digits worth printing.
     """
 
     name: str
-    function: Callable[[Tensor, Tensor], Tensor]
-    kind: str
+    function: Callable[..., Tensor]
+    kinds: tuple[str, ...]
     higher_is_better: bool
-    scale: float = 1.0
+    sums: Callable[[Tensor, Tensor, Tensor | None], Tensor] | None = None
+    by_batch: bool = False
     decimals: int = 2
 
 
@@ -60,75 +67,101 @@ class _Metrics(dict[str, Metric]):
     def __missing__(self, name: str) -> Metric:
         if (match := HITS.fullmatch(str(name))) is None:
             raise KeyError(name)
-        return Metric(f"Hits@{match[1]}", partial(hits, k=int(match[1])), "link", True, decimals=3)
+        return Metric(f"Hits@{match[1]}", partial(ranking.hits, k=int(match[1])), ("link",), True, decimals=3)
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or HITS.fullmatch(str(name)) is not None
 
 
+def _by_batch(metric: Metric, function: Callable[..., Tensor] | None = None) -> Metric:
+    """The mean over batches of a metric; it stands under the same heading."""
+    assert metric.sums is not None
+    own, sums = metric.function, metric.sums
+    return replace(metric, sums=function or (lambda *rows: own(sums(*rows))), function=lambda mean: mean, by_batch=True)
+
+
 HITS = re.compile(r"hits@([1-9][0-9]{0,8})")
+_CLASSES, _LABELS, _NUMBERS = ("classification",), ("classification", "multilabel"), ("regression",)
+_OF_SETS = {
+    "weighted_accuracy": Metric("weighted accuracy (%)", metrics.mean_recall, _CLASSES, True, metrics.recall_sums),
+    "accuracy": Metric("accuracy (%)", partial(share, scale=100.0), _CLASSES, True, metrics.accuracy_sums),
+    "f1_positive": Metric("F1 of class 1", share, _CLASSES, True, metrics.f1_sums, decimals=3),
+    "mae": Metric("MAE", share, _NUMBERS, False, metrics.absolute_sums, decimals=3),
+}
 METRICS: dict[str, Metric] = _Metrics(
     {
-        "weighted_accuracy": Metric(
-            "weighted accuracy (%)", lambda s, y: weighted_accuracy(s, y, s.size(1)), "classification", True
-        ),
-        "accuracy": Metric("accuracy (%)", accuracy, "classification", True, scale=100.0),
-        "f1_positive": Metric("F1 of class 1", f1_positive, "classification", True, decimals=3),
-        "mae": Metric("MAE", mae, "regression", False, decimals=3),
+        **_OF_SETS,
+        "mse": Metric("MSE", share, _NUMBERS, False, metrics.squared_sums, decimals=3),
+        "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, metrics.squared_sums, decimals=3),
+        "roc_auc": Metric("ROC-AUC", ranking.roc_auc, _LABELS, True, decimals=3),
+        "average_precision": Metric("average precision", ranking.average_precision, _LABELS, True, decimals=3),
+        # of the benchmark of PATTERN, CLUSTER, ZINC and TSP: they depend on the batch size of the evaluation
+        **{name + BY_BATCH: _by_batch(metric) for name, metric in _OF_SETS.items()},
+        "weighted_accuracy_by_batch": _by_batch(_OF_SETS["weighted_accuracy"], metrics.batch_weighted_accuracy),
         # of scores of true and of false pairs (lrga.tasks.link)
         **{
-            f"hits@{k}": Metric(f"Hits@{k}", partial(hits, k=k), "link", True, decimals=3)
+            f"hits@{k}": Metric(f"Hits@{k}", partial(ranking.hits, k=k), ("link",), True, decimals=3)
             for k in (1, 3, 5, 10, 20, 30, 50, 100)
         },
-        "mrr": Metric("MRR", mrr, "link", True, decimals=3),
-        "auc": Metric("AUC", auc, "link", True, decimals=3),
+        "mrr": Metric("MRR", ranking.mrr, ("link",), True, decimals=3),
+        "auc": Metric("AUC", ranking.auc, ("link",), True, decimals=3),
     }
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A supervised task on graphs.
-
-    Make one with :func:`~lrga.tasks.node.node_classification`, :func:`~lrga.tasks.graph.graph_regression` and the like,
-    or take a data set's own with :func:`~lrga.tasks.named.task_of`.
+    """A supervised task on graphs; :func:`~lrga.tasks.named.task_of` gives that of a data set.
 
     Attributes:
         level: ``"node"``, ``"graph"`` or ``"edge"``: what one prediction belongs to.
-        kind: ``"classification"`` or ``"regression"``.
-        out_channels: Classes, or numbers to predict: the width of a model's output.
-        loss: Name of a loss.
-        metric: Name of a metric of :data:`METRICS`.
-        average: Whether the metric is averaged over ``"batches"`` (each counts alike) or ``"samples"``.
-        classes: Names of the classes, where they have any.
+        kind: ``"classification"`` (one of several classes), ``"multilabel"`` (labels that are there or not, each 1 or
+            0, or NaN where it is missing) or ``"regression"``.
+        out_channels: Classes, labels, or numbers to predict: the width of a model's output.
+        loss: Name of a loss, by default that of the kind (:data:`DEFAULTS`).
+        metric: Name of a metric of :data:`METRICS`, by default that of the kind.
+        classes: Names of the classes or labels, where they have any.
         target_mean: Of each number to predict, where the targets are standardised: subtracted before the division.
         target_std: What the targets are divided by. Losses are minimised in standardised units, and reported, as
             metrics and predictions are, in those of the data.
+        label_smoothing: Of a cross entropy: so much of the weight of the true class goes to all classes alike.
+
+    Example:
+        >>> task = Task(level="graph", kind="regression", out_channels=1)
+        >>> task.loss, task.metric
+        ('l1', 'mae')
     """
 
     level: str
     kind: str
     out_channels: int
-    loss: str
-    metric: str
-    average: str = "samples"
+    loss: str = ""
+    metric: str = ""
     classes: tuple[str, ...] | None = None
     target_mean: tuple[float, ...] | None = None
     target_std: tuple[float, ...] | None = None
+    label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, LEVELS)
         check_choice("kind", self.kind, KINDS)
-        check_choice("average", self.average, AVERAGES)
+        for name, default in zip(("loss", "metric"), DEFAULTS[self.kind], strict=True):
+            object.__setattr__(self, name, getattr(self, name) or default)
         check_count("out_channels", self.out_channels, minimum=2 if self.kind == "classification" else 1)
-        check_choice("loss", self.loss, tuple(self._losses))
-        check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if m.kind == self.kind))
-        if self.metric == "f1_positive" and self.out_channels != 2:
-            raise OptionError("two classes for the metric f1_positive", str(self.out_channels), "take accuracy")
+        check_choice("loss", self.loss, tuple(LOSSES[self.kind]))
+        check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if self.kind in m.kinds))
+        of_two = self.metric.removesuffix(BY_BATCH) in ("f1_positive", "roc_auc", "average_precision")
+        if self.kind == "classification" and of_two and self.out_channels != 2:
+            raise OptionError(f"two classes for the metric {self.metric}", str(self.out_channels), "take accuracy")
         if self.classes is not None and len(self.classes) != self.out_channels:
             got = f"{len(self.classes)} names"
             raise OptionError(f"a name for each of {self.out_channels} classes", got, "name every class once")
         self._check_scale()
+        smoothing = self.label_smoothing
+        if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1 or isinstance(smoothing, bool):
+            raise OptionError("label_smoothing from 0 to below 1", repr(smoothing), "choose for example 0.1")
+        if smoothing and self.kind != "classification":
+            raise OptionError("a task of classes for label_smoothing", f"a {self.kind} task", "leave it out")
 
     def _check_scale(self) -> None:
         if self.target_mean is None and self.target_std is None:
@@ -138,10 +171,6 @@ class Task:
         if not good or not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
             expected = f"target_mean and target_std, {self.out_channels} finite numbers each, of a regression"
             raise OptionError(expected, f"{mean} and {std}", "give both, with deviations above 0, or none")
-
-    @property
-    def _losses(self) -> Mapping[str, Callable[[Tensor, Tensor], Tensor]]:
-        return CLASSIFICATION_LOSSES if self.kind == "classification" else REGRESSION_LOSSES
 
     @property
     def metric_facts(self) -> Metric:
@@ -172,34 +201,35 @@ class Task:
         """Scores and targets of a batch with padding, and which of the rows count, bool ``[M]``."""
         if batch.y is None:
             raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
-        counted = batch.valid(self.level)
+        valid = batch.valid(self.level)
         if self.level == "graph" and output.size(0) == batch.num_graphs:
             output = output[:-1]  # without the dummy, which has no target
-        return output, self._targets(output, batch.y, counted.size(0)), counted
+        return output, self._targets(output, batch.y, valid.size(0)), valid
 
     def _targets(self, output: Tensor, y: Tensor, rows: int) -> Tensor:
-        width = self.out_channels if self.kind == "regression" else 1
+        width = 1 if self.kind == "classification" else self.out_channels
         if output.shape != (rows, self.out_channels) or y.numel() != rows * width:
             got = f"an output of shape {list(output.shape)} and targets of shape {list(y.shape)}"
             raise ShapeError(
                 f"{rows} rows, one for each {self.level}", got, f"train a model of {self.level}s on this set"
             )
-        return y.view(rows, width) if self.kind == "regression" else y.view(rows)
+        return y.view(rows) if self.kind == "classification" else y.view(rows, width)
 
-    def loss_of(self, scores: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
+    def loss_of(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
         """What training minimises; 0 (with a gradient of 0) where a batch has no target.
 
-        With ``counted`` ``[M]`` only the rows where it is true, in shapes that do not depend on how many they are.
+        With ``valid`` ``[M]`` only the rows where it is true, in shapes that do not depend on how many they are.
         """
-        if counted is not None:
-            return MASKED_LOSSES[self.loss](scores, targets, counted)
-        return scores.sum() * 0.0 if scores.size(0) == 0 else self._losses[self.loss](scores, targets)
+        if valid is None and scores.size(0) == 0:
+            return scores.sum() * 0.0
+        options = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
+        return LOSSES[self.kind][self.loss](scores, targets, valid, **options)
 
-    def score(self, scores: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
-        """The metric as it is reported; with ``counted`` of those rows, 0 where there are none."""
-        if counted is not None:
-            return MASKED_METRICS[self.metric](scores.detach(), targets, counted) * self.metric_facts.scale
-        return self.metric_facts.function(scores.detach(), targets) * self.metric_facts.scale
+    def score(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """The metric of these rows as it is reported."""
+        metric, scores = self.metric_facts, scores.detach()
+        rows = (scores, targets) if metric.sums is None else (metric.sums(scores, targets, None),)
+        return metric.function(*rows)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; :meth:`from_json` reads them."""
@@ -210,6 +240,11 @@ class Task:
     def from_json(cls, values: Mapping[str, Any]) -> "Task":
         """The task that :meth:`to_json` wrote."""
         known = {field.name for field in fields(cls)}
+        if "average" in values:  # as version 0.1 wrote it
+            check_choice("average", values["average"], ("batches", "samples"))
+            suffix = BY_BATCH if values["average"] == "batches" else ""
+            values = {key: v for key, v in values.items() if key != "average"}
+            values["metric"] = f"{values.get('metric')}{suffix}"
         if set(values) - known or not {"level", "kind", "out_channels", "loss", "metric"} <= set(values):
             raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
         made: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}

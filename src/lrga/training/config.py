@@ -137,7 +137,6 @@ class OptimizerConfig:
         selective_decay: Whether weight decay leaves biases, norms and embeddings out.
         momentum: Of SGD.
         clip_gradient: Greatest norm of the gradient, or ``None``.
-        label_smoothing: Of a cross-entropy loss.
         weight_average: Decay of an exponential moving average of the weights, for example 0.999, with which epochs are
             evaluated and the model is saved; ``None`` for none.
         precision: ``"float32"``, or ``"bf16"`` or ``"fp16"`` for mixed precision.
@@ -160,7 +159,6 @@ class OptimizerConfig:
     selective_decay: bool = False
     momentum: float = 0.9
     clip_gradient: float | None = None
-    label_smoothing: float = 0.0
     weight_average: float | None = None
     precision: str = "float32"
     recalibrate_norm: int = 0
@@ -173,7 +171,6 @@ class OptimizerConfig:
         if self.clip_gradient is not None:
             _check_number("clip_gradient", self.clip_gradient, above=0.0)
         _check_number("momentum", self.momentum, at_least=0.0, below=1.0)
-        _check_number("label_smoothing", self.label_smoothing, at_least=0.0, below=1.0)
         if self.weight_average is not None:
             _check_number("weight_average", self.weight_average, above=0.0, below=1.0)
         _check_number("warmup_epochs", self.warmup_epochs, at_least=0.0)
@@ -199,6 +196,7 @@ class RunConfig:
         device: ``"auto"`` (a GPU where there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         loss: Another loss than the task's own, by name.
         metric: Another metric than the task's own, by name.
+        label_smoothing: Of a cross-entropy loss.
         standardize_targets: Whether to standardise regression targets of your own data with the training split. Losses,
             metrics and predictions are in the original units. ``None``, the default, means yes.
         checkpoint_minutes: Within an epoch a checkpoint is written every so many minutes. Others follow after an epoch
@@ -216,6 +214,7 @@ class RunConfig:
     device: str = "auto"
     loss: str | None = None
     metric: str | None = None
+    label_smoothing: float = 0.0
     standardize_targets: bool | None = None
     checkpoint_minutes: float = 10.0
     tensorboard: bool = False
@@ -225,6 +224,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_count("seed", self.seed)
+        _check_number("label_smoothing", self.label_smoothing, at_least=0.0, below=1.0)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
         _check_bools(self, "tensorboard", "deterministic", "recompute_layers")
         if self.standardize_targets is not None:

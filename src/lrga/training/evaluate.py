@@ -12,7 +12,7 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import PaddedBatch
 from lrga.models.gnn import GNN
-from lrga.tasks.running import Running
+from lrga.tasks.running import Running, running_metric
 from lrga.tasks.task import Task
 from lrga.training.norms import tracking_norms
 
@@ -43,37 +43,31 @@ class Scores:
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task = task
-        self.loss, self.metric = Running(device), Running(device)
+        self.loss, self.metric = Running(device), running_metric(task, device)
         # A tensor from the beginning: captured steps cannot make one. In double precision, as squares may be large.
         self._scale = None
         if task.target_std is not None:
             self._scale = torch.tensor(task.target_std, dtype=torch.float64, device=device)
 
-    def add(self, loss: Tensor, scores: Tensor, targets: Tensor) -> None:
-        """Adds a batch; one without targets counts for nothing."""
-        if scores.size(0) == 0:
+    def add(self, loss: Tensor, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> None:
+        """Adds a batch; one without targets counts for nothing.
+
+        With ``valid``, the rows that count, on the device alone; :meth:`count` does the rest.
+        """
+        if valid is None and scores.size(0) == 0:
             return
         if self._scale is not None:
             scores, targets = scores.detach() * self._scale, targets * self._scale
-            loss = self.task.loss_of(scores, targets)
-        self.loss.add(loss)
-        weight = 1.0 if self.task.average == "batches" else float(scores.size(0))
-        self.metric.add(self.task.score(scores, targets), weight)
-
-    def add_counted(self, loss: Tensor, scores: Tensor, targets: Tensor, counted: Tensor) -> None:
-        """Adds a batch of which only the rows ``counted`` count, on the device alone; :meth:`count` does the rest."""
-        if self._scale is not None:
-            scores, targets = scores.detach() * self._scale, targets * self._scale
-            loss = self.task.loss_of(scores, targets, counted)
-        self.loss.total += loss.detach()
-        metric = self.task.score(scores, targets, counted)
-        self.metric.total += metric if self.task.average == "batches" else metric * counted.sum()
+            loss = self.task.loss_of(scores, targets, valid)
+        if valid is None:
+            self.loss.add(loss)
+        else:
+            self.loss.total += loss.detach()
+        self.metric.add(scores, targets, valid)
 
     def count(self, rows: int) -> None:
-        """Says how many rows counted in a batch that was added by :meth:`add_counted`."""
-        if rows:
-            self.loss.weight += 1.0
-            self.metric.weight += 1.0 if self.task.average == "batches" else float(rows)
+        """Says how many rows were valid in a batch that was added with ``valid``."""
+        self.loss.weight += 1.0 if rows else 0.0
 
     def reset(self) -> None:
         """Forgets everything; the sums stay where they are in memory."""
@@ -82,7 +76,7 @@ class Scores:
 
     def means(self) -> tuple[float, float]:
         """Loss and metric."""
-        return self.loss.mean(), self.metric.mean()
+        return self.loss.mean(), self.metric.value(self.loss.weight)
 
 
 @torch.no_grad()
@@ -94,11 +88,12 @@ def evaluate(
     Example:
         >>> import lrga
         >>> from torch_geometric.data import Data
-        >>> from lrga.tasks import graph_regression
+        >>> from lrga.tasks import Task
         >>> path = torch.tensor([[0, 1], [1, 0]])
         >>> data = [Data(x=torch.ones(2, 3), edge_index=path, y=torch.tensor([0.5])) for _ in range(4)]
         >>> graphs = PackedGraphs.from_data_list(data, y_level="graph")
-        >>> loss, mae = evaluate(lrga.GNN(3, 8, 1, 1, task="graph"), graphs, graph_regression())
+        >>> task = Task(level="graph", kind="regression", out_channels=1)
+        >>> loss, mae = evaluate(lrga.GNN(3, 8, 1, 1, task="graph"), graphs, task)
         >>> abs(loss - mae) < 1e-6
         True
     """

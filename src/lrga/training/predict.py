@@ -103,6 +103,8 @@ class Predictor:
         ids = {"graph": ["graph"], "node": ["graph", "node"], "edge": ["graph", "source", "target"]}[self.task.level]
         if self.task.kind == "classification":
             return [*ids, "prediction", *(f"score_{name}" for name in self._classes())]
+        if self.task.kind == "multilabel":
+            return [*ids, *(f"score_{name}" for name in self._classes())]
         several = self.task.out_channels > 1
         return [*ids, *([f"prediction_{i}" for i in range(self.task.out_channels)] if several else ["prediction"])]
 
@@ -110,7 +112,8 @@ class Predictor:
     def rows(self, graphs: PackedGraphs, *, batch_size: int = 128) -> Iterator[list[Any]]:
         """A row for each graph, node or edge, in the order in which they came: ids, prediction, scores.
 
-        Scores are probabilities (softmax). With random features the noise follows from the run's seed.
+        Scores are probabilities: the softmax over classes, the sigmoid of each label. With random features the noise
+        follows from the run's seed.
         """
         graphs = graphs.to(self.device)
         with torch.random.fork_rng([] if self.device.type == "cpu" else [self.device.index or 0]):
@@ -131,6 +134,8 @@ class Predictor:
             names, shares = self._classes(), output.softmax(dim=1)
             best = shares.argmax(dim=1).tolist()
             values = [[names[i], *(f"{s:.6g}" for s in row)] for i, row in zip(best, shares.tolist(), strict=True)]
+        elif self.task.kind == "multilabel":
+            values = [[f"{s:.6g}" for s in row] for row in output.sigmoid().tolist()]
         else:
             digits = [
                 _digits(*pair) for pair in zip(self.task.target_mean or (), self.task.target_std or (), strict=True)

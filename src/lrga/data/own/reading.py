@@ -90,8 +90,9 @@ def load_custom(
         data: A folder of CSV files (:mod:`lrga.data.own.csv_folder`); a ``.pt`` file of graphs; ``"module:factory"``,
             a function without arguments that returns graphs; or the graphs themselves. Graphs are a PyG ``Data``, a
             list of them, a PyG ``Dataset``, :class:`PackedGraphs`, or a dict of these called train, val and test.
-        task: ``"classification"`` or ``"regression"``; found from the targets where it is ``None``: integers and names
-            are classes, other numbers are values.
+        task: ``"classification"``, ``"multilabel"`` (every column of ``y`` is a label, 1 or 0, NaN where it is missing)
+            or ``"regression"``; found from the targets where it is ``None``: integers and names are classes, other
+            numbers are values.
         level: To what the target belongs, ``"node"``, ``"edge"`` or ``"graph"``; found where it is ``None``.
         split: Fractions of train, val and test where the data name no split, by default (0.8, 0.1, 0.1): of graphs
             where there are at least three, else of the nodes (or edges) of the one graph, which gives ``masked`` data.

@@ -9,7 +9,7 @@ from lrga.data.datasets.place import SPLITS, check_seed
 from lrga.data.own.table import LEVELS, GraphTable, Split, Target, is_coarse
 from lrga.errors import DataError, OptionError
 
-TASKS = ("classification", "regression")
+TASKS = ("classification", "multilabel", "regression")
 NO_LABEL = (-1, -100)  # labels that mean that there is none
 
 
@@ -18,9 +18,10 @@ class Labels:
     """Targets ready to train on.
 
     Attributes:
-        task: ``"classification"`` or ``"regression"``.
+        task: One of :data:`TASKS`.
         level: ``"node"``, ``"edge"`` or ``"graph"``.
-        y: [R] int64 classes, or float32 [R] or [R, T] values; float64 where float32 is too coarse to tell them apart.
+        y: [R] int64 classes; float32 [R, T] labels, NaN where one is missing; or float32 [R] or [R, T] values, float64
+            where float32 is too coarse to tell them apart.
         classes: What class 0, 1, … is called in the user's data; ``None`` for regression.
     """
 
@@ -63,6 +64,8 @@ def make_labels(target: Target, task: str | None, rows: np.ndarray, table: Graph
     kind = values.dtype.kind
     if kind not in "iufU":
         raise DataError(f"numbers or names in {target.where}", str(values.dtype), "write numbers, or names of classes")
+    if task == "multilabel":
+        return _labels(target, rows)
     if kind == "f":
         finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1) | ~rows
         if not finite.all():
@@ -108,11 +111,22 @@ def labelled(target: Target, task: str | None) -> np.ndarray:
     return ~found
 
 
+def _labels(target: Target, rows: np.ndarray) -> Labels:
+    expected = f"labels 0 and 1 in {target.where}, NaN where one is missing"
+    if target.values.dtype.kind == "U":
+        raise DataError(expected, f"names such as {target.values[0]!r}", "write numbers, or ask for classification")
+    y = target.values.reshape(len(target.values), -1).astype(np.float32)
+    odd = y[rows & ~((y == 0) | (y == 1) | np.isnan(y)).all(axis=1)]
+    if odd.size:
+        raise DataError(expected, f"a row {odd[0].tolist()}"[:80], "write 0 or 1, or ask for regression")
+    return Labels("multilabel", target.level, np.where(rows[:, None], y, np.float32("nan")), None)
+
+
 def _classes(target: Target, rows: np.ndarray) -> Labels:
     values = target.values
     if values.ndim > 1:
         got = f"{values.shape[1]} values each in {target.where}"
-        raise DataError("one class each", got, "give one label (several labels at once are not supported)")
+        raise DataError("one class each", got, "give one label, or pass --task multilabel")
     if values.dtype.kind == "f" and (values[rows] != np.round(values[rows])).any():
         bad = values[rows][values[rows] != np.round(values[rows])][0]
         raise DataError(f"whole numbers in {target.where} for classification", f"{bad:g}", "ask for regression")

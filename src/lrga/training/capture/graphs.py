@@ -40,13 +40,14 @@ class GraphEngine(Engine):
         >>> import lrga
         >>> from torch_geometric.data import Data
         >>> from lrga.data.packed import PackedGraphs
-        >>> from lrga.tasks import graph_regression
+        >>> from lrga.tasks import Task
         >>> from lrga.training import GraphProblem, OptimizerConfig, Trainer
         >>> path = torch.tensor([[0, 1], [1, 0]])
         >>> data = [Data(x=torch.rand(2, 3), edge_index=path, y=torch.tensor([0.5])) for _ in range(4)]
         >>> splits = {name: PackedGraphs.from_data_list(data, y_level="graph") for name in ("train", "val", "test")}
         >>> model = lrga.GNN(3, 8, 1, 1, task="graph")
-        >>> problem = GraphProblem(model, graph_regression(), splits, OptimizerConfig(batch_size=2))
+        >>> task = Task(level="graph", kind="regression", out_channels=1)
+        >>> problem = GraphProblem(model, task, splits, OptimizerConfig(batch_size=2))
         >>> engine = GraphEngine(Trainer(problem), problem)
         >>> step = engine.training_step(engine.train.capacities[0])
         >>> engine.put(torch.tensor([0, 3]))  # which graphs
@@ -69,6 +70,8 @@ class GraphEngine(Engine):
         sizes = {options.batch_size, *(batches.batch_size for batches in self.held_out.values())}
         self._graphs = {size: torch.empty(size, dtype=torch.int64, device=self.device) for size in sizes}
         self._sums = Scores(problem.task, self.device)  # of an evaluation
+        problem.sums.metric.reserve(int(self.train.padded.valid_per_graph(level).sum()))
+        self._sums.metric.reserve(max(map(sum, self._counts.values()), default=0))
         self._averages = Averages(problem.model) if options.recalibrate_norm else None
 
     def _plan_evaluation(self, split: str) -> None:
@@ -109,11 +112,11 @@ class GraphEngine(Engine):
         def step() -> None:
             batch = source.gather(graphs, capacity)
             with self._running(batch):
-                scores, targets, counted = problem.task.select_padded(run_model(problem.model, batch), batch)
-                loss = problem.task.loss_of(scores, targets, counted)
+                scores, targets, valid = problem.task.select_padded(run_model(problem.model, batch), batch)
+                loss = problem.task.loss_of(scores, targets, valid)
             with self.rate_on_device():
                 self.trainer.descend(loss)
-            problem.sums.add_counted(loss, scores, targets, counted)
+            problem.sums.add(loss, scores, targets, valid)
 
         return self._captured(step, problem.sums)
 
@@ -190,7 +193,7 @@ class GraphEngine(Engine):
                 rows = task.select_padded(run_model(self.problem.model, batch), batch)
                 # Loss and metric are those of each batch, however many are run at once.
                 for own in zip(*(part.split(size) for part in rows), strict=True) if several else [rows]:
-                    self._sums.add_counted(task.loss_of(*own), *own)
+                    self._sums.add(task.loss_of(*own), *own)
 
         return self._captured(step, self._sums)
 

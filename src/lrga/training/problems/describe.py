@@ -33,8 +33,8 @@ def describe(
         >>> from torch_geometric.data import Data
         >>> path, y = torch.tensor([[0, 1], [1, 0]]), [torch.tensor([i % 2]) for i in range(10)]
         >>> graphs = PackedGraphs.from_data_list([Data(x=torch.ones(2, 3), edge_index=path, y=one) for one in y])
-        >>> from lrga.tasks import graph_classification
-        >>> notes = describe(dict.fromkeys(("train", "val", "test"), graphs), graph_classification(2), {})
+        >>> task = Task(level="graph", kind="classification", out_channels=2)
+        >>> notes = describe(dict.fromkeys(("train", "val", "test"), graphs), task, {})
         >>> notes[0]
         'graph classification, 2 classes: 0 (15), 1 (15); train 10, val 10, test 10 graphs'
         >>> notes[1]
@@ -46,9 +46,10 @@ def describe(
     if "mask" in splits["train"].columns:
         rows = splits["train"].columns["mask"].values.size(0)
         of = f" of {rows:,}" if splits["train"].source is splits["test"].source else ""
-    what, warnings = (
-        _classes(targets, task, asked_for) if task.kind == "classification" else _values(targets, asked_for)
-    )
+    if task.kind == "classification":
+        what, warnings = _classes(targets, task, asked_for)
+    else:
+        what, warnings = _labels(targets) if task.kind == "multilabel" else _values(targets, asked_for)
     edges, more = _edges(splits)
     notes = [
         f"{task.level} {task.kind}, {what}; {sizes}{of} {task.level}s",
@@ -107,6 +108,13 @@ def _classes(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tupl
     if unseen:
         warnings.append(f"classes in val or test but not in train: {_listed(unseen)}")
     return f"{len(names):,} classes: {text}", warnings
+
+
+def _labels(targets: Mapping[str, Tensor]) -> tuple[str, list[str]]:
+    rows = torch.cat(list(targets.values()))
+    text = f"{rows.size(1):,} labels ({rows.isnan().double().mean():.0%} missing)"
+    constant = [str(i) for i, own in enumerate(targets["train"].unbind(1)) if len(own[~own.isnan()].unique()) < 2]
+    return text, [f"label {_listed(constant)} is constant in the training split"] if constant else []
 
 
 def _values(targets: Mapping[str, Tensor], asked_for: bool) -> tuple[str, list[str]]:

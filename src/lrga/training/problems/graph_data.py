@@ -84,7 +84,8 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
     """
     found = _find(data, given)
     run = run or RunConfig()
-    found = replace(found, task=with_choices(found.task, loss=run.loss, metric=run.metric))
+    task = with_choices(found.task, loss=run.loss, metric=run.metric, label_smoothing=run.label_smoothing)
+    found = replace(found, task=task)
     if found.dataset is not None:
         return found
     notes = describe(found.splits, found.task, found.features, asked_for=data.options.get("task") is not None)

@@ -232,9 +232,12 @@ def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
         scores: Of this rank, ``[m, …]``; m may be 0.
         targets: Of this rank.
     """
-    rows = reduce_(torch.tensor([scores.size(0)], device=scores.device), "loss").to(torch.float64)
-    if task.loss != "weighted_cross_entropy":  # a mean over rows
-        return task.loss_of(scores, targets) * (scores.size(0) / rows.clamp(min=1)).squeeze().to(scores.dtype)
+    own = torch.tensor([scores.size(0)], device=scores.device)
+    if task.kind == "multilabel":  # a mean over the labels that are there
+        own = (~targets.isnan()).sum().view(1)
+    rows = reduce_(own.clone(), "loss").to(torch.float64)
+    if task.loss != "weighted_cross_entropy":
+        return task.loss_of(scores, targets) * (own / rows.clamp(min=1)).squeeze().to(scores.dtype)
     scores, labels = wide(scores), targets.long()
     count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
     count = reduce_(count, "loss")
@@ -243,4 +246,7 @@ def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
     mass = torch.where(mass > 0, mass, torch.ones_like(mass))
     if scores.size(0) == 0:
         return scores.sum() * 0.0
-    return nn.functional.cross_entropy(scores, labels, weight=weight, reduction="sum") / mass
+    total = nn.functional.cross_entropy(
+        scores, labels, weight=weight, reduction="sum", label_smoothing=task.label_smoothing
+    )
+    return total / mass

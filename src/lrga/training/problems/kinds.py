@@ -101,7 +101,7 @@ def load_run_data(config: TrainingConfig, given: Given | LinkData = None) -> Run
             :class:`~lrga.data.LinkData`.
     """
     if config.link is None:
-        graphs = load_training_data(config.data, config.run, given)  # type: ignore[arg-type]
+        graphs = load_training_data(config.data, config.run, given)
         made = RunData(
             data=graphs,
             task=graphs.task,
@@ -172,5 +172,6 @@ def plan_data(config: TrainingConfig) -> tuple[dict[str, Any], AnyTask, AnyArchi
     data = {"name": named, "graphs": dict(zip(SPLITS, sizes, strict=True)), "built": planned.finished() is not None}
     if config.link is not None:
         return data, link_task(config, facts.metric.lower()), resolve_link(config)
-    task = with_choices(task_of(named), loss=config.run.loss, metric=config.run.metric)
+    run = config.run
+    task = with_choices(task_of(named), loss=run.loss, metric=run.metric, label_smoothing=run.label_smoothing)
     return data, task, resolve(config.model, INPUTS[named], dataset=named)

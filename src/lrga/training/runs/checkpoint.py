@@ -6,7 +6,8 @@ A checkpoint is a folder ``checkpoints/STAGE-EPOCH-BATCH`` that appears whole or
     best.safetensors       the same of the epoch that was best in validation
     average.safetensors    moving average of the weights, where there is one
     training.safetensors   moments of the optimiser, random states
-    state.json             stage and position, learning rate, schedule, sums of the running epoch; size and checksum of the others
+    state.json             stage and position, learning rate, schedule, sums of the running epoch; size and checksum of
+                           the others
 """
 
 import hashlib

@@ -65,7 +65,7 @@ def train(
         ... )
         >>> result = train(config, root + "/run")
         >>> result.epochs, result.finished, result.metric
-        (2, True, 'weighted_accuracy')
+        (2, True, 'weighted_accuracy_by_batch')
     """
     return _train(config, folder, data=data, listeners=listeners, time_limit=time_limit)
 

@@ -53,8 +53,8 @@ class SeedResults:
 
     @property
     def std(self) -> float | None:
-        """Their standard deviation (over n, as the benchmark reports it)."""
-        return statistics.pstdev(self.tests) if self.tests else None
+        """Their standard deviation (over n - 1), of two or more."""
+        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
 
     @property
     def title(self) -> str:
@@ -63,7 +63,8 @@ class SeedResults:
             return "no run has an epoch yet"
         metric = METRICS[self.results[0].metric]
         kind = number_format(self.mean, metric.decimals)
-        return f"test {metric.name}: {self.mean:{kind}} ± {self.std:{kind}}"
+        spread = "" if self.std is None else f" ± {self.std:{kind}}"
+        return f"test {metric.name}: {self.mean:{kind}}{spread}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row of words for each run: seed, test, at the best validation, epochs, seconds, how it ended."""
