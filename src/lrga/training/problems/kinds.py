@@ -172,6 +172,6 @@ def plan_data(config: TrainingConfig) -> tuple[dict[str, Any], AnyTask, AnyArchi
     data = {"name": named, "graphs": dict(zip(SPLITS, sizes, strict=True)), "built": planned.finished() is not None}
     if config.link is not None:
         return data, link_task(config, facts.metric.lower()), resolve_link(config)
-    run = config.run
-    task = with_choices(task_of(named), loss=run.loss, metric=run.metric, label_smoothing=run.label_smoothing)
+    asked = config.run
+    task = with_choices(task_of(named), loss=asked.loss, metric=asked.metric, label_smoothing=asked.label_smoothing)
     return data, task, resolve(config.model, INPUTS[named], dataset=named)
