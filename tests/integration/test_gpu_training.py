@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from lrga.data.datasets.loading import load
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import NonFiniteError
-from lrga.models.zoo import INPUTS
 from lrga.tasks import task_of
 from lrga.training import (
     DataConfig,
@@ -74,7 +74,7 @@ def test_a_paused_run_continues_here_or_on_a_cpu(root, tmp_path):
 def trainer_on_gpu(root, **options):
     splits = {name: graphs.to("cuda") for name, graphs in load("CLUSTER", root, sizes=SIZES).items()}
     torch.manual_seed(0)
-    model = resolve(ModelConfig(hidden=32, layers=3), INPUTS["CLUSTER"]).build().cuda()
+    model = resolve(ModelConfig(hidden=32, layers=3), spec_of("CLUSTER").inputs).build().cuda()
     return Trainer(model, task_of("CLUSTER"), splits, OptimizerConfig(batch_size=8, max_epochs=2, **options), seed=1)
 
 
@@ -108,7 +108,7 @@ def test_the_batch_that_broke_is_found_by_repeating_the_epoch(root):
 
 
 def test_a_memory_limit_leaves_the_random_state_of_the_gpu_alone():
-    model = resolve(ModelConfig(hidden=16, layers=2, dropout=0.5), INPUTS["CLUSTER"]).build().to("cuda")
+    model = resolve(ModelConfig(hidden=16, layers=2, dropout=0.5), spec_of("CLUSTER").inputs).build().to("cuda")
     before = torch.cuda.get_rng_state()
     fit_memory(model)
     assert torch.equal(torch.cuda.get_rng_state(), before)

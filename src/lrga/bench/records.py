@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from lrga.bench.cell import earlier_name, run_name
+from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import DataError
 from lrga.io import limits
 from lrga.io.files import temporary_beside
 from lrga.io.json_files import to_json_bytes, write_file, writing
-from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import METRICS
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig
@@ -140,9 +140,10 @@ def _problem(values: Mapping[str, Any]) -> str | None:
     if config.run.seed != values["seed"]:
         return f"seed {values['seed']}, but {config.run.seed} in its configuration"
     named, names = values["run"], (run_name(config), earlier_name(config))
-    if config.data.name in NAMED_TASKS and RUN_NAME.search(named) and named not in names:
+    spec = dataset_specs().get(config.data.name)
+    if spec is not None and not spec.links and RUN_NAME.search(named) and named not in names:
         return f"run {named!r}, while its configuration is that of {names[0]!r}"
-    reported = config.run.metric or (NAMED_TASKS[config.data.name].metric if config.data.name in NAMED_TASKS else None)
+    reported = config.run.metric or (None if spec is None else spec.task.metric)
     if values["metric"] is not None and reported not in (None, values["metric"]):
         return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
     return _problem_of_parts(values) or _problem_of_times(values) or _problem_of_curve(values)

@@ -16,7 +16,6 @@ from lrga.tasks.task import METRICS, Metric, Task
 from lrga.training.architecture import Architecture
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig, essence
-from lrga.training.problems.graph_data import catalogue_name
 from lrga.training.runs.folder import RunFolder
 
 UNFINISHED = "unfinished"
@@ -69,7 +68,7 @@ class Run:
     @property
     def dataset(self) -> str:
         """Name of the data set, as the paper has it or as the user typed it."""
-        return catalogue_name(self.config.data.name) or self.config.data.name
+        return self.config.data.name
 
     @property
     def model(self) -> str:

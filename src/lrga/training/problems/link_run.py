@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.loading import load
+from lrga.data.datasets.spec import dataset_name
 from lrga.data.links.data import SPLITS, LinkData
 from lrga.data.own.edge_list import load_edge_list
 from lrga.distributed.launch import launched
@@ -30,7 +30,7 @@ from lrga.training.runs.signals import Interrupted, StopRequest
 
 def load_link_source(data: DataConfig) -> LinkData:
     """The graph that a configuration names: an OGB set, or the user's own edge list."""
-    if link_name(data.name) is not None:
+    if dataset_name(data.name) is not None:
         found: LinkData = load(data.name, data.root, source=data.source, **data.options)
         return found
     options = {key: value for key, value in data.options.items() if key != "task"}

@@ -24,7 +24,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from lrga.io import limits
-from lrga.data.datasets.catalog import CATALOG
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import CheckpointError, DTypeError, OptionError
 from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
@@ -100,7 +100,7 @@ class RunFolder:
         except (OptionError, DTypeError) as error:
             remedy = "restore the file, or train anew"
             raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
-        own = config.link is None and config.data.name not in CATALOG
+        own = config.link is None and dataset_name(config.data.name) is None
         if own and "standardize_targets" not in values.get("run", {}) and self._facts_kind() == "regression":
             return config.changed(standardize_targets=False)  # an older version took targets as they are
         return config

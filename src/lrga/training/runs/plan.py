@@ -3,16 +3,14 @@
 from typing import Any
 
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.catalog import dataset_facts
-from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.place import SPLITS
-from lrga.models.zoo import INPUTS
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.tasks.link import LinkTask
 from lrga.tasks.named import task_of, with_choices
 from lrga.training.architecture import resolve
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device
-from lrga.training.problems.graph_data import catalogue_name, load_training_data
+from lrga.training.problems.graph_data import load_training_data
 
 
 def plan_run(config: TrainingConfig) -> dict[str, Any]:
@@ -27,18 +25,19 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
     """
     if config.link is not None:
         return _plan_links(config)
-    dataset = catalogue_name(config.data.name)
+    dataset = dataset_name(config.data.name)
     if dataset is None:
         found = load_training_data(config.data, config.run)
         inputs, task = found.inputs, found.task
         graphs = {split: len(found.splits[split]) for split in SPLITS}
         ready, notes = True, list(found.notes)
     else:
-        inputs, notes = INPUTS[dataset], []
+        spec, notes = spec_of(dataset), []
+        inputs = spec.inputs
         task = with_choices(task_of(dataset), loss=config.run.loss, metric=config.run.metric)
         planned = plan_dataset(dataset, config.data.root, **config.data.options)
         ready = planned.finished() is not None
-        sizes = planned.recipe["options"].get("sizes") or [dataset_facts(dataset).splits[split] for split in SPLITS]
+        sizes = planned.recipe["options"].get("sizes") or [spec.splits[split] for split in SPLITS]
         graphs = dict(zip(SPLITS, sizes, strict=True))
     architecture = resolve(config.model, inputs, dataset=dataset)
     size = config.optimizer.batch_size
@@ -60,15 +59,15 @@ def _plan_links(config: TrainingConfig) -> dict[str, Any]:
     from lrga.training.problems.link_architecture import resolve_link
     from lrga.training.problems.link_run import link_task, load_link_source
 
-    dataset = link_name(config.data.name)
+    dataset = dataset_name(config.data.name)
     if dataset is None:
         data = load_link_source(config.data)
         edges = {split: data.splits[split].edge.size(0) for split in SPLITS}
         architecture, task, ready = resolve_link(config, data), link_task(config, data), True
     else:
-        edges, architecture = dict(dataset_facts(dataset).splits), resolve_link(config)
+        edges, architecture = dict(spec_of(dataset).splits), resolve_link(config)
         assert config.link is not None
-        metric = config.run.metric or dataset_facts(dataset).metric.lower()
+        metric = config.run.metric or spec_of(dataset).task.metric
         task = LinkTask(metric=metric, negatives=config.link.negatives)
         ready = plan_dataset(dataset, config.data.root, **config.data.options).finished() is not None
     written = config.to_json()
