@@ -118,7 +118,7 @@ class CategoriesEncoder(nn.Module):
                         "build the model with as many categories as the data has",
                     )
         rows = _look_up(self.embedding, (x.long() + self.offset).view(-1))
-        return rows.view(x.size(0), len(self.sizes), -1).sum(1)
+        return rows.view(x.size(0), len(self.sizes), rows.size(-1)).sum(1)
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: category 0 in each column."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lrga.data.datasets.loading import load
 from lrga.data.datasets.place import SPLITS
-from lrga.data.datasets.spec import Inputs, dataset_name, spec_of
+from lrga.data.datasets.spec import Inputs, dataset_name, dataset_specs, spec_of
 from lrga.data.own.precision import as_float32
 from lrga.data.own.reading import CustomData, load_custom, unlabelled_note
 from lrga.data.own.target import NO_LABEL
@@ -111,7 +111,8 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
     if dataset is None:
         if ":" not in data.name and not Path(data.name).expanduser().exists():
             raise DataMissingError(
-                "a data set known by name, or your own: a folder of CSV files, a .pt file, module:factory",
+                f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, "
+                "module:factory",
                 f"{data.name!r}, which is none of them in {Path.cwd()}",
                 "correct the name or the path (lrga data ls lists all sets; an edge list takes --task link)",
             )
