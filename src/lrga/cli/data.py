@@ -23,7 +23,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("ls")
-def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
+def list_datasets(
+    data_root: Root = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table of what they are.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Every data set: task, sizes, statistics, licence, where it comes from, whether it is built.
 
     Example: [bold]lrga data ls[/]
@@ -34,6 +38,16 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
     rows = overview(data_root)
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    if markdown:
+        print("| name | predicts | splits | nodes | edges | features of a node | reported | licence |")
+        print("|---|---|---:|---:|---:|---|---|---|")
+        for row in rows:
+            sizes = " / ".join(f"{count:,}" for count in row["splits"].values())
+            what = row["task"] + (f", {row['classes']} classes" if row["classes"] else "")
+            counts = f"{row['mean_nodes']:,.12g} | {row['mean_edges']:,.12g}"
+            print(f"| {row['name']} | {what} | {sizes} | {counts} | {row['node_features']} | {row['metric']} |", end="")
+            print(f" {row['licence']} |")
         return
     console = _console()
     # Names and numbers are whole at any width: what does not fit stands above the rows that share it.

@@ -149,7 +149,7 @@ class DatasetSpec:
         words = ("splits", "mean_nodes", "mean_edges", "node_features", "edge_features", "obtained", "origin")
         return {
             "name": self.name,
-            "task": f"{self.inputs.task} {self.task.kind}",
+            "task": f"{self.inputs.task} {self.task.kind.replace('multilabel', 'multi-label classification')}",
             "metric": self.metric,
             "classes": classes,
             **{key: getattr(self, key) for key in words},
