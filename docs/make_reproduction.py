@@ -1,4 +1,4 @@
-"""Writes the parts of pages that are made of records or of the data sets (``make reproduction-docs``); ``--check`` says what differs.
+"""Writes the generated parts of pages (``make reproduction-docs``); ``--check`` says what differs.
 
 A part stands between ``<!-- begin COMMAND -->`` and ``<!-- end -->``: what that command prints in the repository.
 Of ``lrga plot`` it is the picture, with checksums of the records that it was drawn from and of its file.
