@@ -1,4 +1,4 @@
-"""Writes the parts of pages that are made of records (``make reproduction-docs``); ``--check`` says what differs.
+"""Writes the generated parts of pages (``make reproduction-docs``); ``--check`` says what differs.
 
 A part stands between ``<!-- begin COMMAND -->`` and ``<!-- end -->``: what that command prints in the repository.
 Of ``lrga plot`` it is the picture, with checksums of the records that it was drawn from and of its file.
@@ -18,7 +18,7 @@ from lrga.cli.main import app
 from lrga.errors import DataError
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("docs/reproduction.md", "README.md")
+PAGES = ("docs/reproduction.md", "docs/data-sets.md", "README.md")
 _PART = re.compile(r"(<!-- begin (?P<command>lrga [^\n]*?) -->\n)(?P<content>.*?)(<!-- end -->)", re.DOTALL)
 
 

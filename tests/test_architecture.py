@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "lrga"
 
 # From the top of the house to the bottom; a room may import those above it, and itself.
 ROOMS = (
-    "errors", "version", "io", "kernels", "nn", "distributed", "theory", "models", "data", "tasks", "training",
+    "errors", "version", "io", "kernels", "nn", "distributed", "theory", "data", "models", "tasks", "training",
     "bench", "report", "cli",
 )  # fmt: skip
 ONLY = {

@@ -6,15 +6,15 @@ from lrga.bench.cell import essence, run_name
 from lrga.bench.claims import PARTS, claim_cells, plain_counterpart, width_of_heads
 from lrga.bench.protocols import cells_of
 from lrga.bench.reproduction import reproduction
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
 from lrga.models.budget import count_of
-from lrga.models.zoo import INPUTS
 from lrga.training.architecture import resolve
 
 
 def parameters(cell):
     name = cell.config.data.name
-    return count_of(resolve(cell.config.model, INPUTS[name], dataset=name).build)
+    return count_of(resolve(cell.config.model, spec_of(name).inputs, dataset=name).build)
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -8,7 +8,7 @@ from lrga.bench.notes import notes_of
 from lrga.bench.protocols import table1
 from lrga.bench.reproduction import reproduction
 from lrga.bench.runner import Outcome
-from lrga.data.datasets.catalog import CATALOG
+from lrga.data.datasets.spec import spec_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -20,7 +20,7 @@ def pending(cell):
 def test_a_regenerated_set_is_said_to_be_a_fresh_draw():
     notes = notes_of([table1("PATTERN"), table1("CLUSTER"), table1("CLUSTER", lrga=False), table1("ZINC")], [])
     fresh = [note for note in notes if "fresh draw" in note]
-    assert fresh == [f"{name}: {CATALOG[name].note}" for name in ("PATTERN", "CLUSTER")]
+    assert fresh == [f"{name}: {spec_of(name).note}" for name in ("PATTERN", "CLUSTER")]
 
 
 def test_graphs_that_were_rebuilt_are_told_by_their_checksum():

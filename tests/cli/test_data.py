@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lrga.cli.data import app
+from lrga.data.datasets.spec import dataset_specs
 
 SMALL = ["--sizes", "6,2,3", "--seed", "5"]
 
@@ -23,33 +24,30 @@ def run(tmp_path, monkeypatch):
     return call
 
 
-def test_the_list_shows_every_set_and_fits_100_columns(run, tmp_path):
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_the_list_shows_every_set_and_fits_the_terminal(run, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
     run("build", "CLUSTER", *SMALL)
     output = run("ls")
-    for word in ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP", "10,000/2,000/2,000", "118.9", "6,079"):
+    for word in (*dataset_specs(), "10,000/2,000/2,000", "118.9", "6,079", "140/500/1,000", "10,556", "2,135,822"):
         assert word in output
-    for word in ("generated", "downloaded", "built", "MIT", "not built", "MiB*", "Dwivedi"):
+    for word in ("generated", "downloaded", "built", "MIT", "CC BY-NC 4.0", "not built", "MiB*"):
         assert word in output
     own = [line for line in output.splitlines() if not line.startswith("Data root")]
-    assert max(map(len, own)) <= 100
+    assert max(map(len, own)) <= columns
     assert "…" not in output
 
 
 def test_the_list_as_json(run):
-    rows = json.loads(run("ls", "--json"))
-    assert [row["name"] for row in rows] == [
-        "PATTERN",
-        "CLUSTER",
-        "ZINC",
-        "MNIST",
-        "CIFAR10",
-        "TSP",
-        "ogbl-ppa",
-        "ogbl-collab",
-        "ogbl-ddi",
-    ]
-    assert rows[2]["files"][0]["url"].startswith("https://")
-    assert rows[0]["citation"]
+    rows = {row["name"]: row for row in json.loads(run("ls", "--json"))}
+    assert list(rows) == list(dataset_specs())
+    assert rows["ZINC"]["files"][0]["url"].startswith("https://")
+    assert rows["PATTERN"]["citation"]
+    assert (rows["Cora"]["task"], rows["Cora"]["classes"], rows["Cora"]["metric"]) == (
+        "node classification",
+        7,
+        "accuracy",
+    )
 
 
 def test_info_shows_citation_files_and_licence(run):
@@ -137,7 +135,7 @@ def test_a_dry_run_with_a_source_says_that_it_would_be_read(run, tmp_path):
     ("arguments", "message"),
     [
         (["data", "verify", "TSP"], "lrga data build TSP"),
-        (["data", "build", "CORA"], "PATTERN"),
+        (["data", "build", "ZINK"], "PATTERN"),
         (["data", "build", "TSP", "--missing", "ignore"], "accept, generate"),
         (["data", "build", "ZINC", "--missing", "accept"], "options of ZINC"),
         (["data", "build", "TSP", "--source", "nowhere", "--dry-run"], "nowhere"),

@@ -3,14 +3,15 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lrga.data.datasets import building
 from lrga.data.datasets.building import build_command, build_dataset, load_splits, plan_dataset, plan_of_folder
 from lrga.data.datasets.manifest import FILE_NAME
 from lrga.data.datasets.sbm import cluster
+from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import ChecksumError, DataMissingError, OptionError
 
 SMALL = {"sizes": (6, 2, 3)}
@@ -47,7 +48,7 @@ def test_a_finished_set_has_its_files_and_a_manifest_and_nothing_else(tmp_path):
     manifest = build_dataset(plan, workers=1)
     assert files_of(plan.folder) == FINISHED
     assert plan.finished() == manifest
-    assert manifest.recipe == {"version": cluster.RECIPE_VERSION, "options": {"seed": 41, "sizes": [6, 2, 3]}}
+    assert manifest.recipe == {"version": cluster.SPEC.recipe_version, "options": {"seed": 41, "sizes": [6, 2, 3]}}
     assert manifest.notes["statistics"]["val"]["graphs"] == 2
     assert "fresh draw" in manifest.notes["note"]
 
@@ -83,10 +84,10 @@ def test_a_set_without_its_manifest_is_not_believed_and_built_again(tmp_path):
 def test_a_set_of_an_older_recipe_is_built_again(tmp_path, monkeypatch):
     plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
     build_dataset(plan)
-    monkeypatch.setattr(cluster, "RECIPE_VERSION", cluster.RECIPE_VERSION + 1)
+    monkeypatch.setitem(dataset_specs(), "CLUSTER", replace(cluster.SPEC, recipe_version=7))
     newer = plan_dataset("CLUSTER", tmp_path, **SMALL)
     assert newer.finished() is None
-    assert build_dataset(newer).recipe["version"] == cluster.RECIPE_VERSION
+    assert build_dataset(newer).recipe["version"] == 7
 
 
 def test_a_damaged_file_is_named_and_refused_with_the_command_that_mends_it(tmp_path):
@@ -132,17 +133,15 @@ def test_the_command_that_builds_a_variant_names_all_it_needs():
     assert command == "in Python, lrga.data.load('TSP', root='my data', nodes=[8, 12])"
 
 
-def test_a_build_that_fails_leaves_nothing_believed_and_its_parts_for_the_next(tmp_path, monkeypatch):
+def test_a_build_that_fails_leaves_nothing_believed_and_its_parts_for_the_next(tmp_path):
     plan = plan_dataset("CLUSTER", tmp_path, **SMALL)
 
     def broken(place, **options):
         (place.work / "part").write_text("done so far")
         raise RuntimeError("power cut")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(cluster, "build", broken)
-        with pytest.raises(RuntimeError, match="power cut"):
-            build_dataset(plan)
+    with pytest.raises(RuntimeError, match="power cut"):
+        build_dataset(replace(plan, spec=replace(plan.spec, build=broken)))
     assert plan.finished() is None
     assert (plan.work / "part").read_text() == "done so far"
     build_dataset(plan)
@@ -202,14 +201,6 @@ def test_a_report_says_what_would_be_done_and_what_is_there(tmp_path):
     assert report["built"]
     assert report["bytes"] > 0
     assert report["statistics"]["train"]["graphs"] == 6
-
-
-def test_every_builder_offers_what_is_asked_of_it():
-    for name in building.BUILDERS:
-        builder = building._builder(name)
-        defaults = builder.options()
-        assert isinstance(builder.RECIPE_VERSION, int)
-        assert builder.options(**defaults) == defaults
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")

@@ -107,8 +107,8 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers(tmp_p
 
 
 def test_the_bytes_are_those_recorded():
-    """Whoever changes them changes the data: raise RECIPE_VERSION."""
-    assert cluster.RECIPE_VERSION == 1
+    """Whoever changes them changes the data: raise recipe_version."""
+    assert cluster.SPEC.recipe_version == 1
     small = built(sizes=(3, 1, 1))
     content = hashlib.sha256(small["train"].source.numpy().tobytes() + small["train"].x.numpy().tobytes())
     assert content.hexdigest() == "2821f9659abb7ae13462ba8ade14af05e8ff60553e7636031ce39140630ab668"

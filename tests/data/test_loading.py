@@ -3,10 +3,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrga.data.datasets.catalog import CATALOG
-from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.data.datasets.loading import built_sets, describe, load, overview, verify
 from lrga.data.datasets.manifest import FILE_NAME, write_manifest
+from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import ChecksumError, DataMissingError, OptionError
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
@@ -35,8 +34,8 @@ def test_a_quick_build_prints_nothing(tmp_path, capsys):
 
 
 def test_an_unknown_name_lists_the_choices(tmp_path):
-    with pytest.raises(OptionError, match="PATTERN, CLUSTER, ZINC"):
-        load("CORA", tmp_path)
+    with pytest.raises(OptionError, match="TSP, CIFAR10, MNIST"):
+        load("ZINK", tmp_path)
 
 
 def test_an_unknown_option_lists_the_choices(tmp_path):
@@ -160,7 +159,7 @@ def test_verifying_what_is_not_there_is_an_error(tmp_path):
 def test_the_overview_tells_what_is_built_and_how_large_it_is(tmp_path):
     load("PATTERN", tmp_path, **SMALL)
     rows = {row["name"]: row for row in overview(tmp_path)}
-    assert list(rows) == [*CATALOG, *LINK_CATALOG]
+    assert list(rows) == list(dataset_specs())
     assert rows["PATTERN"]["built"]
     assert not rows["PATTERN"]["full"]
     folder = tmp_path / "PATTERN/seed-5_sizes-6-2-3"

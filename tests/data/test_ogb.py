@@ -12,9 +12,9 @@ import torch
 from ogb_files import write_csv
 
 from lrga.data import load
-from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.data.datasets.loading import verify
 from lrga.data.datasets.ogb import SETS
+from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 DDI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ogbl_ddi"
@@ -128,9 +128,9 @@ def test_the_official_archive_is_downloaded_and_unpacked(ogb_folder, tmp_path, m
     handler = functools.partial(Quiet, directory=str(tmp_path / "site"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        facts = LINK_CATALOG["ogbl-ppa"]
+        facts = dataset_specs()["ogbl-ppa"]
         remote = replace(facts.files[0], url=f"http://127.0.0.1:{server.server_port}/ppassoc.zip")
-        monkeypatch.setitem(LINK_CATALOG, "ogbl-ppa", replace(facts, files=(remote,)))
+        monkeypatch.setitem(dataset_specs(), "ogbl-ppa", replace(facts, files=(remote,)))
         data = load("ogbl-ppa", tmp_path / "root")
         server.shutdown()
     assert data.num_features == 58

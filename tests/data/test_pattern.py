@@ -166,8 +166,8 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers(tmp_p
 
 
 def test_the_bytes_are_those_recorded(tmp_path):
-    """Whoever changes them changes the data: raise RECIPE_VERSION."""
-    assert pattern.RECIPE_VERSION == 1
+    """Whoever changes them changes the data: raise recipe_version."""
+    assert pattern.SPEC.recipe_version == 1
     small = built(sizes=(3, 1, 1))
     content = hashlib.sha256(small["train"].source.numpy().tobytes() + small["train"].x.numpy().tobytes())
     assert content.hexdigest() == "bf049ac4e88099ca2f7993651771b9eccd40efd52b02d255f544d0c5b0785bda"

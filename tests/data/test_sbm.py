@@ -7,7 +7,7 @@ from lrga.data.datasets.sbm.blocks import GRAPHS_OF_A_CHUNK, Graph, RandomStream
 
 
 def test_the_stream_is_fixed_for_ever():
-    """Whoever changes these words changes every generated set: raise RECIPE_VERSION of PATTERN and CLUSTER."""
+    """Whoever changes these words changes every generated set: raise recipe_version of PATTERN and CLUSTER."""
     stream = RandomStream(41, 1, 0, 0)
     assert stream.words(3).tolist() == [1736457661, 1300750661, 2774229049]
     assert stream.below(30, 4).tolist() == [18, 26, 5, 25]

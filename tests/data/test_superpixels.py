@@ -1,5 +1,6 @@
 """MNIST and CIFAR10 on slices of the real files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,14 +68,10 @@ def test_the_published_means_hold_for_all_prepared_superpixels():
 
 def test_a_complete_set_with_other_means_is_refused(tmp_path, monkeypatch):
     source = shared("superpixels")
-    monkeypatch.setattr("lrga.data.datasets.superpixels.images.dataset_facts", lambda _: _Facts())
+    few = {"train": 3, "val": 2, "test": 2}
+    monkeypatch.setattr(mnist, "SPEC", replace(mnist.SPEC, splits=few))
     with pytest.raises(DataError, match="70.57"):
         mnist.build(place(tmp_path, source), **mnist.options(sizes=(3, 2, 2)))
-
-
-class _Facts:
-    splits = {"train": 3, "val": 2, "test": 2}  # noqa: RUF012
-    mean_nodes = 70.57
 
 
 def few_images(count: int, label: int = 0) -> Images:
@@ -84,7 +81,7 @@ def few_images(count: int, label: int = 0) -> Images:
 
 def tiny_set(train: int = VALIDATION + 6, test: int = 5) -> ImageSet:
     official = {"train": few_images(train), "test": few_images(test, 1)}
-    return ImageSet("MNIST", 28, 1, MNIST_SETTINGS, lambda _: official)
+    return ImageSet(mnist.SPEC, 28, 1, MNIST_SETTINGS, lambda _: official)
 
 
 def test_a_build_cut_off_goes_on_where_it_was(tmp_path, monkeypatch):

@@ -16,7 +16,6 @@ import torch
 
 from lrga.data import load
 from lrga.data.datasets import zinc
-from lrga.data.datasets.catalog import dataset_facts
 from lrga.data.datasets.place import BuildPlace
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 from lrga.io.download import check_recorded
@@ -55,7 +54,7 @@ def test_the_real_files_have_the_protocols_statistics(tmp_path):
     if not (SHARED / "zinc").is_dir():
         pytest.skip("ZINC is not beside this checkout")
     graphs = build(tmp_path, SHARED / "zinc", sizes=None)
-    facts = dataset_facts("ZINC")
+    facts = zinc.SPEC
     assert (
         {split: len(graphs[split]) for split in SPLITS} == facts.splits == {"train": 10000, "val": 1000, "test": 1000}
     )
@@ -207,9 +206,8 @@ def site(tmp_path):
 
 
 def test_the_official_archive_is_downloaded_and_read(tmp_path, monkeypatch, site):
-    facts = dataset_facts("ZINC")
-    files = tuple(replace(file, url=f"{site}/{file.name}") for file in facts.files)
-    monkeypatch.setattr(zinc, "dataset_facts", lambda _: replace(facts, files=files))
+    files = tuple(replace(file, url=f"{site}/{file.name}") for file in zinc.SPEC.files)
+    monkeypatch.setattr(zinc, "SPEC", replace(zinc.SPEC, files=files))
     graphs = build(tmp_path, None)
     assert [data.num_nodes for data in graphs["train"]] == [7, 6, 5]
     again = build(tmp_path, None, download=False)  # from then on without a network
@@ -224,10 +222,9 @@ def test_two_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, site):
         "import sys\n"
         "from dataclasses import replace\n"
         "from lrga.data import load\n"
-        "from lrga.data.datasets.catalog import CATALOG\n"
-        "facts = CATALOG['ZINC']\n"
-        "files = tuple(replace(file, url=f'{sys.argv[1]}/{file.name}') for file in facts.files)\n"
-        "CATALOG['ZINC'] = replace(facts, files=files)\n"
+        "from lrga.data.datasets import zinc\n"
+        "files = tuple(replace(file, url=f'{sys.argv[1]}/{file.name}') for file in zinc.SPEC.files)\n"
+        "zinc.SPEC = replace(zinc.SPEC, files=files)\n"
         "print('ready', flush=True)\n"
         "sys.stdin.readline()\n"
         "print(len(load('ZINC', sys.argv[2], sizes=(int(sys.argv[3]), 2, 2))['train']))\n"

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from lrga.data.datasets.loading import load
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import NonFiniteError
-from lrga.models.zoo import INPUTS
 from lrga.tasks import task_of
 from lrga.training import (
     DataConfig,
@@ -74,7 +74,7 @@ def test_a_paused_run_continues_here_or_on_a_cpu(root, tmp_path):
 def trainer_on_gpu(root, **options):
     splits = {name: graphs.to("cuda") for name, graphs in load("CLUSTER", root, sizes=SIZES).items()}
     torch.manual_seed(0)
-    model = resolve(ModelConfig(hidden=32, layers=3), INPUTS["CLUSTER"]).build().cuda()
+    model = resolve(ModelConfig(hidden=32, layers=3), spec_of("CLUSTER").inputs).build().cuda()
     options = OptimizerConfig(batch_size=8, max_epochs=2, **options)
     return Trainer(GraphProblem(model, task_of("CLUSTER"), splits, options, seed=1))
 

@@ -20,7 +20,7 @@ def maker():
     return module
 
 
-@pytest.mark.parametrize("name", ["docs/reproduction.md", "README.md"])
+@pytest.mark.parametrize("name", ["docs/reproduction.md", "docs/data-sets.md", "README.md"])
 def test_the_page_is_what_the_records_say(name, maker):
     page = ROOT / name
     text = page.read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lrga
-from lrga.data.datasets.catalog import CATALOG
+from lrga.models.zoo import PAPER_SETS
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 PREPARED = {"ZINC": "zinc", "MNIST": "superpixels", "CIFAR10": "superpixels", "TSP": "tsp"}
@@ -37,7 +37,7 @@ def train_slice(dataset, tmp_path, *, sizes, **options):
     return lrga.training.train(config, tmp_path / "run")
 
 
-@pytest.mark.parametrize("dataset", CATALOG)
+@pytest.mark.parametrize("dataset", PAPER_SETS)
 def test_one_epoch_on_a_slice_of(dataset, tmp_path):
     result = train_slice(dataset, tmp_path, sizes=SIZES.get(dataset, (32, 8, 8)), max_epochs=1, batch_size=8)
     assert (result.epochs, result.finished) == (1, True)

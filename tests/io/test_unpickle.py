@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.io import unpickle
 from lrga.io.unpickle import load_pickle, read_pt
 
 
@@ -256,3 +258,38 @@ def test_missing_empty_truncated_and_foreign_files_of_torch_save_are_refused(tmp
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         with pytest.raises((DataError, ChecksumError)):
             read_pt(path)
+
+
+@pytest.mark.parametrize("module", ["scipy.sparse._csr", "scipy.sparse.csr"])
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_sparse_matrix_comes_as_its_arrays(module, protocol):
+    matrix = scipy.sparse.csr_matrix(np.array([[0.0, 2.0], [3.0, 0.0]]))
+    written = pickle.dumps([matrix], protocol=protocol)
+    if protocol == 2:
+        written = written.replace(b"scipy.sparse._csr", module.encode())
+    (found,) = load_pickle(written)
+    assert found["shape"] == (2, 2)
+    assert [found[name].tolist() for name in ("data", "indices", "indptr")] == [[2.0, 3.0], [1, 0], [0, 1, 2]]
+
+
+def test_a_dict_with_a_default_comes_as_a_plain_one():
+    graph = collections.defaultdict(list, {0: [1, 2], 1: [0]})
+    found = load_pickle(pickle.dumps(graph, protocol=2))
+    assert type(found) is dict
+    assert found == graph
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        b"cscipy.sparse.csr\ncsr_matrix\n.",  # the name itself
+        b"cscipy.sparse.csr\ncsr_matrix\n}S'__setstate__'\nNsb.",  # to change the class
+        b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81.",  # a matrix without content
+        b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81}X\x04\x00\x00\x00dataK\x01sb.",
+        b"c__builtin__\nlist\n(S'abc'\ntR.",
+    ],
+)
+def test_a_sparse_matrix_that_is_none_is_refused(program):
+    with pytest.raises(DataError):
+        load_pickle(program)
+    assert "__setstate__" in vars(unpickle._Csr)

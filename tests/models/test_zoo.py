@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
-from lrga.models.zoo import INPUTS, build_model, published_shape
+from lrga.models.zoo import PAPER_SETS, build_model, published_shape
 
 # Counts of the 33 LRGA cells; the columns are PATTERN, CLUSTER, ZINC, MNIST, CIFAR10, TSP.
 LRGA = {
@@ -34,7 +35,7 @@ PLAIN = {
 @pytest.mark.parametrize(("lrga", "table"), [(True, LRGA), (False, PLAIN)])
 def test_counts_are_exactly_the_published_ones(lrga, table):
     for (model, budget), counts in table.items():
-        for dataset, expected in zip(INPUTS, counts, strict=False):
+        for dataset, expected in zip(PAPER_SETS, counts, strict=False):
             if expected is not None:
                 found = count_of(lambda d=dataset, m=model, b=budget: build_model(d, m, budget=b, lrga=lrga))
                 assert found == expected, (dataset, model, budget)
@@ -84,11 +85,11 @@ def test_options_vary_a_cell():
     assert random.num_parameters == 396_437 - 3 * 100
 
 
-@pytest.mark.parametrize("dataset", INPUTS)
+@pytest.mark.parametrize("dataset", PAPER_SETS)
 @pytest.mark.parametrize("lrga", [True, False])
 def test_a_network_takes_the_data_of_its_set(dataset, lrga):
     model = build_model(dataset, "gatedgcn", lrga=lrga)
-    facts = INPUTS[dataset]
+    facts = spec_of(dataset).inputs
     x = torch.randint(0, facts.in_channels, (6,)) if facts.encoder == "embedding" else torch.rand(6, facts.in_channels)
     edge_index = torch.randint(0, 6, (2, 12))
     edge_attr = torch.randint(0, 4, (12,)) if facts.edge_encoder == "embedding" else torch.rand(12, 1)
@@ -99,7 +100,8 @@ def test_a_network_takes_the_data_of_its_set(dataset, lrga):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"dataset": "imagenet"}, "PATTERN, CLUSTER, ZINC"),
+        ({"dataset": "imagenet"}, "TSP, CIFAR10, MNIST"),
+        ({"dataset": "ogbl-ddi"}, "build_link_model"),
         ({"model": "transformer"}, "gcn, gat, gatedgcn, graphsage, gin"),
         ({"budget": "1M"}, "100K, 500K or a number"),
         ({"budget": 0}, "budget"),

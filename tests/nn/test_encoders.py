@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from lrga.errors import DataError, DTypeError, ShapeError
-from lrga.nn.encoders import CategoryEncoder, LinearEncoder
+from lrga.errors import DataError, DTypeError, OptionError, ShapeError
+from lrga.models.gnn import GNN
+from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder
 
 
 def test_categories_are_embedded_with_or_without_a_second_axis():
@@ -25,6 +26,49 @@ def test_categories_are_embedded_with_or_without_a_second_axis():
 def test_wrong_categories_are_refused_with_a_remedy(x, error, says):
     with pytest.raises(error, match=says):
         CategoryEncoder(5, 3)(x)
+
+
+def test_several_columns_of_categories_are_embedded_one_by_one_and_added():
+    encoder = CategoriesEncoder([4, 1, 3], 5)
+    x = torch.tensor([[3, 0, 2], [0, 0, 0], [3, 0, 1]], dtype=torch.uint8)
+    tables = encoder.embedding.weight.split([4, 1, 3])
+    expected = sum(table[x[:, column].long()] for column, table in enumerate(tables))
+    torch.testing.assert_close(encoder(x), expected)
+    assert encoder(x[:0]).shape == (0, 5)
+    assert torch.equal(encoder(encoder.ones(2)), encoder(torch.zeros(2, 3, dtype=torch.int64)))
+    encoder(x).sum().backward()
+    assert encoder.embedding.weight.grad[:, 0].tolist() == [1, 0, 0, 2, 3, 1, 1, 1]
+    assert set(encoder.state_dict()) == {"embedding.weight"}
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "says"),
+    [
+        (torch.tensor([[3, 2]]), DataError, "between 0 and 1 in column 1"),
+        (torch.tensor([[-1, 0]]), DataError, "category -1"),
+        (torch.tensor([[0.5, 1.0]]), DTypeError, "linear encoder"),
+        (torch.zeros(3, dtype=torch.int64), ShapeError, r"\[N, 2\]"),
+    ],
+)
+def test_wrong_columns_of_categories_are_refused_with_a_remedy(x, error, says):
+    with pytest.raises(error, match=says):
+        CategoriesEncoder([4, 2], 3)(x)
+
+
+@pytest.mark.parametrize("sizes", [[], 7, [3, 0], None])
+def test_the_sizes_of_the_columns_are_checked(sizes):
+    with pytest.raises(OptionError):
+        CategoriesEncoder(sizes, 3)
+
+
+def test_a_network_reads_categories_of_atoms_and_bonds():
+    model = GNN((9, 4), 8, 1, 2, conv="gatedgcn", rank=4, task="graph", encoder="embeddings",
+                edge_encoder="embeddings", edge_channels=(3, 2)).eval()  # fmt: skip
+    x, bonds = torch.tensor([[8, 3], [0, 0], [1, 2]]), torch.tensor([[2, 1], [0, 0], [1, 1]])
+    edge_index = torch.tensor([[0, 2, 1], [1, 1, 0]])
+    out = model(x, edge_index, bonds)
+    assert not torch.equal(model(x, edge_index, bonds.flip(0)), out)
+    assert model(x, edge_index).shape == (1, 1)
 
 
 def test_real_features_are_mapped_linearly():
@@ -50,7 +94,7 @@ def test_wrong_features_are_refused_with_a_remedy(x, error, says):
         LinearEncoder(2, 3, name="edge_attr")(x)
 
 
-@pytest.mark.parametrize("encoder", [CategoryEncoder(5, 3), LinearEncoder(2, 3)])
+@pytest.mark.parametrize("encoder", [CategoryEncoder(5, 3), CategoriesEncoder([2, 3], 3), LinearEncoder(2, 3)])
 def test_reset_draws_anew(encoder):
     before = next(encoder.parameters()).clone()
     encoder.reset_parameters()

@@ -10,7 +10,7 @@ import torch
 
 from lrga.bench.recording import _without_places
 from lrga.bench.records import RunRecord
-from lrga.tasks.named import NAMED_TASKS
+from lrga.data.datasets.spec import dataset_specs
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.options import make_config
@@ -33,7 +33,7 @@ def make_record():
     def make(name=None, *, dataset="CLUSTER", test=68.0, seed=41, status="finished", reason="max_epochs", epochs=5,
              metric=None, metric_free=False, environment=None, **options):  # fmt: skip
         config = make_config(dataset, seed=seed).changed(**options)
-        metric = metric or (NAMED_TASKS[dataset].metric if dataset in NAMED_TASKS else "weighted_accuracy")
+        metric = metric or (dataset_specs()[dataset].task.metric if dataset in dataset_specs() else "weighted_accuracy")
         history = [epoch(i, test - epochs + i) for i in range(1, epochs + 1)]
         last, when = history[-1].to_json() if history else None, "2026-01-01T00:00:00+0000"
         columns = ("epoch", "lr", "train_loss", "train_metric", "val_loss", "val_metric", "test_metric")

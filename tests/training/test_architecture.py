@@ -3,9 +3,10 @@
 import pytest
 
 from lrga.bench.paper import published
+from lrga.data.datasets.spec import Inputs, spec_of
 from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import count_of
-from lrga.models.zoo import INPUTS, Inputs, build_model
+from lrga.models.zoo import build_model
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import ModelConfig
 
@@ -15,7 +16,7 @@ CELLS = [cell for cell in published() if cell.table == 1 and cell.dataset in ("P
 @pytest.mark.parametrize("cell", CELLS, ids=lambda c: f"{c.dataset}-{c.model}-{c.lrga}-{c.budget}")
 def test_a_cell_of_the_paper_is_the_zoo_s_network(cell):
     config = ModelConfig(model=cell.model, budget=cell.budget, lrga=cell.lrga)
-    ours = resolve(config, INPUTS[cell.dataset], dataset=cell.dataset)
+    ours = resolve(config, spec_of(cell.dataset).inputs, dataset=cell.dataset)
     theirs = count_of(lambda: build_model(cell.dataset, cell.model, budget=cell.budget, lrga=cell.lrga))
     assert count_of(ours.build) == theirs
 
@@ -28,23 +29,23 @@ def test_a_network_without_a_published_shape_meets_its_budget():
 
 
 def test_given_shapes_win():
-    made = resolve(ModelConfig(hidden=12, layers=3, lrga=False), INPUTS["ZINC"], dataset="ZINC")
+    made = resolve(ModelConfig(hidden=12, layers=3, lrga=False), spec_of("ZINC").inputs, dataset="ZINC")
     assert (made.hidden_channels, made.num_layers, made.rank) == (12, 3, None)
 
 
 def test_edge_features_can_be_left_out():
-    made = resolve(ModelConfig(model="gatedgcn", edge_features=False), INPUTS["ZINC"], dataset="ZINC")
+    made = resolve(ModelConfig(model="gatedgcn", edge_features=False), spec_of("ZINC").inputs, dataset="ZINC")
     assert (made.edge_encoder, made.edge_channels) == ("ones", 1)
 
 
 def test_an_architecture_survives_json_and_a_foreign_one_is_refused():
-    made = resolve(ModelConfig(), INPUTS["ZINC"], dataset="ZINC")
+    made = resolve(ModelConfig(), spec_of("ZINC").inputs, dataset="ZINC")
     assert Architecture.from_json(made.to_json()) == made
     with pytest.raises(CheckpointError, match="colour"):
         Architecture.from_json(made.to_json() | {"colour": 1})
 
 
 def test_a_width_that_heads_do_not_divide_is_refused():
-    made = resolve(ModelConfig(model="gat", hidden=10, heads=4), INPUTS["ZINC"], dataset="ZINC")
+    made = resolve(ModelConfig(model="gat", hidden=10, heads=4), spec_of("ZINC").inputs, dataset="ZINC")
     with pytest.raises(OptionError, match="multiple"):
         made.build()

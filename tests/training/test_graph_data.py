@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from lrga.data.datasets.spec import spec_of
 from lrga.data.own.reading import load_custom
 from lrga.errors import DataError, OptionError
-from lrga.models.zoo import INPUTS
 from lrga.training.config import DataConfig, RunConfig
 from lrga.training.problems.graph_data import (
-    catalogue_name,
     inputs_of_custom,
     load_training_data,
 )
@@ -29,7 +28,7 @@ def splits_of(*args, **kwargs):
 def test_a_named_set_brings_its_task_and_inputs(tmp_path):
     config = DataConfig(name="cluster", root=str(tmp_path), options={"sizes": (4, 2, 2)})
     found = load_training_data(config)
-    assert (found.dataset, found.inputs) == ("CLUSTER", INPUTS["CLUSTER"])
+    assert (found.dataset, found.inputs) == ("CLUSTER", spec_of("CLUSTER").inputs)
     assert found.task.metric == "weighted_accuracy_by_batch"
     assert {name: len(graphs) for name, graphs in found.splits.items()} == {"train": 4, "val": 2, "test": 2}
 
@@ -123,8 +122,3 @@ def test_the_fingerprint_sees_every_change(make_splits):
     swapped["val"], swapped["test"] = swapped["test"], swapped["val"]
     seen.add(fingerprint(swapped))
     assert len(seen) == 6
-
-
-def test_a_name_of_the_catalogue_is_known_in_any_case():
-    assert catalogue_name("zinc") == "ZINC"
-    assert catalogue_name("my/zinc") is None

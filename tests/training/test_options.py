@@ -5,7 +5,7 @@ import os
 import pytest
 
 from lrga.errors import OptionError
-from lrga.training.options import configure, make_config, parse_budget, parse_fractions
+from lrga.training.options import configure, make_config, parse_budget, parse_split
 from lrga.training.unused import runs_of_a_table
 
 
@@ -65,9 +65,9 @@ def test_other_budgets_are_refused(text):
 
 
 def test_fractions_are_read():
-    assert parse_fractions("0.5, 0.25,0.25") == (0.5, 0.25, 0.25)
+    assert parse_split("0.5, 0.25,0.25") == (0.5, 0.25, 0.25)
     with pytest.raises(OptionError):
-        parse_fractions("half")
+        parse_split("half")
 
 
 def test_of_a_table_an_option_must_concern_some_of_the_runs():

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import CheckpointError
-from lrga.models.zoo import INPUTS
 from lrga.tasks import task_of
 from lrga.training.architecture import resolve
 from lrga.training.callbacks.events import EpochRecord
@@ -15,7 +15,7 @@ from lrga.training.runs.folder import RunFolder
 
 CONFIG = TrainingConfig(data=DataConfig(name="ZINC"))
 TIMES = {"seconds": 0.1, "epoch_seconds": 0.1}
-ARCHITECTURE = resolve(ModelConfig(), INPUTS["ZINC"], dataset="ZINC")
+ARCHITECTURE = resolve(ModelConfig(), spec_of("ZINC").inputs, dataset="ZINC")
 
 
 def record(epoch):

@@ -3,9 +3,9 @@
 from lrga.bench.link_protocols import published_for_links
 from lrga.bench.paper import Published
 from lrga.bench.protocols import published_cell
+from lrga.data.datasets.spec import dataset_name
 from lrga.models.zoo import RANK
 from lrga.training.config import TrainingConfig
-from lrga.training.problems.graph_data import catalogue_name
 
 
 def published_for(config: TrainingConfig) -> Published | None:
@@ -21,7 +21,7 @@ def published_for(config: TrainingConfig) -> Published | None:
     """
     if config.problem == "links":
         return published_for_links(config)
-    model, dataset = config.model, catalogue_name(config.data.name)
+    model, dataset = config.model, dataset_name(config.data.name)
     changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)
     if dataset is None or changed:
         return None

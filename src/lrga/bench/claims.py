@@ -12,11 +12,11 @@ from lrga.bench.cell import Cell
 from lrga.bench.link_protocols import LINK_SEEDS, table2
 from lrga.bench.preset import LATER
 from lrga.bench.protocols import table1, table3
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
 from lrga.models.embeddings import EMBEDDINGS
-from lrga.models.zoo import BUDGETS, INPUTS, RANK, dataset_name, model_name
+from lrga.models.zoo import BUDGETS, RANK, model_name
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig
 from lrga.training.problems.link_config import LinkConfig, refuse_foreign, refuse_idle
@@ -142,7 +142,7 @@ def width_of_heads(dataset: str, heads: int, rank: int = RANK) -> int:
         >>> width_of_heads("CLUSTER", 4) < width_of_heads("CLUSTER", 2) < width_of_heads("CLUSTER", 1) == 100
         True
     """
-    one = resolve(ModelConfig(model="gcn", budget="500K"), INPUTS[dataset], dataset=dataset)
+    one = resolve(ModelConfig(model="gcn", budget="500K"), spec_of(dataset).inputs, dataset=dataset)
 
     def of_width(width: int) -> Any:
         return replace(one, hidden_channels=width, attention_heads=heads, rank=rank).build()
@@ -184,7 +184,7 @@ def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
         for layers in (None, 4, 16):
             changed: Options = {} if layers is None else {"layers": layers}
             cell = _cell(_noisy(model), seeds, options | changed)
-            shape = resolve(cell.config.model, INPUTS["PATTERN"], dataset="PATTERN")
+            shape = resolve(cell.config.model, spec_of("PATTERN").inputs, dataset="PATTERN")
             text = f"{shape.num_layers} layers, d = {shape.hidden_channels}"
             cells.append(_variant(cell, text, **changed))
     return cells
@@ -285,7 +285,7 @@ def claim_cells(
         for name in names
         for cell in PARTS[name].cells(chosen, options)
     ]
-    data_set = None if dataset is None else link_name(dataset) or dataset_name(dataset)
+    data_set = None if dataset is None else spec_of(dataset).name
     conv = None if model is None else model.lower() if model.lower() in EMBEDDINGS else model_name(model)
     size = None if budget is None else str(budget).upper()
     if size is not None and size not in BUDGETS:

@@ -11,11 +11,12 @@ from lrga.bench.preset import LATER
 from lrga.bench.protocols import table1
 from lrga.bench.study import OUTPUT, Study
 from lrga.bench.tables import CampaignTable, Row
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
+from lrga.models.zoo import PAPER_SETS
 from lrga.tasks.task import number_format
 from lrga.training.options import make_config
-from lrga.training.problems.graph_data import Given, catalogue_name
+from lrga.training.problems.graph_data import Given
 from lrga.training.unused import runs_of_a_table
 
 SEEDS = (41,)
@@ -47,17 +48,19 @@ def comparison(
 
 
 def _cell(name: str, model: str, *, lrga: bool, seeds: Iterable[int], **options: Any) -> Cell:
-    if catalogue_name(name) is not None:
+    dataset = dataset_name(name)
+    if dataset in PAPER_SETS:
         cell = table1(name, model, lrga=lrga, seeds=seeds, **({"preset": LATER} | options))
         return replace(cell, published=published_for(cell.config))
-    if link_name(name) is not None or (options.get("data_options") or {}).get("task") == "link":
+    own_links = dataset is None and (options.get("data_options") or {}).get("task") == "link"
+    if own_links or (dataset is not None and spec_of(dataset).links):
         if options.pop("budget", "100K") not in ("100K", "100k"):
             raise OptionError("no budget where links are predicted", "one", "give hidden and layers instead")
         config = make_config(name, model=model, lrga=lrga, **options)
         label = {"dataset": config.data.name, "model": model_label(config)}
         return Cell(labels=label, config=config, seeds=tuple(seeds), published=published_for(config))
     config = make_config(name, model=model, lrga=lrga, **options)
-    labels = {"dataset": name, "model": model_label(config), "budget": str(config.model.budget)}
+    labels = {"dataset": dataset or name, "model": model_label(config), "budget": str(config.model.budget)}
     return Cell(labels=labels, config=config, seeds=tuple(seeds))
 
 
@@ -91,7 +94,7 @@ def compare(
     On a data set of the paper this is its protocol, and its numbers stand beside ours.
 
     Args:
-        name: A data set of the catalogue, or the user's own data (a folder of CSV files, a ``.pt`` file,
+        name: A data set known by name, or the user's own data (a folder of CSV files, a ``.pt`` file,
             ``module:factory``).
         model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
         budget: ``"100K"``, ``"500K"`` or a number of parameters.

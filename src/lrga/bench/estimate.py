@@ -27,10 +27,9 @@ from lrga.bench.cell import Cell
 from lrga.bench.display import plain_text, slim_table
 from lrga.bench.records import FINISHED, RunRecord, read_record
 from lrga.bench.sharing import device_of, parts_of
-from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import DataError, OptionError
 from lrga.models.budget import count_of
-from lrga.models.zoo import INPUTS
 from lrga.training.architecture import resolve
 from lrga.training.config import ModelConfig, TrainingConfig, essence
 
@@ -230,12 +229,13 @@ def work_of(config: TrainingConfig) -> float:
         >>> 3 < work[1] / work[0] < 10
         True
     """
-    return _work(config.data.name.upper(), config.model, config.optimizer.batch_size)
+    return _work(config.data.name, config.model, config.optimizer.batch_size)
 
 
 @cache
 def _work(name: str, model: ModelConfig, batch_size: int) -> float:
-    facts, network = dataset_facts(name), resolve(model, INPUTS[name], dataset=name)
+    facts = spec_of(name)
+    network = resolve(model, facts.inputs, dataset=name)
     width, layers = network.hidden_channels, network.num_layers
     graphs = facts.splits["train"] + (facts.splits["val"] + facts.splits["test"]) / 3  # evaluated: forward alone
     nodes, edges = graphs * facts.mean_nodes, graphs * facts.mean_edges

@@ -12,9 +12,10 @@ from typing import Any
 
 from lrga.bench.cell import Cell, model_label, refuse_taken
 from lrga.bench.paper import Published, published
-from lrga.data.datasets.link_catalog import LINK_CATALOG, link_name
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
 from lrga.models.embeddings import EMBEDDING_LABELS, EMBEDDINGS
+from lrga.models.link import LINK_SETS
 from lrga.models.link_conv import CONVOLUTIONS
 from lrga.models.zoo import MODELS, model_name
 from lrga.training.config import TrainingConfig
@@ -72,7 +73,7 @@ def published_link(dataset: str, model: str, *, lrga: bool) -> Published | None:
 
 def published_for_links(config: TrainingConfig) -> Published | None:
     """The cell that a run repeats; another width, depth, rank or skip than the cell's makes it another experiment."""
-    if config.problem == "graphs" or link_name(config.data.name) is None:
+    if config.problem == "graphs" or dataset_name(config.data.name) is None:
         return None
     paper = make_config(config.data.name, model=config.model.model, lrga=config.model.lrga)
     same = all(getattr(config.model, key) == getattr(paper.model, key) for key in ("hidden", "layers", "rank"))
@@ -84,7 +85,7 @@ def published_for_links(config: TrainingConfig) -> Published | None:
 
 def _papers_metric(config: TrainingConfig) -> bool:
     """Whether a run reports what the paper reports on its set."""
-    return config.run.metric in (None, LINK_CATALOG[config.data.name].metric.lower())
+    return config.run.metric in (None, spec_of(config.data.name).task.metric)
 
 
 @runs_of_a_table()
@@ -102,7 +103,7 @@ def cells_of_table2(
         >>> [cell.labels["model"] for cell in cells_of_table2(dataset="ogbl-ddi", lrga=False, model="gcn")]
         ['GCN']
     """
-    sets = list(LINK_CATALOG) if dataset is None else [_dataset(dataset)]
+    sets = list(LINK_SETS) if dataset is None else [_dataset(dataset)]
     rows = [(_model(c.model), c.lrga) for c in published() if c.table == 2 and c.dataset == "ogbl-ddi"]
     if model is not None:
         kind = _model(model)
@@ -128,9 +129,9 @@ def cells_of_table2(
 
 
 def _dataset(name: str) -> str:
-    found = link_name(name) or link_name(f"ogbl-{name}")
-    if found is None:
-        raise OptionError(f"a data set of table2, one of {', '.join(LINK_CATALOG)}", repr(name), "pick one of them")
+    found = dataset_name(name) or dataset_name(f"ogbl-{name}")
+    if found not in LINK_SETS:
+        raise OptionError(f"a data set of table2, one of {', '.join(LINK_SETS)}", repr(name), "pick one of them")
     return found
 
 

@@ -7,9 +7,8 @@ from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import value_text
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
 from lrga.bench.runner import BUSY, PENDING, Outcome, run_title
-from lrga.data.datasets.catalog import CATALOG
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.training.presets import benchmark_schedule
-from lrga.training.problems.graph_data import catalogue_name
 
 # Sets of graphs that were read as if published, but were made in another way, by their checksum.
 REBUILT = {
@@ -60,7 +59,7 @@ def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
 
 def _impatient(cell: Cell) -> bool:
     """Whether it has the patience of 2020 where the later one is longer."""
-    dataset, patience = catalogue_name(cell.config.data.name), cell.config.optimizer.patience
+    dataset, patience = dataset_name(cell.config.data.name), cell.config.optimizer.patience
     if dataset is None or cell.config.model.preset != "2020" or cell.config.problem == "links":
         return False
     return patience == benchmark_schedule(dataset, preset="2020").patience < benchmark_schedule(dataset).patience
@@ -94,8 +93,8 @@ def _changes(cells: Sequence[Cell]) -> list[str]:
 
 
 def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
-    names = dict.fromkeys(catalogue_name(cell.config.data.name) for cell in cells)
-    return [f"{name}: {CATALOG[name].note}" for name in names if name is not None and CATALOG[name].note]
+    names = dict.fromkeys(dataset_name(cell.config.data.name) for cell in cells)
+    return [f"{name}: {spec_of(name).note}" for name in names if name is not None and spec_of(name).note]
 
 
 def _other_files(outcomes: Sequence[Outcome]) -> list[str]:

@@ -9,13 +9,12 @@ from lrga.bench.cell import Cell, model_word
 from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.runner import Outcome
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import Inputs, dataset_name, spec_of
 from lrga.models.budget import count_of
 from lrga.models.embeddings import EMBEDDINGS
-from lrga.models.zoo import INPUTS, Inputs
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import TrainingConfig
-from lrga.training.problems.graph_data import Given, catalogue_name, load_training_data
+from lrga.training.problems.graph_data import Given, load_training_data
 from lrga.training.problems.kinds import load_link_source
 from lrga.training.problems.link_architecture import resolve_link
 
@@ -124,7 +123,7 @@ def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *
         else:
             asked = str(cell.config.data)
             known[asked] = inputs = known.get(asked) or inputs_of(cell.config, data=data)
-            network = resolve(cell.config.model, inputs, dataset=catalogue_name(cell.config.data.name))
+            network = resolve(cell.config.model, inputs, dataset=dataset_name(cell.config.data.name))
         own = tuple(outcomes[place : place + len(cell.seeds)])
         planned.append(PlannedCell(cell=cell, network=network, parameters=count_of(network.build), outcomes=own))
         place += len(cell.seeds)
@@ -133,7 +132,7 @@ def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *
 
 def _link_network(config: TrainingConfig, data: Any) -> Any:
     """Of a named set at its published size; the user's own edges are read."""
-    if data is None and link_name(config.data.name) is None:
+    if data is None and dataset_name(config.data.name) is None:
         data = load_link_source(config.data)
     return resolve_link(config, data)
 
@@ -146,5 +145,5 @@ def inputs_of(config: TrainingConfig, *, data: Given = None) -> Inputs:
         >>> inputs_of(paper_config("PATTERN")).in_channels
         3
     """
-    dataset = catalogue_name(config.data.name)
-    return INPUTS[dataset] if dataset is not None else load_training_data(config.data, config.run, data).inputs
+    dataset = dataset_name(config.data.name)
+    return spec_of(dataset).inputs if dataset is not None else load_training_data(config.data, config.run, data).inputs

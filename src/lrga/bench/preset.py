@@ -9,7 +9,7 @@ patience 10, and 5 on PATTERN and CLUSTER.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lrga.models.zoo import MODELS, dataset_name, model_name
+from lrga.models.zoo import MODELS, model_name, paper_set
 from lrga.training.presets import benchmark_schedule
 
 PAPER = "paper"
@@ -47,7 +47,7 @@ def paper_choice(dataset: str, model: str, *, lrga: bool) -> dict[str, Any]:
         {'preset': '2020', 'patience': 10, 'reading': 'B'}
     """
     choice = CHOICES[model_name(model), lrga]
-    options = {"preset": choice.layers, "patience": benchmark_schedule(dataset_name(dataset), preset=LATER).patience}
+    options = {"preset": choice.layers, "patience": benchmark_schedule(paper_set(dataset), preset=LATER).patience}
     return options if choice.reading is None else options | {"reading": choice.reading}
 
 

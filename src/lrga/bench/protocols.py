@@ -15,7 +15,7 @@ from lrga.bench.paper import Published, published
 from lrga.bench.preset import PAPER, paper_choice
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_choice
-from lrga.models.zoo import MODELS, RANK, budget_of, dataset_name, model_name
+from lrga.models.zoo import MODELS, RANK, budget_of, model_name, paper_set
 from lrga.nn.layer import PRESETS
 from lrga.training.config import TrainingConfig
 from lrga.training.options import make_config, parse_budget
@@ -60,7 +60,7 @@ def paper_config(
         >>> [paper_config("ZINC", "gcn", preset=preset).model.preset for preset in (None, "2022")]
         ['2020', '2022']
     """
-    name = dataset_name(dataset)
+    name = paper_set(dataset)
     seed = SEEDS[name][0] if seed is None else seed
     if preset is not None:
         check_choice("preset", preset, (PAPER, *PRESETS))
@@ -126,7 +126,7 @@ def _cell(
     given: dict[str, Any],
     options: dict[str, Any],
 ) -> Cell:
-    name = dataset_name(dataset)
+    name = paper_set(dataset)
     preset = options.get("preset")  # whichever it is, it is no change of the protocol
     paper = paper_config(name, model, budget=budget, lrga=lrga, preset=preset, **given)
     config = paper_config(name, model, budget=budget, lrga=lrga, **(given | options))
@@ -238,7 +238,7 @@ def cells_of(
         options["rank"] = rank
     found = [rank_ablation(rank, seeds=seeds, **options)] if rank is not None and name == "rank" else None
     cells = EXPERIMENTS[name](seeds, options) if found is None else found
-    data_set = None if dataset is None else dataset_name(dataset)
+    data_set = None if dataset is None else paper_set(dataset)
     conv = None if model is None else model_name(model)
     label = None if budget is None else parse_budget(str(budget))
     wanted = [

@@ -9,12 +9,11 @@ from lrga.bench.learning_curve import compact
 from lrga.bench.paper import Published
 from lrga.bench.records import CLOCK, FAILED, RunRecord
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import CheckpointError
 from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
 from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
-from lrga.training.problems.graph_data import catalogue_name
 from lrga.training.problems.kinds import AnyArchitecture, AnyTask
 from lrga.training.runs.folder import RunFolder
 
@@ -114,12 +113,12 @@ def _without_places(config: TrainingConfig) -> dict[str, Any]:
 def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
     """Name and options, and for a named set by which recipe it was made, with the checksum of every file."""
     data = config.data
-    dataset = None if given else catalogue_name(data.name) or link_name(data.name)
+    dataset = None if given else dataset_name(data.name)
     facts: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
     if dataset is None:
         return facts | {"origin": "graphs passed in" if given else "the user's own"}
     plan = plan_dataset(dataset, data.root, **data.options)
-    facts |= {"origin": plan.facts.origin, "recipe": plan.recipe, "note": plan.facts.note}
+    facts |= {"origin": plan.spec.origin, "recipe": plan.recipe, "note": plan.spec.note}
     manifest = plan.finished()
     if manifest is not None and config.problem == "links":
         facts["note"] = manifest.notes.get("note", "")
@@ -136,7 +135,7 @@ def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
 def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
     if facts is not None:
         return facts.graphs
-    if given or config.problem == "links" or (dataset := catalogue_name(config.data.name)) is None:
+    if given or config.problem == "links" or (dataset := dataset_name(config.data.name)) is None:
         return None
     manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
     return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from lrga.bench.cell import earlier_name, run_name
+from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import DataError
 from lrga.io import limits
 from lrga.io.documents import to_json_bytes
 from lrga.io.files import write_new
-from lrga.tasks.named import NAMED_TASKS
 from lrga.tasks.task import BY_BATCH, METRICS
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig
@@ -139,9 +139,10 @@ def _problem(values: Mapping[str, Any]) -> str | None:
     if config.run.seed != values["seed"]:
         return f"seed {values['seed']}, but {config.run.seed} in its configuration"
     named, names = values["run"], (run_name(config), earlier_name(config))
-    if config.data.name in NAMED_TASKS and RUN_NAME.search(named) and named not in names:
+    spec = None if config.link is not None else dataset_specs().get(config.data.name)
+    if spec is not None and RUN_NAME.search(named) and named not in names:
         return f"run {named!r}, while its configuration is that of {names[0]!r}"
-    reported = config.run.metric or (NAMED_TASKS[config.data.name].metric if config.data.name in NAMED_TASKS else None)
+    reported = config.run.metric or (None if spec is None else spec.task.metric)
     metrics = {name.removesuffix(BY_BATCH) for name in (values["metric"], reported) if name is not None}
     if values["metric"] is not None and len(metrics) > 1:  # version 0.1 wrote means over batches without the ending
         return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"

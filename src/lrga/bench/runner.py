@@ -16,12 +16,12 @@ from lrga.bench.cell import Cell, earlier_name, model_label, run_name
 from lrga.bench.recording import Witness, make_record
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
 from lrga.training.callbacks.events import Listener
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
-from lrga.training.problems.graph_data import Given, catalogue_name, load_own, load_training_data
+from lrga.training.problems.graph_data import Given, load_own, load_training_data
 from lrga.training.problems.kinds import load_link_source
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.interleave import pays, train_together
@@ -102,8 +102,7 @@ class Campaign:
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
         for _, config in self._runs:  # an option that no data set has is refused before anything is trained
-            named = catalogue_name(config.data.name) or link_name(config.data.name)
-            if data is None and named is not None:
+            if data is None and dataset_name(config.data.name) is not None:
                 plan_dataset(config.data.name, config.data.root, **config.data.options)
 
     def outcomes(self) -> list[Outcome]:
@@ -248,7 +247,7 @@ class Campaign:
             if config.problem == "links":
                 loaded: Any = load_link_source(config.data)
                 self._loaded = config.data, loaded
-            elif catalogue_name(config.data.name) is None:
+            elif dataset_name(config.data.name) is None:
                 self._loaded = config.data, load_own(config.data)
             else:
                 self._loaded = config.data, load_training_data(config.data).splits

@@ -85,7 +85,7 @@ def sweep(
     """Trains every combination of the values of some options.
 
     Args:
-        name: A data set of the catalogue, or the user's own data.
+        name: A data set known by name, or the user's own data.
         grid: Options of :class:`~lrga.training.config.TrainingConfig` by name, each with its values.
         seeds: 41 alone by default; every combination is run with each.
         output: Folder of run folders and records; called again, what is done is not done again.

@@ -10,10 +10,8 @@ from lrga.bench.display import label_columns, plain_text, slim_table
 from lrga.bench.notes import notes_of
 from lrga.bench.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.bench.runner import Outcome
-from lrga.data.datasets.link_catalog import LINK_CATALOG
-from lrga.tasks.named import NAMED_TASKS
+from lrga.data.datasets.spec import dataset_specs
 from lrga.tasks.task import METRICS, Metric, number_format
-from lrga.training.problems.graph_data import catalogue_name
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -67,12 +65,9 @@ class Row:
             if outcome.record is not None and outcome.record.metric is not None:
                 return METRICS[outcome.record.metric]
         config = self.cell.config
-        if config.problem == "links":
-            known = LINK_CATALOG[config.data.name].metric.lower() if config.data.name in LINK_CATALOG else "auc"
-            return METRICS[config.run.metric or known]
-        dataset = catalogue_name(self.cell.config.data.name)
-        name = self.cell.config.run.metric or (NAMED_TASKS[dataset].metric if dataset else "accuracy")
-        return METRICS[name]
+        spec = dataset_specs().get(config.data.name)
+        known = spec.task.metric if spec is not None else "accuracy" if config.problem == "graphs" else "auc"
+        return METRICS[config.run.metric or known]
 
     def spread(self, of: str | None = None, key: str = "test_metric") -> Spread | None:
         """Of a number of the ``"last"`` or the ``"best"`` epoch in validation, over the finished runs.

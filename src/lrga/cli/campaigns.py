@@ -23,8 +23,8 @@ INCOMPLETE = 3  # exit code where runs are left to be made: the time limit was r
 Name = Annotated[
     str,
     typer.Argument(
-        help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; ogbl-ppa, ogbl-collab or ogbl-ddi; or your own: a folder "
-        "of CSV files, a .pt file, module:factory, or an edge list with --task link."
+        help="A data set (lrga data ls lists them), such as ZINC, Cora or ogbl-ddi; or your own: a folder of CSV "
+        "files, a .pt file, module:factory, or an edge list with --task link."
     ),
 ]
 Seeds = Annotated[
@@ -61,7 +61,12 @@ Level = Annotated[
     str | None, typer.Option(help="Own data: predict for each node, edge or graph.", rich_help_panel=DATA)
 ]
 Task = Annotated[str | None, typer.Option(help="Own data: classification, regression or link.", rich_help_panel=DATA)]
-Split = Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=DATA)]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        help="Own data: fractions, 0.8,0.1,0.1. A named set: the published split's number.", rich_help_panel=DATA
+    ),
+]
 SplitBy = Annotated[
     str | None, typer.Option(help="Edge list: random, time or given (column split).", rich_help_panel=DATA)
 ]
@@ -121,14 +126,14 @@ def data_options(
 ) -> dict[str, Any]:
     """Options of the data set, as typed."""
     from lrga.data.datasets.place import parse_sizes
-    from lrga.training.options import parse_fractions
+    from lrga.training.options import parse_split
 
     return {
         "sizes": None if sizes is None else parse_sizes(sizes),
         "seed": seed,
         "level": level,
         "task": task,
-        "split": None if split is None else parse_fractions(split),
+        "split": None if split is None else parse_split(split),
         "split_by": split_by,
         "directed": directed,
     }

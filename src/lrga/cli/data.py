@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, build, verify.")
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="Data set: PATTERN, CLUSTER, ZINC, MNIST, CIFAR10, TSP, ogbl-ppa, ogbl-collab or ogbl-ddi.",
-    ),
-]
+Name = Annotated[str, typer.Argument(help="Data set, such as ZINC, Cora or ogbl-ddi; lrga data ls lists them.")]
 Root = Annotated[
     Path | None,
     typer.Option(
@@ -25,18 +20,18 @@ Root = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-LINKS = "link prediction"
 
 
 @app.command("ls")
-def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
+def list_datasets(
+    data_root: Root = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table of what they are.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Every data set: task, sizes, statistics, licence, where it comes from, whether it is built.
 
     Example: [bold]lrga data ls[/]
     """
-    from rich import box
-    from rich.table import Table
-
     from lrga.bench.slim_table import SlimTable
     from lrga.data.datasets.loading import overview
 
@@ -44,43 +39,42 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
+    if markdown:
+        print("| name | predicts | splits | nodes | edges | features of a node | reported | licence |")
+        print("|---|---|---:|---:|---:|---|---|---|")
+        for row in rows:
+            sizes = " / ".join(f"{count:,}" for count in row["splits"].values())
+            what = row["task"] + (f", {row['classes']} classes" if row["classes"] else "")
+            counts = f"{row['mean_nodes']:,.12g} | {row['mean_edges']:,.12g}"
+            print(f"| {row['name']} | {what} | {sizes} | {counts} | {row['node_features']} | {row['metric']} |", end="")
+            print(f" {row['licence']} |")
+        return
     console = _console()
-    # Names and numbers are whole at any width: what gives way is free text, and `lrga data info` has all of it.
-    narrow, tiny = console.width < 100, console.width < 80
-    gap = 0 if narrow else 1
-    slim = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False)
-    table = SlimTable() if tiny else slim
-    table.add_column("name", no_wrap=True)
-    table.add_column("task", no_wrap=narrow, width=None if narrow else 14)
-    table.add_column("train/val/test", no_wrap=True)
-    table.add_column("nodes", justify="right", no_wrap=True)
-    table.add_column("edges", justify="right", no_wrap=True)
-    if not tiny:
-        table.add_column("comes from", no_wrap=True)
-        table.add_column("licence", min_width=8, max_width=12)
-    table.add_column("on disk", justify="right", no_wrap=True)
-    for row in (row for row in rows if row["task"] != LINKS):
-        table.add_row(
-            row["name"],
-            row["task"].split()[0] if narrow else row["task"],
-            "/".join(f"{count:,}" for count in row["splits"].values()),
-            f"{row['mean_nodes']:,.1f}",
-            f"{row['mean_edges']:,.0f}",
-            *(() if tiny else (row["obtained"], row["licence"])),
-            _on_disk(row),
-        )
-    console.print(table)
-    console.print("nodes, edges: published means of a graph, edges directed. *: only a smaller variant is built.")
-    console.print()
-    links = SlimTable()
-    for heading in ("one graph", "nodes", "edges", "train/val/test edges", "from", "licence", "on disk"):
-        right = heading in ("nodes", "edges", "on disk")
-        links.add_column(heading, no_wrap=True, justify="right" if right else "left")
-    for row in (row for row in rows if row["task"] == LINKS):
-        sizes = "/".join(f"{count:,}" for count in row["splits"].values())
-        counts = (f"{row['mean_nodes']:,.0f}", f"{row['mean_edges']:,.0f}")
-        links.add_row(row["name"], *counts, sizes, row["obtained"], row["licence"], _on_disk(row))
-    console.print(links)
+    # Names and numbers are whole at any width: what does not fit stands above the rows that share it.
+    for one_graph, links in ((False, False), (True, False), (True, True)):
+        headings = ("one graph" if one_graph else "name", "task", "train/val/test", "nodes", "edges", "from", "licence")
+        table = SlimTable()
+        for heading in (*headings, "on disk"):
+            right = heading in ("nodes", "edges", "on disk")
+            table.add_column(heading, no_wrap=True, justify="right" if right else "left")
+        chosen = [row for row in rows if (row["one_graph"], row["task"].startswith("link")) == (one_graph, links)]
+        for row in chosen:
+            table.add_row(
+                row["name"],
+                row["task"].split()[0],
+                "/".join(f"{count:,}" for count in row["splits"].values()),
+                f"{row['mean_nodes']:,.{0 if one_graph else 1}f}",
+                f"{row['mean_edges']:,.0f}",
+                row["obtained"],
+                row["licence"],
+                _on_disk(row),
+            )
+        console.print(table)
+        console.print()
+    console.print(
+        "nodes, edges: published means of a graph, edges directed. Of one graph the splits are of its nodes or, for "
+        "links, its edges. *: only a variant is built."
+    )
     for row in rows:
         for variant in row["variants"]:
             if variant["problem"] is not None:
@@ -88,8 +82,7 @@ def list_datasets(data_root: Root = None, as_json: AsJson = False) -> None:
                 text = f"Damaged: {variant['folder']}. What to do: lrga data verify {row['name']}{at}"
                 console.print(text, soft_wrap=True, markup=False)
     console.print(f"Data root: {rows[0]['data_root']}", soft_wrap=True)
-    console.print(f"Cite for all: {rows[0]['citation'][0]}")
-    console.print("Further citations, origin of every file: lrga data info NAME. Build one: lrga data build NAME")
+    console.print("Citations, terms, origin of every file: lrga data info NAME. Build one: lrga data build NAME")
 
 
 @app.command("info")
@@ -112,9 +105,9 @@ def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> No
     table.add_row("name", facts["name"])
     table.add_row("task", facts["task"] + ("" if facts["classes"] is None else f", {facts['classes']} classes"))
     table.add_row("metric", facts["metric"])
-    one = facts["task"] == LINKS
+    one, links = facts["one_graph"], facts["task"].startswith("link")
     sizes = ", ".join(f"{split} {count:,}" for split, count in facts["splits"].items())
-    table.add_row("edges" if one else "graphs", sizes)
+    table.add_row("edges" if links else "nodes" if one else "graphs", sizes)
     digits = 0 if one else 1
     table.add_row(
         "graph" if one else "mean graph",
@@ -147,6 +140,9 @@ def build(
     sizes: Annotated[
         str | None, typer.Option(help="Graphs of train, val and test, for example 1500,250,250.", metavar="A,B,C")
     ] = None,
+    split: Annotated[
+        int | None, typer.Option(help="Number of the published split, of sets with several.", metavar="N")
+    ] = None,
     source: Annotated[
         Path | None, typer.Option(help="Folder of raw or prepared files to build from.", metavar="DIR")
     ] = None,
@@ -175,7 +171,7 @@ def build(
     from lrga.io.progress import show_progress
 
     numbers = None if sizes is None else parse_sizes(sizes)
-    given: dict[str, Any] = {"seed": seed, "sizes": numbers, "missing": missing}
+    given: dict[str, Any] = {"seed": seed, "sizes": numbers, "split": split, "missing": missing}
     plan = plan_dataset(name, data_root, **{key: value for key, value in given.items() if value is not None})
     if not dry_run:
         with show_progress() as progress:
@@ -188,20 +184,21 @@ def build(
     if dry_run:
         console.print(report["what"], soft_wrap=True)
         return
-    if report["graph"] is not None:
-        graph = report["graph"]
-        console.print(f"graph  {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']} node features")
-        for split, counts in report["statistics"].items():
-            console.print(f"{split:5}  {counts['edges']:>11,} edges, {counts['negatives']:>9,} negative pairs")
-        if report["note"]:
-            console.print(f"[yellow]note[/]: {report['note']}", soft_wrap=True)
-    for split, statistics in report["statistics"].items() if report["graph"] is None else ():
-        console.print(
-            f"{split:5}  {statistics['graphs']:>7,} graphs  mean {statistics['mean_nodes']:,.2f} nodes, "
-            f"{statistics['mean_edges']:,.2f} edges"
-        )
-        if "incomplete" in statistics:
-            console.print(f"       [yellow]incomplete[/]: {statistics['incomplete']}", soft_wrap=True)
+    if (graph := report["graph"]) is not None:
+        console.print(f"graph  {graph['nodes']:,} nodes, {graph['edges']:,} edges, {graph['features']:,} node features")
+    for part, counts in report["statistics"].items():
+        if "negatives" in counts:
+            console.print(f"{part:5}  {counts['edges']:>11,} edges, {counts['negatives']:>9,} negative pairs")
+        elif graph is not None:
+            console.print(f"{part:5}  {counts['chosen']:>7,} nodes")
+        else:
+            means = f"{counts['mean_nodes']:,.2f} nodes, {counts['mean_edges']:,.2f} edges"
+            console.print(f"{part:5}  {counts['graphs']:>7,} graphs  mean {means}")
+        if "incomplete" in counts:
+            console.print(f"       [yellow]incomplete[/]: {counts['incomplete']}", soft_wrap=True)
+    if report["note"] and graph is not None:
+        console.print(f"[yellow]note[/]: {report['note']}", soft_wrap=True)
+    console.print(f"licence: {report['terms']}", soft_wrap=True)
     console.print(f"{report['name']}: {_mebibytes(report['bytes'])} in {report['folder']}", soft_wrap=True)
 
 

@@ -25,8 +25,8 @@ def train(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="PATTERN, CLUSTER, ZINC, MNIST, CIFAR10 or TSP; ogbl-ppa, ogbl-collab or ogbl-ddi; or your own: a "
-            "folder of CSV files, a .pt file, module:factory, or an edge list with --task link.",
+            help="A data set (lrga data ls lists them), such as ZINC, Cora or ogbl-ddi; or your own: a folder of CSV "
+            "files, a .pt file, module:factory, or an edge list with --task link.",
         ),
     ] = None,
     model: Annotated[
@@ -121,7 +121,12 @@ def train(
             rich_help_panel=_DATA,
         ),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Own data: fractions, 0.8,0.1,0.1.", rich_help_panel=_DATA)] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Own data: fractions, 0.8,0.1,0.1. A named set: the published split's number.", rich_help_panel=_DATA
+        ),
+    ] = None,
     split_by: Annotated[
         str | None, typer.Option(help="Edge list: random, time or given (column split).", rich_help_panel=_LINK)
     ] = None,
@@ -265,7 +270,7 @@ def train(
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
     from lrga.training.callbacks.terminal import progress_display
-    from lrga.training.options import configure, parse_fractions
+    from lrga.training.options import configure, parse_split
     from lrga.training.runs.folder import RunFolder
     from lrga.training.runs.plan import plan_run
     from lrga.training.runs.trust import data_from_file
@@ -291,7 +296,7 @@ def train(
         "seed": data_seed,
         "level": level,
         "task": task,
-        "split": None if split is None else parse_fractions(split),
+        "split": None if split is None else parse_split(split),
         "split_by": split_by,
         "directed": directed,
     }

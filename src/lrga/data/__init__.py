@@ -1,8 +1,8 @@
 """Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
 
-from lrga.data.datasets.catalog import CATALOG, DatasetFacts, dataset_facts
 from lrga.data.datasets.loading import built_sets, load, verify
 from lrga.data.datasets.root import data_root
+from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
 from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
 from lrga.data.links.data import LinkData, LinkSplit
 from lrga.data.own.reading import OwnData, load_custom
@@ -10,8 +10,7 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 
 __all__ = [
-    "CATALOG",
-    "DatasetFacts",
+    "DatasetSpec",
     "LinkData",
     "LinkSplit",
     "OwnData",
@@ -20,9 +19,10 @@ __all__ = [
     "SyntheticGraph",
     "built_sets",
     "data_root",
-    "dataset_facts",
+    "dataset_specs",
     "load",
     "load_custom",
+    "spec_of",
     "synthetic_edges",
     "synthetic_graph",
     "verify",

@@ -83,11 +83,19 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
             raise OptionError(f"{name} to be {words}", repr(value)[:80], f"write another {name}")
 
 
-_FITS: dict[type, Callable[[Any], bool]] = {
+_FITS: dict[Any, Callable[[Any], bool]] = {
     bool: lambda value: isinstance(value, bool),
     int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63,
+    list[int]: lambda value: isinstance(value, list) and all(type(one) is int and abs(one) < 2**63 for one in value),
     float: is_number,
     str: lambda value: isinstance(value, str),
     type(None): lambda value: value is None,
 }
-_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "null"}
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "an integer",
+    list[int]: "a list of integers",
+    float: "a number",
+    str: "text",
+    type(None): "null",
+}

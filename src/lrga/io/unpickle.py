@@ -86,6 +86,25 @@ class _Array:
         self.value = _array(data, dtype, shape, "F" if column_major else "C")
 
 
+class _Csr:
+    """Stands for ``scipy.sparse.csr_matrix``; replaced by a dict of its arrays at the end.
+
+    A class, as the pickle makes an object of it without a call. It cannot be changed by BUILD: asked of the class,
+    ``__setstate__`` lacks an argument.
+    """
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, dict):
+            raise _Refused("a sparse matrix without its arrays")
+        parts = {name: state.get(name) for name in ("data", "indices", "indptr")}
+        if any(not isinstance(part, _Array) for part in parts.values()):
+            raise _Refused("a sparse matrix without its arrays")
+        self.value = parts | {"shape": state.get("_shape", state.get("shape"))}
+
+
 def _array(data: Any, dtype: Any, shape: Any, order: str = "C") -> np.ndarray:
     if not isinstance(dtype, _DType):
         raise _Refused(f"a {type(dtype).__name__} where a numpy dtype belongs")
@@ -151,6 +170,16 @@ def _bytes(*args: object) -> bytes:
     return b""
 
 
+def _list(*args: object) -> list[Any]:
+    if args:  # only the type is named, as what a defaultdict makes
+        raise _Refused(f"a list of a {type(args[0]).__name__}")
+    return []
+
+
+def _defaultdict(*_: object) -> dict[Any, Any]:
+    return {}
+
+
 _NUMPY: dict[str, Callable[..., Any]] = {
     "multiarray._reconstruct": _Array,
     "multiarray.scalar": _scalar,
@@ -162,6 +191,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "complex": complex,
     "bytes": _bytes,
     "bytearray": _bytearray,
+    "list": _list,
 }
 _TABLE: dict[str, Callable[..., Any]] = {
     "numpy.ndarray": _Array,
@@ -171,10 +201,12 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch.storage._load_from_bytes": _storage,
     "collections.OrderedDict": OrderedDict,
+    "collections.defaultdict": _defaultdict,
     "_codecs.encode": _encode,
     **{f"{module}.{name}": make for module in ("builtins", "__builtin__") for name, make in _BUILTINS.items()},
 }
-_MAKERS = {name: _Maker(make) for name, make in _TABLE.items()}
+_MAKERS: dict[str, Any] = {name: _Maker(make) for name, make in _TABLE.items()}
+_MAKERS |= {f"scipy.sparse.{module}.csr_matrix": _Csr for module in ("csr", "_csr")}
 
 
 class _RestrictedUnpickler(pickle.Unpickler):
@@ -194,7 +226,8 @@ def load_pickle(source: str | Path | bytes | IO[bytes], *, encoding: str = "ASCI
         name: What to call the source in an error, where it is not a path.
 
     Returns:
-        The object: lists, tuples, dicts, sets, numbers, text, bytes, ``numpy.ndarray``, ``torch.Tensor``.
+        The object: lists, tuples, dicts, sets, numbers, text, bytes, ``numpy.ndarray``, ``torch.Tensor``. A
+        ``scipy.sparse.csr_matrix`` comes as a dict of its ``data``, ``indices``, ``indptr`` and ``shape``.
 
     Raises:
         DataError: The pickle names anything else, or is no pickle; the name is in the message.
@@ -386,7 +419,9 @@ def _without_stand_ins(value: Any, seen: dict[int, Any]) -> Any:
         return value.value
     if isinstance(value, _DType):
         return value.dtype
-    if isinstance(value, _Maker):
+    if isinstance(value, _Csr):
+        return _without_stand_ins(value.value, seen)
+    if isinstance(value, _Maker) or value is _Csr:
         raise _Refused("a name in place of a value")
     if not isinstance(value, list | tuple | dict) or id(value) in seen:
         return seen.get(id(value), value)

@@ -40,7 +40,8 @@ class GNN(nn.Module):
     r"""Encoder → layers → head, with or without low-rank global attention in every layer.
 
     Args:
-        in_channels: Columns of x, or the number of its categories with ``encoder="embedding"``.
+        in_channels: Columns of x; the number of its categories with ``encoder="embedding"``, that of each column with
+            ``"embeddings"``.
         hidden_channels: Width of the layers.
         out_channels: Width of the prediction.
         num_layers: L.
@@ -48,10 +49,11 @@ class GNN(nn.Module):
             linear map; the others from the last one by an MLP.
         rank: The paper's κ (0 leaves the attention out of the augmented layer); ``None`` is the plain network.
         task: ``"node"``, ``"graph"`` or ``"edge"``: what is predicted.
-        encoder: ``"linear"`` for real features, ``"embedding"`` for one category per node.
+        encoder: ``"linear"`` for real features, ``"embedding"`` for one category per node, ``"embeddings"`` for
+            several, whose embeddings are added.
         edge_encoder: The same for edge features, which GatedGCN alone reads; where none are given it reads ones.
             ``"ones"`` reads ones even where edge features are given.
-        edge_channels: Columns, or categories, of the edge features.
+        edge_channels: Columns, or categories, of the edge features, as ``in_channels``.
         heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple.
         attention_heads: Heads of the low-rank attention.
         preset: ``"2022"`` or ``"2020"``, the benchmark's generation of layers.
@@ -69,7 +71,8 @@ class GNN(nn.Module):
         backend: Of the attention.
 
     Shapes:
-        - x: ``[N, in_channels]`` real, or ``[N]`` / ``[N, 1]`` integer with ``encoder="embedding"``
+        - x: ``[N, in_channels]`` real, or ``[N]`` / ``[N, 1]`` integer with ``encoder="embedding"``, ``[N, C]``
+          integer with ``"embeddings"``
         - result: ``[N, out_channels]``, ``[G, out_channels]`` or ``[E, out_channels]``, after the task
 
     Example:
@@ -86,7 +89,7 @@ class GNN(nn.Module):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: int | Sequence[int],
         hidden_channels: int,
         out_channels: int,
         num_layers: int,
@@ -96,7 +99,7 @@ class GNN(nn.Module):
         task: str = "node",
         encoder: str = "linear",
         edge_encoder: str = "linear",
-        edge_channels: int = 1,
+        edge_channels: int | Sequence[int] = 1,
         heads: int = 1,
         attention_heads: int = 1,
         preset: str = "2022",

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError, ShapeError
 from lrga.kernels.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.kernels.edges import EdgeLayout
@@ -31,21 +32,34 @@ PREDICTORS = ("hadamard", "dot", "concat")
 
 @dataclass(frozen=True)
 class LinkSet:
-    """What a link-prediction data set asks of a network, and the shape of the paper's networks for it."""
+    """The shape of the paper's networks for a link-prediction data set."""
 
-    num_nodes: int
-    num_features: int | None  # None: a learned embedding takes their place
+    name: str
     layers: int
     rank: int
     skip: bool
     dropout: float
     hidden: int = 256
 
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of the graph."""
+        return int(spec_of(self.name).mean_nodes)
+
+    @property
+    def num_features(self) -> int | None:
+        """Columns of its node features; ``None``: a learned embedding takes their place."""
+        inputs = spec_of(self.name).inputs
+        return None if inputs.encoder == "learned" else int(inputs.in_channels)  # type: ignore[arg-type]
+
 
 LINK_SETS: dict[str, LinkSet] = {
-    "ogbl-ppa": LinkSet(576_289, 58, layers=3, rank=50, skip=True, dropout=0.0),
-    "ogbl-collab": LinkSet(235_868, 128, layers=3, rank=100, skip=True, dropout=0.0),
-    "ogbl-ddi": LinkSet(4_267, None, layers=2, rank=50, skip=False, dropout=0.5),
+    shape.name: shape
+    for shape in (
+        LinkSet("ogbl-ppa", layers=3, rank=50, skip=True, dropout=0.0),
+        LinkSet("ogbl-collab", layers=3, rank=100, skip=True, dropout=0.0),
+        LinkSet("ogbl-ddi", layers=2, rank=50, skip=False, dropout=0.5),
+    )
 }
 
 
@@ -273,9 +287,10 @@ class LinkModel(nn.Module):
 
 def link_set(name: str) -> LinkSet:
     """The facts of a link-prediction data set."""
-    if name.lower() not in LINK_SETS:
+    found = dataset_name(name)
+    if found not in LINK_SETS:
         raise OptionError(f"dataset to be one of {', '.join(LINK_SETS)}", repr(name), "pick one of them")
-    return LINK_SETS[name.lower()]
+    return LINK_SETS[found]
 
 
 def build_link_model(

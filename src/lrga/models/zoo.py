@@ -7,22 +7,11 @@ those of the plain rows are the benchmark's. Whatever has no published shape get
 from dataclasses import dataclass
 from typing import Any
 
+from lrga.data.datasets.spec import Inputs, dataset_name, spec_of
 from lrga.errors import OptionError
 from lrga.kernels.checks import check_count
 from lrga.models.budget import solve_width
 from lrga.models.gnn import CONVOLUTIONS, GNN
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a data set asks of a network: its task and the kinds and widths of its features."""
-
-    task: str
-    out_channels: int
-    encoder: str
-    in_channels: int
-    edge_encoder: str = "linear"
-    edge_channels: int = 1
 
 
 @dataclass(frozen=True)
@@ -34,20 +23,13 @@ class Shape:
     heads: int = 1
 
 
-INPUTS: dict[str, Inputs] = {
-    "PATTERN": Inputs("node", 2, "embedding", 3),
-    "CLUSTER": Inputs("node", 6, "embedding", 7),
-    "ZINC": Inputs("graph", 1, "embedding", 28, "embedding", 4),
-    "MNIST": Inputs("graph", 10, "linear", 3),
-    "CIFAR10": Inputs("graph", 10, "linear", 5),
-    "TSP": Inputs("edge", 2, "linear", 2),
-}
+PAPER_SETS = ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP")
 MODELS: dict[str, str] = {"gcn": "GCN", "gat": "GAT", "gatedgcn": "GatedGCN", "graphsage": "GraphSAGE", "gin": "GIN"}
 ALIASES = {"sage": "graphsage"}
 BUDGETS: dict[str, int] = {"100K": 100_000, "500K": 500_000}
 RANK = 30
 
-_SBM, _SUPERPIXELS, _ALL = ("PATTERN", "CLUSTER"), ("MNIST", "CIFAR10"), tuple(INPUTS)
+_SBM, _SUPERPIXELS = ("PATTERN", "CLUSTER"), ("MNIST", "CIFAR10")
 
 
 def _for(sets: tuple[str, ...], shape: Shape) -> dict[str, Shape]:
@@ -56,9 +38,9 @@ def _for(sets: tuple[str, ...], shape: Shape) -> dict[str, Shape]:
 
 # (model, budget) → data set → shape
 LRGA_SHAPES: dict[tuple[str, str], dict[str, Shape]] = {
-    ("gcn", "100K"): _for(_ALL, Shape(60, 4)),
-    ("gat", "100K"): _for(_ALL, Shape(60, 4, heads=4)),
-    ("gatedgcn", "100K"): _for(_ALL, Shape(45, 4)),
+    ("gcn", "100K"): _for(PAPER_SETS, Shape(60, 4)),
+    ("gat", "100K"): _for(PAPER_SETS, Shape(60, 4, heads=4)),
+    ("gatedgcn", "100K"): _for(PAPER_SETS, Shape(45, 4)),
     ("gcn", "500K"): {**_for(_SBM, Shape(100, 8)), "ZINC": Shape(90, 12), **_for(_SUPERPIXELS, Shape(110, 8))},
     ("gat", "500K"): {
         "PATTERN": Shape(120, 8, heads=8),
@@ -132,7 +114,7 @@ def build_model(
         >>> model.hidden_channels, model.num_layers, model.num_parameters
         (100, 8, 396437)
     """
-    inputs, conv = INPUTS[dataset_name(dataset)], model_name(model)
+    inputs, conv = graph_inputs(dataset), model_name(model)
     kind, width = (inputs.edge_encoder, inputs.edge_channels) if edge_features else ("ones", 1)
 
     def build(hidden: int, layers: int, heads: int) -> GNN:
@@ -170,14 +152,24 @@ def published_shape(dataset: str, model: str, *, budget: str | int, lrga: bool) 
     """Width, depth and heads of a cell; ``None`` where neither the paper nor the benchmark has one."""
     _, label = budget_of(budget)
     shapes = LRGA_SHAPES if lrga else PLAIN_SHAPES
-    return None if label is None else shapes.get((model_name(model), label), {}).get(dataset_name(dataset))
+    return None if label is None else shapes.get((model_name(model), label), {}).get(dataset_name(dataset) or "")
 
 
-def dataset_name(name: str) -> str:
-    """A data set as the paper writes it, from any spelling of it."""
-    if not isinstance(name, str) or name.upper() not in INPUTS:
-        raise OptionError(f"dataset to be one of {', '.join(INPUTS)}", repr(name), "pick one of them")
-    return name.upper()
+def paper_set(name: str) -> str:
+    """A data set of Tables 1 and 3 as the paper writes it, from any spelling of it."""
+    found = dataset_name(name)
+    if found not in PAPER_SETS:
+        raise OptionError(f"dataset to be one of {', '.join(PAPER_SETS)}", repr(name), "pick one of them")
+    return found
+
+
+def graph_inputs(dataset: str) -> Inputs:
+    """What a named set of graphs asks of a network; one for links is refused."""
+    spec = spec_of(dataset)
+    if spec.links:
+        got, remedy = f"{spec.name}, whose links are predicted", "use lrga.models.build_link_model"
+        raise OptionError("a data set whose graphs, nodes or edges are predicted", got, remedy)
+    return spec.inputs
 
 
 def model_name(name: str) -> str:

@@ -7,7 +7,7 @@ Example:
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.blocks import attend_in_blocks
 from lrga.nn.conv import LRGAConv
-from lrga.nn.encoders import CategoryEncoder, LinearEncoder
+from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder
 from lrga.nn.gat import GATLayer
 from lrga.nn.gated_gcn import GatedGCNLayer
 from lrga.nn.gcn import GCNLayer
@@ -26,6 +26,7 @@ __all__ = [
     "MLP",
     "BatchNorm",
     "BenchmarkLayer",
+    "CategoriesEncoder",
     "CategoryEncoder",
     "GATLayer",
     "GCNLayer",

@@ -1,10 +1,13 @@
 """Input features to hidden features: embeddings of categories, linear maps of numbers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from lrga.errors import DataError, DTypeError, ShapeError
+from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 from lrga.kernels.checks import check_count, check_dense, may_read_values
 from lrga.kernels.embedding import embed
 from lrga.nn.linear import apply_linear, is_plain, weight_of
@@ -44,14 +47,9 @@ class CategoryEncoder(nn.Module):
             raise ShapeError(
                 f"{self.name} of shape [N] or [N, 1], one category each",
                 f"shape {list(x.shape)}",
-                "build the model with a linear encoder for features of several columns",
+                "build the model with a linear encoder, or one of embeddings, for features of several columns",
             )
-        if x.dtype not in INTEGERS:
-            raise DTypeError(
-                f"integer categories in {self.name}",
-                str(x.dtype),
-                "call .long(), or build the model with a linear encoder for real features",
-            )
+        _check_integers(self.name, x)
         if x.size(0) and may_read_values(x):
             low, high = int(x.min()), int(x.max())
             if low < 0 or high >= self.num_categories:
@@ -60,15 +58,71 @@ class CategoryEncoder(nn.Module):
                     f"category {low if low < 0 else high}",
                     "build the model with as many categories as the data has",
                 )
-        table = self.embedding
-        if not is_plain(table, nn.Embedding) or _has_options(table):
-            return table(x.long())
-        return embed(x.long(), table.weight)
+        return _look_up(self.embedding, x.long())
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: category 1."""
         weight = weight_of(self.embedding)
         return torch.ones(rows, dtype=torch.int64, device=None if weight is None else weight.device)
+
+
+class CategoriesEncoder(nn.Module):
+    """The sum of embeddings of several columns of categories, ``[N, C]`` to ``[N, out_channels]``.
+
+    Args:
+        sizes: The categories of column c are ``0 … sizes[c] - 1``.
+        out_channels: Width of the embeddings.
+        name: What errors call the input.
+
+    Example:
+        >>> import torch
+        >>> CategoriesEncoder([119, 5, 12], 8)(torch.tensor([[6, 0, 3], [7, 4, 11]])).shape
+        torch.Size([2, 8])
+    """
+
+    offset: Tensor
+
+    def __init__(self, sizes: Sequence[int], out_channels: int, *, name: str = "x") -> None:
+        super().__init__()
+        if not isinstance(sizes, Sequence) or not sizes:
+            raise OptionError(
+                f"the number of categories of each column of {name}", repr(sizes), "pass for example (119, 5)"
+            )
+        for size in sizes:
+            check_count("the number of categories", size, minimum=1)
+        self.sizes, self.name = tuple(sizes), name
+        # One table for all columns, in which those of column c begin at offset[c]: one look-up, one gradient.
+        self.embedding = nn.Embedding(sum(sizes), out_channels)
+        first = torch.tensor([0, *sizes[:-1]]).cumsum(0)
+        self.register_buffer("offset", first, persistent=False)
+
+    def reset_parameters(self) -> None:
+        """Draws the embeddings anew."""
+        reset(self.embedding)
+
+    def forward(self, x: Tensor) -> Tensor:
+        check_dense(self.name, x)
+        if x.dim() != 2 or x.size(1) != len(self.sizes):
+            raise ShapeError(
+                f"{self.name} of shape [N, {len(self.sizes)}], a category in each column",
+                f"shape {list(x.shape)}",
+                "build the model with the number of categories of each column that the data has",
+            )
+        _check_integers(self.name, x)
+        if x.size(0) and may_read_values(x):
+            for column, (low, high) in enumerate(zip(x.amin(0).tolist(), x.amax(0).tolist(), strict=True)):
+                if low < 0 or high >= self.sizes[column]:
+                    raise DataError(
+                        f"categories between 0 and {self.sizes[column] - 1} in column {column} of {self.name}",
+                        f"category {low if low < 0 else high}",
+                        "build the model with as many categories as the data has",
+                    )
+        rows = _look_up(self.embedding, (x.long() + self.offset).view(-1))
+        return rows.view(x.size(0), len(self.sizes), rows.size(-1)).sum(1)
+
+    def ones(self, rows: int) -> Tensor:
+        """The input that stands for absent features: category 0 in each column."""
+        return torch.zeros(rows, len(self.sizes), dtype=torch.int64, device=self.offset.device)
 
 
 class LinearEncoder(nn.Module):
@@ -122,12 +176,29 @@ class LinearEncoder(nn.Module):
         return torch.ones(rows, self.in_channels, dtype=weight.dtype, device=weight.device)  # without a copy to the GPU
 
 
+def _check_integers(name: str, x: Tensor) -> None:
+    if x.dtype not in INTEGERS:
+        raise DTypeError(
+            f"integer categories in {name}",
+            str(x.dtype),
+            "call .long(), or build the model with a linear encoder for real features",
+        )
+
+
+def _look_up(table: nn.Embedding, index: Tensor) -> Tensor:
+    if not is_plain(table, nn.Embedding) or _has_options(table):
+        found: Tensor = table(index)
+        return found
+    return embed(index, table.weight)
+
+
 def _has_options(table: nn.Embedding) -> bool:
     """Whether somebody gave the embedding more to do than to look rows up."""
     return table.padding_idx is not None or table.max_norm is not None or table.scale_grad_by_freq or table.sparse
 
 
-ENCODERS: dict[str, type[CategoryEncoder] | type[LinearEncoder]] = {
+ENCODERS: dict[str, Any] = {
     "embedding": CategoryEncoder,
+    "embeddings": CategoriesEncoder,
     "linear": LinearEncoder,
 }

@@ -12,11 +12,10 @@ from lrga.bench.paper import Published, published
 from lrga.bench.preset import PAPER
 from lrga.bench.protocols import paper_config
 from lrga.bench.tables import Spread
-from lrga.models.zoo import MODELS
+from lrga.models.zoo import MODELS, PAPER_SETS
 from lrga.report.runs import Run
 from lrga.tasks.task import Metric
 from lrga.training.config import TrainingConfig, essence
-from lrga.training.problems.graph_data import catalogue_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +158,8 @@ def _name(option: str) -> str:
 
 
 def _changes(config: TrainingConfig, printed: Published | None) -> tuple[str, ...]:
-    dataset, model = catalogue_name(config.data.name), config.model
-    if printed is None or dataset is None:
+    dataset, model = config.data.name, config.model
+    if printed is None or dataset not in PAPER_SETS:
         return ()
     given: dict[str, Any] = {"random_features": True} if model.random_features else {}
     given |= {"budget": model.budget, "lrga": model.lrga}

@@ -15,7 +15,6 @@ from lrga.report.metrics_file import COLUMNS, read_metrics
 from lrga.tasks.task import METRICS, Metric
 from lrga.training.callbacks.events import EpochRecord
 from lrga.training.config import TrainingConfig, essence
-from lrga.training.problems.graph_data import catalogue_name
 from lrga.training.problems.kinds import AnyArchitecture, AnyTask
 from lrga.training.runs.folder import RunFolder
 
@@ -69,7 +68,7 @@ class Run:
     @property
     def dataset(self) -> str:
         """Name of the data set, as the paper has it or as the user typed it."""
-        return catalogue_name(self.config.data.name) or self.config.data.name
+        return self.config.data.name
 
     @property
     def model(self) -> str:

@@ -1,40 +1,21 @@
 """The tasks of the data sets known by name, as their benchmark defines them, and those of a user's own data."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets.spec import spec_of
 from lrga.data.own.reading import OwnData
 from lrga.tasks.task import Task
 
 
-def _block_model(num_classes: int) -> Task:
-    return Task(
-        level="node",
-        kind="classification",
-        out_channels=num_classes,
-        loss="weighted_cross_entropy",
-        metric="weighted_accuracy_by_batch",
-    )
-
-
-NAMED_TASKS: dict[str, Task] = {
-    "PATTERN": _block_model(2),
-    "CLUSTER": _block_model(6),
-    "ZINC": Task(level="graph", kind="regression", out_channels=1, metric="mae_by_batch"),
-    "MNIST": Task(level="graph", kind="classification", out_channels=10),
-    "CIFAR10": Task(level="graph", kind="classification", out_channels=10),
-    "TSP": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
-}
-
-
 def task_of(name: str) -> Task:
-    """The task of a data set of the catalogue, with the benchmark's loss and metric.
+    """The task of a data set known by name, with its usual loss and metric.
 
     Example:
         >>> task_of("zinc").loss, task_of("zinc").metric
         ('l1', 'mae_by_batch')
     """
-    return NAMED_TASKS[dataset_facts(name).name]
+    spec = spec_of(name)
+    return Task(level=spec.inputs.task, out_channels=spec.inputs.out_channels, **asdict(spec.task))
 
 
 def task_of_custom(data: OwnData) -> Task:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
+from lrga.data.datasets.spec import Inputs
 from lrga.errors import CheckpointError, OptionError
 from lrga.io.documents import check_fields
 from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.gnn import GNN
-from lrga.models.zoo import INPUTS, Inputs, budget_of, published_shape
+from lrga.models.zoo import budget_of, published_shape
 from lrga.training.config import ModelConfig
 
 
@@ -16,7 +17,7 @@ from lrga.training.config import ModelConfig
 class Architecture:
     """All arguments of :class:`lrga.GNN`, by its names."""
 
-    in_channels: int
+    in_channels: int | list[int]
     hidden_channels: int
     out_channels: int
     num_layers: int
@@ -25,7 +26,7 @@ class Architecture:
     task: str
     encoder: str
     edge_encoder: str
-    edge_channels: int
+    edge_channels: int | list[int]
     heads: int
     attention_heads: int
     preset: str
@@ -70,7 +71,8 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
     follows from the budget, at 4 layers (100K) or 8.
 
     Example:
-        >>> resolve(ModelConfig(model="gatedgcn"), INPUTS["ZINC"], dataset="ZINC").hidden_channels
+        >>> from lrga.data import spec_of
+        >>> resolve(ModelConfig(model="gatedgcn"), spec_of("ZINC").inputs, dataset="ZINC").hidden_channels
         45
     """
     if model.readout is not None and inputs.task != "graph":
@@ -86,7 +88,7 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
 
     def of_width(hidden: int) -> Architecture:
         return Architecture(
-            in_channels=inputs.in_channels,
+            in_channels=_as_json(inputs.in_channels),
             hidden_channels=hidden,
             out_channels=inputs.out_channels,
             num_layers=layers,
@@ -95,7 +97,7 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
             task=inputs.task,
             encoder=inputs.encoder,
             edge_encoder=edge_kind,
-            edge_channels=edge_width,
+            edge_channels=_as_json(edge_width),
             heads=heads,
             attention_heads=model.attention_heads,
             preset=model.preset,
@@ -117,6 +119,5 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
     return of_width(solve_width(target, lambda width: of_width(width).build(), multiple_of=heads))
 
 
-def inputs_of(dataset: str) -> Inputs:
-    """Kinds and widths of the features of a named data set."""
-    return INPUTS[dataset]
+def _as_json(channels: int | tuple[int, ...]) -> int | list[int]:
+    return channels if isinstance(channels, int) else list(channels)

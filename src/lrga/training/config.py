@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from lrga.data.datasets.catalog import CATALOG
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import check_fields, is_number
@@ -28,7 +27,7 @@ class DataConfig:
     """Which graphs.
 
     Attributes:
-        name: A data set of the catalogue (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
+        name: A data set known by name (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
             or ``module:factory``. Graphs passed to :func:`~lrga.training.runs.run.train` directly may have any name.
         root: Data root; by default ``LRGA_DATA`` or the platform's cache folder.
         source: Folder of raw or prepared files to build a named set from.
@@ -45,8 +44,7 @@ class DataConfig:
             raise OptionError("the name of a data set", repr(self.name), "pass for example 'ZINC'")
         if not isinstance(self.options, Mapping) or not all(isinstance(key, str) for key in self.options):
             raise OptionError("options of the data set by name", repr(self.options), "pass for example {'seed': 41}")
-        if self.name.upper() in CATALOG or link_name(self.name) is not None:
-            object.__setattr__(self, "name", link_name(self.name) or self.name.upper())
+        object.__setattr__(self, "name", dataset_name(self.name) or self.name)
         plain = {
             key: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for key, v in self.options.items()
         }
@@ -257,8 +255,10 @@ class TrainingConfig:
 
     @property
     def reported(self) -> str:
-        """Which epoch's number is reported: the ``"last"``, for links the ``"best"`` in validation."""
-        return "last" if self.link is None else "best"
+        """Which epoch's number is reported: the ``"best"`` in validation on data sets of one graph, else the ``"last"``."""
+        dataset = dataset_name(self.data.name)
+        one_graph = self.link is not None or (dataset is not None and spec_of(dataset).one_graph)
+        return "best" if one_graph else "last"
 
     def option(self, name: str) -> Any:
         """The value of an option by its name, ``None`` where the run has no such option."""

@@ -5,12 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
 from lrga.models.zoo import BUDGETS
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig
 from lrga.training.presets import benchmark_schedule
-from lrga.training.problems.graph_data import catalogue_name
 from lrga.training.problems.link_config import LinkConfig, link_protocol, refuse_foreign, refuse_idle
 from lrga.training.unused import refuse_unused
 
@@ -22,7 +21,7 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     """The configuration of a run on the data called ``name``.
 
     Args:
-        name: A data set of the catalogue, or the user's own data (:class:`~lrga.training.config.DataConfig`).
+        name: A data set known by name, or the user's own data (:class:`~lrga.training.config.DataConfig`).
         data_options: Options of the data set; those that are ``None`` are left out.
         **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
             their defaults, which on a named data set are the benchmark's schedule.
@@ -34,11 +33,11 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     """
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
-    if link_name(name) is not None or chosen.get("task") == "link":
+    dataset = dataset_name(name)
+    if chosen.get("task") == "link" if dataset is None else spec_of(dataset).links:
         return _link_config(name, chosen, given)
     config = TrainingConfig(data=DataConfig(name=_absolute(name), options=chosen)).changed(**given)
     refuse_unused(config, {*given, *chosen})
-    dataset = catalogue_name(name)
     if dataset is not None and given.get("standardize_targets") is not None:
         got, remedy = f"--[no-]standardize-targets for {dataset}", "remove it: the protocol of this data set is fixed"
         raise OptionError("--[no-]standardize-targets only for your own data", got, remedy)
@@ -52,7 +51,7 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
 
 def _link_config(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingConfig:
     refuse_foreign(given)
-    dataset = link_name(name)
+    dataset = dataset_name(name)
     if dataset is not None and chosen.get("task") == "link":  # what it is anyway
         chosen = {key: value for key, value in chosen.items() if key != "task"}
     base = TrainingConfig(data=DataConfig(name=dataset or _absolute(name), options=chosen), link=LinkConfig())
@@ -103,7 +102,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 def _absolute(name: str) -> str:
     """A file or folder by its full path, so that the run can be continued from anywhere; other names as they are."""
     path = os.path.abspath(os.path.expanduser(name))
-    return path if catalogue_name(name) is None and os.path.exists(path) else name
+    return path if dataset_name(name) is None and os.path.exists(path) else name
 
 
 def parse_budget(text: str) -> str | int:
@@ -121,14 +120,17 @@ def parse_budget(text: str) -> str | int:
     return round(float(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()])
 
 
-def parse_fractions(text: str) -> tuple[float, ...]:
-    """Fractions as typed on the command line.
+def parse_split(text: str) -> int | tuple[float, ...]:
+    """A split as typed on the command line: fractions of your own data, or the number of a published split.
 
     Example:
-        >>> parse_fractions("0.8,0.1,0.1")
-        (0.8, 0.1, 0.1)
+        >>> parse_split("0.8,0.1,0.1"), parse_split("3")
+        ((0.8, 0.1, 0.1), 3)
     """
+    if text.strip().isdecimal():
+        return int(text)
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise OptionError("fractions as train,val,test", repr(text), "write for example 0.8,0.1,0.1") from error
+        remedy = "write for example 0.8,0.1,0.1, or 3 for a published split of that number"
+        raise OptionError("fractions as train,val,test, or a number", repr(text), remedy) from error

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lrga.data.datasets.loading import load
 from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.data.own.reading import load_inputs
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
@@ -21,7 +22,6 @@ from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture
 from lrga.training.determinism import choose_device, seed_torch
 from lrga.training.evaluate import run_model
-from lrga.training.problems.graph_data import catalogue_name
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file
@@ -59,15 +59,15 @@ class Predictor:
         ``meta["notes"]`` of the graphs holds what one should know of them.
         """
         name, _, split = str(source).partition("/")
-        dataset = catalogue_name(name)
-        if dataset is None:
+        dataset = dataset_name(name)
+        if dataset is None or spec_of(dataset).links:
             graphs = self.by_name(load_inputs(source), str(source))
         else:
             split = split or "test"
             if split not in SPLITS:
                 raise OptionError(f"a split of {dataset}: {', '.join(SPLITS)}", repr(split), f"write {dataset}/test")
             data = RunFolder(self.folder).config().data
-            if catalogue_name(data.name) != dataset:
+            if data.name != dataset:
                 data = replace(data, name=dataset, source=None, options={})
             data = data_from_file(data, self.folder, trust=trust, root=root)
             graphs = load(dataset, data.root, source=data.source, **data.options)[split]
@@ -233,20 +233,27 @@ def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
 
 
 def _check_features(
-    name: str, level: str, values: Tensor | None, encoder: str, channels: int, source: str
-) -> None:  # fmt: skip
+    name: str, level: str, values: Tensor | None, encoder: str, channels: int | list[int], source: str
+) -> None:
     remedy = "use graphs with the features that the model was trained on"
-    wanted = f"{level} types 0 to {channels - 1}" if encoder == "embedding" else f"{channels} numbers for each {level}"
+    if isinstance(channels, list):
+        sizes, wanted = channels, f"{len(channels)} types for each {level}, below {', '.join(map(str, channels))},"
+    elif encoder == "embedding":
+        sizes, wanted = [channels], f"{level} types 0 to {channels - 1}"
+    else:
+        sizes, wanted = [], f"{channels} numbers for each {level}"
     wanted += f" ({name}) in {source}"
     if values is None:
         raise DataError(wanted, "none", remedy)
     columns = values.shape[1:].numel()
-    if encoder == "embedding":
-        if values.is_floating_point() or columns != 1:
-            raise DataError(wanted, f"{columns} real numbers each", remedy)
-        if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < channels:
-            got = f"type {int(values.max()) if int(values.min()) >= 0 else int(values.min())}"
-            raise DataError(wanted, got, "leave out graphs with types that the model never saw, or train anew")
+    if sizes:
+        if values.is_floating_point() or columns != len(sizes):
+            kind = "real numbers" if values.is_floating_point() else "types"
+            raise DataError(wanted, f"{columns} {kind} each", remedy)
+        for column, size in zip(values.view(len(values), -1).t(), sizes, strict=True):
+            if column.numel() and not 0 <= int(column.min()) <= int(column.max()) < size:
+                got = f"type {int(column.max()) if int(column.min()) >= 0 else int(column.min())}"
+                raise DataError(wanted, got, "leave out graphs with types that the model never saw, or train anew")
     elif columns != channels:
         raise DataError(wanted, f"{columns} each", remedy)
 

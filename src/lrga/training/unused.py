@@ -4,12 +4,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from lrga.data.datasets.building import READ_SOURCE
-from lrga.data.datasets.link_catalog import link_name
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
-from lrga.tasks.named import task_of
 from lrga.training.config import OptimizerConfig, TrainingConfig
-from lrga.training.problems.graph_data import catalogue_name
 
 _ATTENTION = ("rank", "attention_heads", "reading", "backend")
 _FLAGS = {"root": "--data-root"}
@@ -66,7 +63,7 @@ def _refuse(key: str, reason: str) -> None:
 def unused_options(config: TrainingConfig) -> dict[str, str]:
     """Every option that the run of a configuration does not use, with the reason."""
     data, model = config.data, config.model
-    dataset = catalogue_name(data.name) or link_name(data.name)
+    dataset = dataset_name(data.name)
     unused: dict[str, str] = {}
     if not model.lrga:
         unused |= dict.fromkeys(_ATTENTION, "the network has no low-rank attention")
@@ -74,7 +71,7 @@ def unused_options(config: TrainingConfig) -> dict[str, str]:
         unused["root"] = "your own data are read where they are"
         unused["source"] = "it names the files of a named data set"
         unused["sizes"] = "it is for named data sets; divide your own with split"
-    elif dataset not in READ_SOURCE:
+    elif not spec_of(dataset).reads_source:
         unused["source"] = f"{dataset} is generated, not read"
     unused |= _unused_by_optimizer(config.optimizer)
     if config.problem == "links":
@@ -83,8 +80,8 @@ def unused_options(config: TrainingConfig) -> dict[str, str]:
         unused |= dict.fromkeys(("split_by", "directed"), "it is for an edge list; to predict links add --task link")
         if model.hidden is not None and model.layers is not None and model.budget != "100K":
             unused["budget"] = "width and depth are given"
-    elif task_of(dataset).level != "graph":
-        unused["readout"] = f"it is for predictions of graphs, {dataset} has them of {task_of(dataset).level}s"
+    elif (level := spec_of(dataset).inputs.task) != "graph":
+        unused["readout"] = f"it is for predictions of graphs, {dataset} has them of {level}s"
     if model.model != "gat":
         unused["heads"] = f"only gat has such heads, not {model.model}"
     if model.model != "gatedgcn" and model.edge_features:

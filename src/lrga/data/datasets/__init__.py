@@ -1,1 +1,11 @@
 """The data sets known by name: facts, builders, and what is built on disk."""
+
+BENCHMARK = (
+    "Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural Networks. "
+    "Journal of Machine Learning Research 24(43), 2023. arXiv:2003.00982"
+)
+RECIPE = "https://github.com/graphdeeplearning/benchmarking-gnns"
+FRESH_DRAW = (
+    "The published recipe fixes no seed: what is generated here is a fresh draw of the same distribution, "
+    "not the published files."
+)

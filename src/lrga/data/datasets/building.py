@@ -6,15 +6,14 @@ import shutil
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from lrga.data.datasets.catalog import DatasetFacts, dataset_facts
-from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.data.datasets.manifest import FILE_NAME, Manifest, read_manifest, verify_manifest, write_manifest
-from lrga.data.datasets.place import SPLITS, Builder, BuildPlace, default_workers
+from lrga.data.datasets.masked import masked_splits
+from lrga.data.datasets.place import SPLITS, BuildPlace, default_workers
 from lrga.data.datasets.root import data_root
+from lrga.data.datasets.spec import DatasetSpec, spec_of
 from lrga.data.links.data import LinkData
 from lrga.data.links.storage import load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
@@ -23,24 +22,11 @@ from lrga.io.files import writing
 from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, silent
 
-BUILDERS: dict[str, str] = {
-    "PATTERN": "lrga.data.datasets.sbm.pattern",
-    "CLUSTER": "lrga.data.datasets.sbm.cluster",
-    "ZINC": "lrga.data.datasets.zinc",
-    "MNIST": "lrga.data.datasets.superpixels.mnist",
-    "CIFAR10": "lrga.data.datasets.superpixels.cifar10",
-    "TSP": "lrga.data.datasets.tsp",
-}
-"""Name → module that offers what :class:`lrga.data.datasets.place.Builder` lists; imported when it is needed."""
-
-READ_SOURCE = ("ZINC", "MNIST", "CIFAR10", "TSP", "ogbl-ppa", "ogbl-collab", "ogbl-ddi")
-"""Those that can be built from files of the user; the others are always generated."""
-
-COMMAND_OPTIONS = ("seed", "sizes", "missing")
+COMMAND_OPTIONS = ("seed", "sizes", "split", "missing")
 """Options that ``lrga data build`` knows; the others are options of :func:`lrga.data.load` alone."""
 
 DEFAULT_VARIANT = "default"
-LINK_FILE = "graph.safetensors"
+GRAPH_FILE = "graph.safetensors"  # of a set that is one graph
 RAW_FOLDER = "raw"
 
 
@@ -49,13 +35,13 @@ class Plan:
     """One variant of a data set and where it belongs.
 
     Attributes:
-        facts: The data set.
+        spec: The data set.
         recipe: Version of the recipe and all options: what determines the content.
         folder: Where the finished set lies.
         raw: Where downloads lie.
     """
 
-    facts: DatasetFacts
+    spec: DatasetSpec
     recipe: dict[str, Any]
     folder: Path
     raw: Path
@@ -68,32 +54,32 @@ class Plan:
     def rebuild(self, manifest: Manifest | None = None) -> str:
         """What to do about a damaged set; its ``manifest``, where it is legible, says what it was built from."""
         source = None if manifest is None else manifest.notes.get("source")
-        command = build_command(self.facts.name, self.folder.parent.parent, source, self._other_options())
-        known = manifest is not None or self.facts.name not in READ_SOURCE
+        command = build_command(self.spec.name, self.folder.parent.parent, source, self._other_options())
+        known = manifest is not None or not self.spec.reads_source
         hint = "" if known else " (and --source DIR if it was built from files of yours)"
         return f"delete {self.folder} and build it again: {command}{hint}"
 
     def _other_options(self) -> dict[str, Any]:
-        defaults = _builder(self.facts.name).options()
+        defaults = self.spec.options()
         return {key: value for key, value in self.recipe["options"].items() if value != defaults[key]}
 
     def report(self, source: str | Path | None = None) -> dict[str, Any]:
         """What there is or what building, from ``source`` if it is given, would do, as JSON values."""
         manifest, origin = self.finished(), _existing_folder(source)
-        what = f"{self.facts.name} is built in {self.folder}; nothing to do."
-        if manifest is None and origin is not None and self.facts.name in READ_SOURCE:
+        what = f"{self.spec.name} is built in {self.folder}; nothing to do."
+        if manifest is None and origin is not None and self.spec.reads_source:
             what = (
-                f"{self.facts.name} would be built from the files in {origin}, without downloading anything, with "
+                f"{self.spec.name} would be built from the files in {origin}, without downloading anything, with "
                 f"{_listed(self.recipe['options'])} in {self.folder}."
             )
         elif manifest is None:
-            files = ", ".join(file.url for file in self.facts.files)
+            files = ", ".join(file.url for file in self.spec.files)
             what = (
-                f"{self.facts.name} would be {self.facts.obtained} with {_listed(self.recipe['options'])} in "
+                f"{self.spec.name} would be {self.spec.obtained} with {_listed(self.recipe['options'])} in "
                 f"{self.folder}" + (f", after downloading {files} to {self.raw} unless it is there." if files else ".")
             )
         return {
-            "name": self.facts.name,
+            "name": self.spec.name,
             "folder": str(self.folder),
             "options": self.recipe["options"],
             "built": manifest is not None,
@@ -103,17 +89,18 @@ class Plan:
             "statistics": {} if manifest is None else manifest.notes.get("statistics", {}),
             "graph": None if manifest is None else manifest.notes.get("graph"),
             "note": "" if manifest is None else manifest.notes.get("note", ""),
+            "terms": self.spec.terms,
         }
 
     def warn_of_other_source(self, manifest: Manifest, source: str | Path | None) -> None:
         """Says that ``source`` is not read, where the set that is there was built from something else."""
-        if source is None or self.facts.name not in READ_SOURCE:
+        if source is None or not self.spec.reads_source:
             return
         asked, built = Path(source).expanduser().resolve(), manifest.notes.get("source")
         if built is None or Path(built).resolve() != asked:
             origin = "the official files" if built is None else built
             remedy = f"to build it from there, delete {self.folder} or name another data root"
-            warnings.warn(f"{self.facts.name} is built from {origin}; {asked} is not read: {remedy}", stacklevel=3)
+            warnings.warn(f"{self.spec.name} is built from {origin}; {asked} is not read: {remedy}", stacklevel=3)
 
     def finished(self) -> Manifest | None:
         """The manifest if this variant is completely built by the present recipe, else ``None``."""
@@ -128,21 +115,20 @@ def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> P
         >>> plan_dataset("cluster", "somewhere", sizes=(30, 10, 10)).folder.name
         'sizes-30-10-10'
     """
-    facts = dataset_facts(name)
-    builder = _builder(facts.name)
-    known = inspect.signature(builder.options).parameters
+    spec = spec_of(name)
+    known = inspect.signature(spec.options).parameters
     if unknown := [key for key in options if key not in known]:
         raise OptionError(
-            f"options of {facts.name}, any of {', '.join(known) or '(none)'}",
+            f"options of {spec.name}, any of {', '.join(known) or '(none)'}",
             ", ".join(unknown),
             "leave it out, or choose one of these",
         )
-    checked, defaults = builder.options(**options), builder.options()
+    checked, defaults = spec.options(**options), spec.options()
     chosen = [f"{key}-{_text(value)}" for key, value in checked.items() if value != defaults[key]]
-    base = data_root(root) / facts.name
+    base = data_root(root) / spec.name
     return Plan(
-        facts=facts,
-        recipe={"version": builder.RECIPE_VERSION, "options": checked},
+        spec=spec,
+        recipe={"version": spec.recipe_version, "options": checked},
         folder=base / ("_".join(chosen) or DEFAULT_VARIANT),
         raw=base / RAW_FOLDER,
     )
@@ -155,7 +141,7 @@ def plan_of_folder(folder: Path) -> Plan | None:
         >>> plan_of_folder(Path("somewhere/CLUSTER/seed-5_sizes-6-2-3").absolute()).recipe["options"]
         {'seed': 5, 'sizes': [6, 2, 3]}
     """
-    defaults = _builder(folder.parent.name).options()
+    defaults = spec_of(folder.parent.name).options()
     chosen: dict[str, Any] = {}
     for part in [] if folder.name == DEFAULT_VARIANT else folder.name.split("_"):
         key, _, text = part.partition("-")
@@ -178,7 +164,7 @@ def build_command(name: str, root: Path | None, source: str | None, options: Map
         >>> build_command("ZINC", Path("my data"), None, {"sizes": [40, 15, 15]})
         "lrga data build ZINC --sizes 40,15,15 --data-root 'my data'"
     """
-    source = source if name in READ_SOURCE else None
+    source = source if spec_of(name).reads_source else None
     if set(options) <= set(COMMAND_OPTIONS):
         words = [f"--{key} {_text(value, ',')}" for key, value in options.items()]
         words += [] if root is None else [f"--data-root {shlex.quote(str(root))}"]
@@ -227,8 +213,9 @@ def build_dataset(
             for left_over in plan.folder.glob(".*.tmp"):
                 left_over.unlink()
             place.work.mkdir(parents=True, exist_ok=True)
-        made: Any = _builder(plan.facts.name).build(place, **plan.recipe["options"])
-        write = _write_link_data if isinstance(made, LinkData) else _write
+        made: Any = plan.spec.build(place, **plan.recipe["options"])
+        writers: dict[type, Any] = {LinkData: _write_link_data, PackedGraphs: _write_graph}
+        write = writers.get(type(made), _write)
         manifest = write(plan, made, notes={"source": None if place.source is None else str(place.source)})
         shutil.rmtree(place.work)
         return manifest
@@ -237,41 +224,46 @@ def build_dataset(
 def load_splits(plan: Plan, manifest: Manifest) -> Any:
     """Checks every file of a finished variant and reads it: splits of graphs, or a :class:`LinkData`."""
     verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
-    if plan.facts.name in LINK_CATALOG:
-        return load_link_data(plan.folder / LINK_FILE)
+    if plan.spec.links:
+        return load_link_data(plan.folder / GRAPH_FILE)
+    if plan.spec.one_graph:
+        return masked_splits(PackedGraphs.load(plan.folder / GRAPH_FILE))
     for statistics in manifest.notes.get("statistics", {}).values():
         if "incomplete" in statistics:  # results on it must not pass for results on the whole set
-            warnings.warn(f"{plan.facts.name} is incomplete: {statistics['incomplete']}", stacklevel=3)
+            warnings.warn(f"{plan.spec.name} is incomplete: {statistics['incomplete']}", stacklevel=3)
     return {split: PackedGraphs.load(plan.folder / f"{split}.safetensors") for split in SPLITS}
 
 
 def _write(plan: Plan, splits: Mapping[str, PackedGraphs], *, notes: dict[str, Any]) -> Manifest:
     for split in SPLITS:
-        splits[split].meta |= {"dataset": plan.facts.name, "split": split, "recipe": plan.recipe}
+        splits[split].meta |= {"dataset": plan.spec.name, "split": split, "recipe": plan.recipe}
         splits[split].save(plan.folder / f"{split}.safetensors")
     marks = {split: {k: v for k, v in splits[split].meta.items() if k == "incomplete"} for split in SPLITS}
-    notes |= {"statistics": {s: splits[s].statistics | marks[s] for s in SPLITS}, "note": plan.facts.note}
+    notes |= {"statistics": {s: splits[s].statistics | marks[s] for s in SPLITS}, "note": plan.spec.note}
     files = [f"{split}.safetensors" for split in SPLITS]
-    return write_manifest(plan.folder, name=plan.facts.name, recipe=plan.recipe, files=files, notes=notes)
+    return write_manifest(plan.folder, name=plan.spec.name, recipe=plan.recipe, files=files, notes=notes)
+
+
+def _write_graph(plan: Plan, graph: PackedGraphs, *, notes: dict[str, Any]) -> Manifest:
+    graph.meta |= {"dataset": plan.spec.name, "recipe": plan.recipe}
+    graph.save(plan.folder / GRAPH_FILE)
+    sizes = {split: int(graph.columns[f"{split}_mask"].values.sum()) for split in SPLITS}
+    x = graph.x
+    shape = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": 0 if x is None else x.size(1)}
+    statistics = {split: graph.statistics | {"chosen": size} for split, size in sizes.items()}
+    notes |= {"statistics": statistics, "graph": shape, "note": plan.spec.note}
+    return write_manifest(plan.folder, name=plan.spec.name, recipe=plan.recipe, files=[GRAPH_FILE], notes=notes)
 
 
 def _write_link_data(plan: Plan, data: LinkData, *, notes: dict[str, Any]) -> Manifest:
-    save_link_data(data, plan.folder / LINK_FILE)
+    save_link_data(data, plan.folder / GRAPH_FILE)
     sizes = {
         split: {"edges": part.edge.size(0), "negatives": 0 if part.edge_neg is None else part.edge_neg.size(0)}
         for split, part in data.splits.items()
     }
     graph = {"nodes": data.num_nodes, "edges": data.edge.size(0), "features": data.num_features or 0}
     notes |= {"statistics": sizes, "graph": graph, "note": data.meta.get("differs", "")}
-    return write_manifest(plan.folder, name=plan.facts.name, recipe=plan.recipe, files=[LINK_FILE], notes=notes)
-
-
-def _builder(name: str) -> Builder:
-    if name in LINK_CATALOG:
-        from lrga.data.datasets.ogb import SETS
-
-        return cast(Builder, SETS[name])
-    return cast(Builder, import_module(BUILDERS[name]))
+    return write_manifest(plan.folder, name=plan.spec.name, recipe=plan.recipe, files=[GRAPH_FILE], notes=notes)
 
 
 def _existing_folder(source: str | Path | None) -> Path | None:

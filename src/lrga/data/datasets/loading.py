@@ -1,21 +1,11 @@
 """A data set by its name: built on first use, verified, loaded.
 
-Every set is one module of this package, found through :data:`lrga.data.datasets.building.BUILDERS`.
-Such a module offers three names (:class:`lrga.data.datasets.place.Builder`)::
-
-    RECIPE_VERSION = 1
-
-    def options(*, seed: int = 41, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-        ...  # keyword-only, each with a default; checks the values (OptionError) and returns them all as JSON values
-
-    def build(place: BuildPlace, *, seed: int, sizes: list[int]) -> dict[str, PackedGraphs]:
-        ...  # {"train": …, "val": …, "test": …}; place.raw, .work, .source, .workers, .progress, .download
-
+Every set is one :class:`~lrga.data.datasets.spec.DatasetSpec` in a module of this package.
 A finished set lies in ``ROOT/NAME/VARIANT/{train,val,test}.safetensors`` with ``manifest.json`` beside it, where
 VARIANT names the options that differ from their defaults. Downloads lie in ``ROOT/NAME/raw``.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +18,9 @@ from lrga.data.datasets.building import (
     plan_dataset,
     plan_of_folder,
 )
-from lrga.data.datasets.catalog import CATALOG, dataset_facts
-from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.data.datasets.manifest import FILE_NAME, Manifest, read_manifest
 from lrga.data.datasets.root import data_root
+from lrga.data.datasets.spec import dataset_specs, spec_of
 from lrga.errors import DataMissingError, LRGAError
 from lrga.io.download import check_recorded
 from lrga.io.files import verify_file
@@ -52,7 +41,7 @@ def load(
     link-prediction set; built first if they are not there.
 
     Args:
-        name: A name of :data:`lrga.data.datasets.catalog.CATALOG`, in any case.
+        name: A name that ``lrga data ls`` lists, in any case.
         root: Data root; see :func:`lrga.data.datasets.root.data_root`.
         source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
             something else, a warning says so.
@@ -98,13 +87,12 @@ class BuiltSet:
 
 
 def overview(root: str | Path | None = None) -> list[dict[str, Any]]:
-    """Every data set of the catalogue with its facts and what of it is on disk, as JSON values."""
-    return [describe(name, root) for name in (*CATALOG, *LINK_CATALOG)]
+    """Every data set with its facts and what of it is on disk, as JSON values."""
+    return [describe(name, root) for name in dataset_specs()]
 
 
 def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
     """Facts of one data set and what of it is on disk, as JSON values."""
-    facts = dataset_facts(name)
     variants: list[dict[str, Any]] = [
         {
             "folder": str(built.folder),
@@ -116,7 +104,7 @@ def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
         }
         for built in built_sets(name, root)
     ]
-    return asdict(facts) | {
+    return spec_of(name).facts() | {
         "built": any(variant["complete"] for variant in variants),
         "full": any(variant["complete"] and Path(variant["folder"]).name == DEFAULT_VARIANT for variant in variants),
         "damaged": any(variant["problem"] is not None for variant in variants),
@@ -136,7 +124,7 @@ class Check:
 
 def built_sets(name: str, root: str | Path | None = None) -> list[BuiltSet]:
     """The variants of a data set below the data root."""
-    base = data_root(root) / dataset_facts(name).name
+    base = data_root(root) / spec_of(name).name
     folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
     return [_built_set(folder) for folder in folders if folder.name != RAW_FOLDER]
 
@@ -158,7 +146,7 @@ def verify(name: str, root: str | Path | None = None) -> list[Check]:
         >>> [check.problem for check in verify("PATTERN", root)]
         [None, None, None]
     """
-    base = data_root(root) / dataset_facts(name).name
+    base = data_root(root) / spec_of(name).name
     folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
     checks = []
     for folder in folders:

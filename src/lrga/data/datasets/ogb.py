@@ -18,25 +18,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.link_catalog import LINK_CATALOG
 from lrga.data.datasets.place import BuildPlace
 from lrga.data.datasets.prepared import check_sums
+from lrga.data.datasets.spec import DatasetSpec, Inputs, TaskSpec, no_options, spec_of
 from lrga.data.links.data import LinkData, LinkSplit
 from lrga.errors import DataError, DataMissingError
 from lrga.io.archive import extract
-from lrga.io.download import obtain
+from lrga.io.download import RemoteFile, obtain
 from lrga.io.limits import check_memory
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.progress import Progress, silent
 from lrga.io.unpickle import read_pt
 
 FILES = {"train": "train.pt", "val": "valid.pt", "test": "test.pt"}
-RECIPE_VERSION = 1
+OGB = (
+    "Hu, Fey, Zitnik, Dong, Ren, Liu, Catasta, Leskovec: Open Graph Benchmark: Datasets for Machine Learning on "
+    "Graphs. NeurIPS 2020. arXiv:2005.00687"
+)
 
 
 @dataclass(frozen=True)
 class OgbSet:
-    """One of the sets, as a builder (:class:`lrga.data.datasets.place.Builder`) that makes a :class:`LinkData`.
+    """How the files of one of the sets are laid out.
 
     Attributes:
         name: Its name.
@@ -51,19 +54,12 @@ class OgbSet:
     folder: str
     weighted: bool = False
     features: int | None = None
-    RECIPE_VERSION: int = RECIPE_VERSION
-
-    def options(self) -> dict[str, Any]:
-        """There are none: the files decide."""
-        return {}
 
     def build(self, place: BuildPlace) -> LinkData:
         """From the folder the user names, else from the official archive."""
         if place.source is not None:
             return self.read(self.find(place.source), progress=place.progress)
-        archive = obtain(
-            LINK_CATALOG[self.name].files[0], place.raw, progress=place.progress, download=place.download
-        )  # fmt: skip
+        archive = obtain(spec_of(self.name).files[0], place.raw, progress=place.progress, download=place.download)
         extract(archive, place.work)
         return self.read(self.find(place.work), progress=place.progress)
 
@@ -71,7 +67,7 @@ class OgbSet:
         """The folder of the set: ``folder`` itself, or one below it called as OGB or its archive calls it."""
         names = (".", self.name.replace("-", "_"), self.name, self.folder)
         for place in (folder / name for name in names):
-            if _unzipped(place / "raw" / "edge.csv.gz").is_file():
+            if unzipped(place / "raw" / "edge.csv.gz").is_file():
                 return place
         raise DataMissingError(
             f"the files of {self.name} as OGB lays them out in {folder}",
@@ -85,7 +81,7 @@ class OgbSet:
         names = ["num-node-list", "num-edge-list", "edge"]
         names += [] if self.features is None else ["node-feat"]  # without them a vector of each node would be learned
         names += ["edge_weight", "edge_year"] if self.weighted else []
-        wanted = [_unzipped(raw / f"{name}.csv.gz") for name in names]
+        wanted = [unzipped(raw / f"{name}.csv.gz") for name in names]
         wanted += [folder / "split" / self.split / name for name in FILES.values()]
         missing = [str(path) for path in wanted if not path.is_file()]
         if missing:
@@ -93,7 +89,7 @@ class OgbSet:
             raise DataMissingError(f"all files of {self.name}", f"no {', '.join(missing)}", remedy)
         nodes, edges = (self._count(raw / f"num-{what}-list.csv.gz") for what in ("node", "edge"))
         edge = torch.from_numpy(self._numbers(raw / "edge.csv.gz", columns=2, rows=edges, progress=progress))
-        features = _unzipped(raw / "node-feat.csv.gz")
+        features = unzipped(raw / "node-feat.csv.gz")
         x = self._numbers(features, dtype=np.float32, rows=nodes, progress=progress) if features.is_file() else None
         weight, year = (self._column(raw / f"{name}.csv.gz", edges) for name in ("edge_weight", "edge_year"))
         splits = {}
@@ -107,7 +103,7 @@ class OgbSet:
             x=None if x is None else torch.from_numpy(x),
             edge_weight=None if weight is None else weight.float(),
             edge_time=year,
-            metric=LINK_CATALOG[self.name].metric.lower(),
+            metric=spec_of(self.name).task.metric,
             meta={"dataset": self.name} | self._differences(nodes, edge, splits, None if x is None else x.shape[1]),
         )
         data.check(str(folder))
@@ -115,10 +111,10 @@ class OgbSet:
 
     @property
     def _url(self) -> str:
-        return LINK_CATALOG[self.name].files[0].url
+        return spec_of(self.name).files[0].url
 
     def _numbers(self, path: Path, **options: Any) -> np.ndarray:
-        path = _unzipped(path)
+        path = unzipped(path)
         check_sums(path)
         return read_numbers(path, **options)
 
@@ -131,7 +127,7 @@ class OgbSet:
         return int(values[0, 0])
 
     def _column(self, path: Path, rows: int) -> Tensor | None:
-        if not _unzipped(path).is_file():
+        if not unzipped(path).is_file():
             return None
         return torch.from_numpy(self._numbers(path, columns=1, rows=rows)).view(-1)
 
@@ -156,7 +152,7 @@ class OgbSet:
         self, nodes: int, edge: Tensor, splits: Mapping[str, LinkSplit], features: int | None
     ) -> dict[str, Any]:
         """What tells these files from the published ones, to be said beside every number made with them."""
-        facts = LINK_CATALOG[self.name]
+        facts = spec_of(self.name)
         found = {"nodes": nodes} | {name: len(split.edge) for name, split in splits.items()}
         wanted = {"nodes": int(facts.mean_nodes)} | facts.splits
         odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
@@ -167,7 +163,7 @@ class OgbSet:
         return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
 
 
-def _unzipped(path: Path) -> Path:
+def unzipped(path: Path) -> Path:
     """The file without ``.gz`` where only that is there."""
     plain = path.with_suffix("")
     return plain if plain.is_file() and not path.is_file() else path
@@ -194,8 +190,82 @@ def _pairs_sum(edge: Tensor, num_nodes: int) -> tuple[int, int]:
     return edge.size(0), int(key.sum())
 
 
+def _spec(
+    layout: OgbSet,
+    metric: str,
+    *,
+    splits: tuple[int, int, int],
+    nodes: int,
+    edges: int,
+    node_features: str,
+    edge_features: str = "none",
+    what: str,
+    licence: str,
+    citation: str,
+) -> DatasetSpec:
+    archive = f"{layout.folder}.zip"
+    return DatasetSpec(
+        name=layout.name,
+        inputs=Inputs("link", 1, "learned" if layout.features is None else "linear", layout.features or 0, "ones"),
+        task=TaskSpec("prediction", "link", metric),
+        splits=dict(zip(FILES, splits, strict=True)),
+        mean_nodes=float(nodes),
+        mean_edges=float(edges),
+        node_features=node_features,
+        edge_features=edge_features,
+        obtained="downloaded",
+        origin=f"the Open Graph Benchmark's files: {what}; numbers of train/val/test are edges, one graph",
+        licence=licence,
+        terms=f"{licence}, as the Open Graph Benchmark states",
+        citation=(OGB, citation),
+        options=no_options,
+        build=layout.build,
+        files=(RemoteFile(f"https://snap.stanford.edu/ogb/data/linkproppred/{archive}", archive),),
+        one_graph=True,
+    )
+
+
 SETS: dict[str, OgbSet] = {
     "ogbl-ppa": OgbSet("ogbl-ppa", "throughput", "ppassoc", features=58),
     "ogbl-collab": OgbSet("ogbl-collab", "time", "collab", weighted=True, features=128),
     "ogbl-ddi": OgbSet("ogbl-ddi", "target", "ddi"),
 }
+SPECS = (
+    _spec(
+        SETS["ogbl-ppa"],
+        "hits@100",
+        splits=(21_231_931, 6_062_562, 3_031_780),
+        nodes=576_289,
+        edges=42_463_862,
+        node_features="species of the protein, one of 58, one-hot",
+        what="associations of proteins, divided by how they were found",
+        licence="CC-0",
+        citation="Szklarczyk et al.: STRING v11: protein-protein association networks with increased coverage. "
+        "Nucleic Acids Research 47(D1), 2019",
+    ),
+    _spec(
+        SETS["ogbl-collab"],
+        "hits@50",
+        splits=(1_179_052, 60_084, 46_329),
+        nodes=235_868,
+        edges=2_358_104,
+        node_features="mean word vector of the author's papers, 128 numbers",
+        edge_features="number of joint papers of a year (weight), the year",
+        what="joint papers of authors, divided by year",
+        licence="ODC-BY",
+        citation="Wang, Shen, Huang, Wu, Dong, Kanakia: Microsoft Academic Graph: When experts are not enough. "
+        "Quantitative Science Studies 1(1), 2020",
+    ),
+    _spec(
+        SETS["ogbl-ddi"],
+        "hits@20",
+        splits=(1_067_911, 133_489, 133_489),
+        nodes=4_267,
+        edges=2_135_822,
+        node_features="none: a vector of each drug is learned",
+        what="interactions of drugs, divided by the protein they target",
+        licence="CC-0",
+        citation="Wishart et al.: DrugBank 5.0: a major update to the DrugBank database for 2018. "
+        "Nucleic Acids Research 46(D1), 2018",
+    ),
+)

@@ -4,9 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import OptionError
 from lrga.io.limits import check_memory
 from lrga.io.progress import Progress, silent
@@ -36,19 +35,6 @@ class BuildPlace:
     workers: int = 1
     progress: Progress = silent
     download: bool = True
-
-
-class Builder(Protocol):
-    """What every module of a data set offers."""
-
-    RECIPE_VERSION: int
-    """Raised whenever the same options would give other content; what older versions built is then built again."""
-
-    def options(self, **given: Any) -> dict[str, Any]:
-        """Checks the options (keyword-only, each with a default) and returns all of them, as JSON values."""
-
-    def build(self, place: BuildPlace, **options: Any) -> dict[str, PackedGraphs]:
-        """Builds the splits ``train``, ``val`` and ``test``, given all options as :meth:`options` returned them."""
 
 
 def default_workers() -> int:

@@ -354,6 +354,18 @@ class PackedGraphs:
             self._padded = PaddedGraphs(self)
         return self._padded
 
+    @staticmethod
+    def move(splits: Mapping[str, "PackedGraphs"], device: str | torch.device) -> dict[str, "PackedGraphs"]:
+        """The splits on ``device``; those that are masks of the same graphs share their memory there, too."""
+        moved: dict[str, PackedGraphs] = {}
+        for name, graphs in splits.items():
+            twin = next((key for key in moved if splits[key].source is graphs.source), None)
+            moved[name] = graphs.to(device) if twin is None else moved[twin]
+            for key, column in graphs.columns.items():
+                if twin is not None and column is not splits[twin].columns.get(key):
+                    moved[name] = moved[name].with_column(key, column.to(moved[name].device))
+        return moved
+
     def _with(self, **tensors: Any) -> "PackedGraphs":
         return PackedGraphs(
             **tensors,

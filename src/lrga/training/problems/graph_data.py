@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from lrga.data.datasets.catalog import CATALOG
 from lrga.data.datasets.loading import load
 from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import Inputs, dataset_name, dataset_specs, spec_of
 from lrga.data.own.reading import OwnData, load_custom
 from lrga.data.own.table import is_coarse
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.errors import DataError, DataMissingError, OptionError
-from lrga.models.zoo import INPUTS, Inputs
 from lrga.tasks.named import task_of, task_of_custom, with_choices
 from lrga.tasks.task import Task
 from lrga.training.config import DataConfig, RunConfig
@@ -34,7 +33,7 @@ class TrainingData:
         splits: ``train``, ``val`` and ``test``.
         task: What is predicted.
         inputs: Kinds and widths of the features.
-        dataset: Name in the catalogue, ``None`` for the user's own data.
+        dataset: Name of the data set, ``None`` for the user's own data.
         features: ``"node"`` and ``"edge"`` → names of the columns of their features, where they have names.
         notes: How the user's own data were understood, a sentence each.
         given_targets: Split → the targets as they came, where those of the splits are standardised.
@@ -50,7 +49,7 @@ class TrainingData:
 
     def to(self, device: torch.device) -> "TrainingData":
         """With the graphs on ``device``."""
-        return replace(self, splits={name: graphs.to(device) for name, graphs in self.splits.items()})
+        return replace(self, splits=PackedGraphs.move(self.splits, device))
 
     def fingerprint(self) -> str:
         """A checksum of all graphs, so that a run is not continued on others."""
@@ -65,11 +64,6 @@ class TrainingData:
                 if tensor.numel():  # without a value there is no memory to look at
                     digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
-
-
-def catalogue_name(name: str) -> str | None:
-    """The data set of the catalogue that ``name`` means, ``None`` where it means the user's own data."""
-    return name.upper() if name.upper() in CATALOG else None
 
 
 def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Given = None) -> TrainingData:
@@ -99,13 +93,13 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
 
 
 def _find(data: DataConfig, given: Given) -> TrainingData:
-    dataset = catalogue_name(data.name)
+    dataset = dataset_name(data.name)
     if dataset is not None and not isinstance(given, OwnData):
         splits = load(dataset, data.root, source=data.source, **data.options) if given is None else _packed(given)
-        return TrainingData(splits, task_of(dataset), INPUTS[dataset], dataset)
+        return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
     if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
         raise DataMissingError(
-            f"a data set ({', '.join(CATALOG)}) or your own: a folder of CSV files, a .pt file, module:factory",
+            f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
             f"{data.name!r}, which is none of them in {Path.cwd()}",
             "correct the name or the path (lrga data ls lists all sets; an edge list takes --task link)",
         )

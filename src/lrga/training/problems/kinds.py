@@ -9,16 +9,14 @@ import torch
 from torch import nn
 
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.catalog import dataset_facts
-from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.loading import load
 from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.data.links.data import LinkData
 from lrga.data.own.edge_list import load_edge_list
 from lrga.distributed.collectives import world_size
 from lrga.errors import DataError, OptionError
 from lrga.models.embeddings import MatrixFactorization, Node2Vec
-from lrga.models.zoo import INPUTS
 from lrga.nn.recompute import recompute_layers
 from lrga.tasks.link import LinkTask
 from lrga.tasks.named import task_of, with_choices
@@ -26,7 +24,7 @@ from lrga.tasks.task import Task
 from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.problems.describe import describe_links
-from lrga.training.problems.graph_data import Given, TrainingData, catalogue_name, load_training_data
+from lrga.training.problems.graph_data import Given, TrainingData, load_training_data
 from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem
 from lrga.training.problems.link_architecture import LinkArchitecture, resolve_link
 from lrga.training.problems.links import LinkProblem, PartitionedLinkProblem
@@ -130,7 +128,7 @@ def load_run_data(config: TrainingConfig, given: Given | LinkData = None) -> Run
 
 def load_link_source(data: DataConfig) -> LinkData:
     """The graph that a configuration names: an OGB set, or the user's own edge list."""
-    if link_name(data.name) is not None:
+    if dataset_name(data.name) is not None:
         found: LinkData = load(data.name, data.root, source=data.source, **data.options)
         return found
     options = {key: value for key, value in data.options.items() if key != "task"}
@@ -143,7 +141,7 @@ def load_link_source(data: DataConfig) -> LinkData:
 
 def _link_notes(config: TrainingConfig, data: LinkData) -> tuple[str, ...]:
     """How the user's own edges were understood, and what one should know of how they were read."""
-    own = describe_links(data) if link_name(config.data.name) is None else ()
+    own = describe_links(data) if dataset_name(config.data.name) is None else ()
     return tuple(note for note in (*own, *data.meta.get("notes", ()), data.meta.get("differs")) if note)
 
 
@@ -162,16 +160,16 @@ def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:
 
 def plan_data(config: TrainingConfig) -> tuple[dict[str, Any], AnyTask, AnyArchitecture]:
     """Data (as JSON values), task and network of a run. The user's own data are read; a named set is not built."""
-    named = catalogue_name(config.data.name) or link_name(config.data.name)
+    named = dataset_name(config.data.name)
     if named is None:
         run = load_run_data(config)
         notes = {"notes": list(run.notes)} if run.notes else {}
         return {"name": config.data.name, "graphs": run.sizes, "built": True} | notes, run.task, run.architecture
-    planned, facts = plan_dataset(named, config.data.root, **config.data.options), dataset_facts(named)
-    sizes = planned.recipe["options"].get("sizes") or [facts.splits[split] for split in SPLITS]
+    planned, spec = plan_dataset(named, config.data.root, **config.data.options), spec_of(named)
+    sizes = planned.recipe["options"].get("sizes") or [spec.splits[split] for split in SPLITS]
     data = {"name": named, "graphs": dict(zip(SPLITS, sizes, strict=True)), "built": planned.finished() is not None}
     if config.link is not None:
-        return data, link_task(config, facts.metric.lower()), resolve_link(config)
+        return data, link_task(config, spec.task.metric), resolve_link(config)
     asked = config.run
     task = with_choices(task_of(named), loss=asked.loss, metric=asked.metric, label_smoothing=asked.label_smoothing)
-    return data, task, resolve(config.model, INPUTS[named], dataset=named)
+    return data, task, resolve(config.model, spec.inputs, dataset=named)

@@ -21,7 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lrga.data.datasets.catalog import CATALOG
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import CheckpointError, DTypeError, OptionError
 from lrga.io import limits
 from lrga.io.documents import is_number, read_json, sealed, unsealed, write_json
@@ -92,7 +92,7 @@ class RunFolder:
         except (OptionError, DTypeError) as error:
             remedy = "restore the file, or train anew"
             raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
-        own = config.problem == "graphs" and config.data.name not in CATALOG
+        own = config.problem == "graphs" and dataset_name(config.data.name) is None
         if own and "standardize_targets" not in values.get("run", {}) and self._facts_kind() == "regression":
             return config.changed(standardize_targets=False)  # an older version took targets as they are
         return config

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.link_catalog import link_name
 from lrga.data.datasets.root import data_root
+from lrga.data.datasets.spec import dataset_name
 from lrga.data.own.reading import is_factory
 from lrga.errors import UntrustedCodeError
-from lrga.training.problems.graph_data import catalogue_name
 
 if TYPE_CHECKING:
     from lrga.training.config import DataConfig
@@ -66,7 +65,7 @@ its code, got a module that only runs/a names. To fix: if you trust it, add --tr
         remedy = "if you trust it, add --trust" + (f", or name the module yourself: {command}" if command else "")
         expected = f"--trust (in Python trust=True) to import {data.name!r}, which runs its code"
         raise UntrustedCodeError(expected, f"a module that only {where} names", remedy)
-    if catalogue_name(kept.name) is None and link_name(kept.name) is None:
+    if dataset_name(kept.name) is None:
         return kept  # the user's own files are only read
     if plan_dataset(kept.name, kept.root, **kept.options).finished() is not None:
         return kept

@@ -14,11 +14,19 @@ import numpy as np
 import torch
 
 from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.spec import Schedule
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import narrow, pointer
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 5, 34
 GRAPHS_OF_A_CHUNK = 100  # part of the recipe: another value gives other graphs
+SCHEDULE = Schedule(
+    patience=5,
+    variants=tuple(
+        ({"budget": "500K", "model": model}, {"batch_size": size})
+        for model, size in (("gcn", 64), ("graphsage", 64), ("gatedgcn", 32))
+    ),
+)
 
 
 class RandomStream:

@@ -7,20 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets import BENCHMARK
 from lrga.data.datasets.place import BuildPlace
 from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes
-from lrga.data.datasets.superpixels.images import Images, ImageSet, build_superpixels, missing_images
+from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
+from lrga.data.datasets.superpixels.images import (
+    CITATIONS,
+    Images,
+    ImageSet,
+    build_superpixels,
+    missing_images,
+)
 from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import ChecksumError, DataError, DataMissingError
 from lrga.io.archive import extract
-from lrga.io.download import obtain
-from lrga.io.files import BLOCK
+from lrga.io.download import RemoteFile, obtain
+from lrga.io.files import BLOCK, FileFacts
 from lrga.io.limits import read_bytes
 from lrga.io.unpickle import load_pickle
-
-RECIPE_VERSION = 1
 
 ARCHIVE = "cifar-10-python.tar.gz"
 FOLDER = "cifar-10-batches-py"
@@ -42,12 +47,12 @@ def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
     Args:
         sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
     """
-    return {"sizes": limited_sizes(sizes, dataset_facts("CIFAR10").splits)}
+    return {"sizes": limited_sizes(sizes, SPEC.splits)}
 
 
 def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet("CIFAR10", 32, 3, CIFAR10_SETTINGS, read_images), place, sizes)
+    return build_superpixels(ImageSet(SPEC, 32, 3, CIFAR10_SETTINGS, read_images), place, sizes)
 
 
 def read_images(place: BuildPlace) -> dict[str, Images]:
@@ -61,7 +66,7 @@ def read_images(place: BuildPlace) -> dict[str, Images]:
 def _batch_files(place: BuildPlace) -> list[Path]:
     names = list(BATCHES)
     if place.source is None:
-        (file,) = dataset_facts("CIFAR10").files
+        (file,) = SPEC.files
         archive = obtain(file, place.raw, progress=place.progress, download=place.download)
     else:
         unpacked = find_files(place.source, names, below=(FOLDER, "raw", f"raw/{FOLDER}", f"cifar10/{FOLDER}"))
@@ -125,3 +130,34 @@ def read_batch(path: Path, *, md5: str | None = None) -> Images:
         raise DataError(expected, f"labels of shape {list(np.shape(labels))} or outside 0..9", remedy)
     pixels = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     return Images(pixels, labels.astype(np.uint8))
+
+
+SPEC = DatasetSpec(
+    name="CIFAR10",
+    inputs=Inputs("graph", 10, "linear", 5),
+    task=TaskSpec("classification", "cross_entropy", "accuracy"),
+    splits={"train": 45_000, "val": 5_000, "test": 10_000},
+    mean_nodes=117.63,
+    mean_edges=941.07,
+    node_features="mean red, green, blue and position (row, column) of the superpixel, 5 numbers",
+    edge_features="closeness of the two superpixels, 1 number",
+    obtained="built",
+    origin="built here from the CIFAR-10 images: SLIC superpixels (at most 150), 8 nearest neighbours",
+    licence="not stated",
+    terms="images: no licence stated by their authors; the recipe's code is MIT",
+    citation=(
+        BENCHMARK,
+        "Krizhevsky: Learning Multiple Layers of Features from Tiny Images. Technical report, Toronto, 2009",
+        *CITATIONS,
+    ),
+    options=options,
+    build=build,
+    files=(
+        RemoteFile(
+            f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}",
+            ARCHIVE,
+            FileFacts(170_498_071, "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"),
+        ),
+    ),
+    schedule=Schedule(variants=(({"preset": "2020"}, {"patience": 5}),)),
+)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lrga.data.datasets.catalog import dataset_facts
 from lrga.data.datasets.place import SPLITS, BuildPlace
 from lrga.data.datasets.prepared import find_files, missing_files
 from lrga.data.datasets.shards import Shard, make_shards
+from lrga.data.datasets.spec import DatasetSpec
 from lrga.data.datasets.superpixels.edges import superpixel_edges
 from lrga.data.datasets.superpixels.regions import ARRAYS, Regions, join, read_prepared
 from lrga.data.datasets.superpixels.slic import SlicSettings
@@ -25,6 +25,11 @@ from lrga.io.files import atomic_path
 
 VALIDATION = 5_000  # the first images of the official training set, as in the benchmark
 PART_IMAGES = 1_000
+CITATIONS = (
+    "Knyazev, Taylor, Amer: Understanding Attention and Generalization in Graph Neural Networks. NeurIPS 2019",
+    "Achanta, Shaji, Smith, Lucchi, Fua, Süsstrunk: SLIC Superpixels Compared to State-of-the-Art Superpixel "
+    "Methods. IEEE TPAMI 34(11), 2012",
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +45,23 @@ class ImageSet:
     """What tells MNIST and CIFAR10 apart.
 
     Attributes:
-        name: As in the catalogue.
+        spec: The data set.
         width: Of an image, in pixels; it is as high.
         channels: Of a pixel.
         settings: How it is cut.
         read: Finds, or downloads, the official images and reads both parts.
     """
 
-    name: str
+    spec: DatasetSpec
     width: int
     channels: int
     settings: SlicSettings
     read: Callable[[BuildPlace], dict[str, Images]]
+
+    @property
+    def name(self) -> str:
+        """Name of the data set."""
+        return self.spec.name
 
 
 def build_superpixels(images: ImageSet, place: BuildPlace, sizes: list[int]) -> dict[str, PackedGraphs]:
@@ -160,7 +170,7 @@ def _graphs(
 
 def _check_counts(images: ImageSet, packed: Mapping[str, PackedGraphs]) -> None:
     """A complete set has the published mean number of superpixels, or it was cut differently."""
-    facts = dataset_facts(images.name)
+    facts = images.spec
     if {split: len(graphs) for split, graphs in packed.items()} != facts.splits:
         return
     mean = sum(graphs.num_nodes for graphs in packed.values()) / sum(facts.splits.values())

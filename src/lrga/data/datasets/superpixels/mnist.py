@@ -10,18 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.catalog import dataset_facts
+from lrga.data.datasets import BENCHMARK
 from lrga.data.datasets.place import BuildPlace
 from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes
-from lrga.data.datasets.superpixels.images import Images, ImageSet, build_superpixels, missing_images
+from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
+from lrga.data.datasets.superpixels.images import (
+    CITATIONS,
+    Images,
+    ImageSet,
+    build_superpixels,
+    missing_images,
+)
 from lrga.data.datasets.superpixels.slic import MNIST_SETTINGS
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
-from lrga.io.download import obtain_all
+from lrga.io.download import RemoteFile, obtain_all
+from lrga.io.files import FileFacts
 from lrga.io.limits import check_memory
 
-RECIPE_VERSION = 1
-
+_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
 # MD5 of the uncompressed files, as published: the compressed ones differ from mirror to mirror.
 MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -37,18 +44,18 @@ def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
     Args:
         sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
     """
-    return {"sizes": limited_sizes(sizes, dataset_facts("MNIST").splits)}
+    return {"sizes": limited_sizes(sizes, SPEC.splits)}
 
 
 def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet("MNIST", 28, 1, MNIST_SETTINGS, read_images), place, sizes)
+    return build_superpixels(ImageSet(SPEC, 28, 1, MNIST_SETTINGS, read_images), place, sizes)
 
 
 def read_images(place: BuildPlace) -> dict[str, Images]:
     """Both official parts: from the folder the user named, else downloaded."""
     if place.source is None:
-        paths = obtain_all(_files(), place.raw, progress=place.progress, download=place.download)
+        paths = obtain_all(SPEC.files, place.raw, progress=place.progress, download=place.download)
     else:
         zipped, plain = [f"{name}.gz" for name in MD5], list(MD5)
         below = ("raw", "mnist/raw", "MNIST/raw")
@@ -60,10 +67,6 @@ def read_images(place: BuildPlace) -> dict[str, Images]:
         check_sums(path)
     arrays = [read_idx(path, md5=MD5[path.name.removesuffix(".gz")]) for path in paths]
     return {"train": Images(arrays[0], arrays[1]), "test": Images(arrays[2], arrays[3])}
-
-
-def _files() -> tuple[Any, ...]:
-    return dataset_facts("MNIST").files
 
 
 def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
@@ -97,3 +100,37 @@ def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
         got = f"{len(content) - header:,} bytes" if len(content) - header < math.prod(shape) else "more"
         raise ChecksumError(f"{list(shape)} values in {path}, as its header says", got, remedy)
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+SPEC = DatasetSpec(
+    name="MNIST",
+    inputs=Inputs("graph", 10, "linear", 3),
+    task=TaskSpec("classification", "cross_entropy", "accuracy"),
+    splits={"train": 55_000, "val": 5_000, "test": 10_000},
+    mean_nodes=70.57,
+    mean_edges=564.53,
+    node_features="mean intensity and position (row, column) of the superpixel, 3 numbers",
+    edge_features="closeness of the two superpixels, 1 number",
+    obtained="built",
+    origin="built here from the MNIST images: SLIC superpixels (at most 75), 8 nearest neighbours",
+    licence="not stated",
+    terms="images: no licence stated by their authors; the recipe's code is MIT",
+    citation=(
+        BENCHMARK,
+        "LeCun, Bottou, Bengio, Haffner: Gradient-Based Learning Applied to Document Recognition. "
+        "Proceedings of the IEEE 86(11), 1998",
+        *CITATIONS,
+    ),
+    options=options,
+    build=build,
+    files=tuple(
+        RemoteFile(f"{_MIRROR}/{name}-ubyte.gz", f"{name}-ubyte.gz", FileFacts(size, sha256))
+        for name, size, sha256 in (
+            ("train-images-idx3", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+            ("train-labels-idx1", 28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+            ("t10k-images-idx3", 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+            ("t10k-labels-idx1", 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+        )
+    ),
+    schedule=Schedule(variants=(({"preset": "2020"}, {"patience": 5}),)),
+)

@@ -1,0 +1,178 @@
+"""Graphs whose neighbours mostly differ in class (Platonov et al.): one ``.npz`` file each, with ten splits.
+
+``node_features`` [N, F], ``node_labels`` [N], ``edges`` [E, 2] each once, ``{train,val,test}_masks`` [10, N].
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrga.data.datasets.masked import masked_graph
+from lrga.data.datasets.place import SPLITS, BuildPlace
+from lrga.data.datasets.prepared import find_files, missing_files, read_arrays
+from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError, DataMissingError, OptionError
+from lrga.io.download import RemoteFile, obtain
+from lrga.io.files import FileFacts
+
+NUM_SPLITS = 10
+_PAPER = (
+    "Platonov, Kuznedelev, Diskin, Babenko, Prokhorenkova: A Critical Look at the Evaluation of GNNs under "
+    "Heterophily: Are We Really Making Progress? ICLR 2023. arXiv:2302.11640"
+)
+
+
+def options(*, split: int = 0) -> dict[str, Any]:
+    """Checks the option: ``split``, the number of one of the ten published splits, from 0."""
+    if isinstance(split, bool) or not isinstance(split, int) or not 0 <= split < NUM_SPLITS:
+        raise OptionError(f"split, a number from 0 to {NUM_SPLITS - 1}", repr(split), "choose one of these splits")
+    return {"split": split}
+
+
+def build(name: str, place: BuildPlace, *, split: int) -> PackedGraphs:
+    """The graph, from the file in the folder the user names, else from the official one."""
+    spec = spec_of(name)
+    (file,) = spec.files
+    if place.source is None:
+        path = obtain(file, place.raw, progress=place.progress, download=place.download)
+    else:
+        stem = file.name.removesuffix(".npz")
+        below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
+        found = find_files(place.source, [file.name], below=below)
+        if found is None:
+            got = missing_files(place.source, [file.name], below=below)
+            raise DataMissingError(f"{file.name} in {place.source}", got, f"put it there, from {file.url}")
+        path = found[0]
+    x, y, edge_index, splits = read(path, split)
+    sizes = spec.splits if split == 0 else None
+    return masked_graph(spec, path, x=x, y=y, edge_index=edge_index, splits=splits, sizes=sizes)
+
+
+def read(path: Path, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """(features [N, F], classes [N], edges [2, 2 E] both ways, nodes of each part of that split)."""
+    masks = [f"{part}_masks" for part in SPLITS]
+    arrays = read_arrays(path, ["node_features", "node_labels", "edges", *masks])
+    x, y, edges = arrays["node_features"], arrays["node_labels"], arrays["edges"]
+    whole = x.ndim == 2 and y.shape == (len(x),) and edges.ndim == 2 and edges.shape[1] == 2
+    if not whole or any(arrays[mask].shape != (NUM_SPLITS, len(x)) for mask in masks):
+        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
+    both_ways = np.concatenate([edges, edges[:, ::-1]]).T
+    return (
+        x,
+        y,
+        both_ways,
+        {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)},
+    )
+
+
+def _spec(
+    name: str,
+    facts: FileFacts,
+    *,
+    nodes: int,
+    edges: int,
+    features: int,
+    classes: int,
+    splits: tuple[int, int, int],
+    metric: str = "accuracy",
+    node_features: str,
+    what: str,
+    citation: tuple[str, ...] = (),
+) -> DatasetSpec:
+    file = f"{name.replace('-', '_')}.npz"
+    url = f"https://github.com/yandex-research/heterophilous-graphs/raw/main/data/{file}"
+    return DatasetSpec(
+        name=name,
+        inputs=Inputs("node", classes, "linear", features, "ones"),
+        task=TaskSpec("classification", "cross_entropy", metric),
+        splits=dict(zip(SPLITS, splits, strict=True)),
+        mean_nodes=nodes,
+        mean_edges=2 * edges,
+        node_features=node_features,
+        edge_features="none",
+        obtained="downloaded",
+        origin=f"{what}; the file of https://github.com/yandex-research/heterophilous-graphs",
+        licence="MIT",
+        terms="MIT, as the publisher's repository states",
+        citation=(_PAPER, *citation),
+        options=options,
+        build=partial(build, name),
+        files=(RemoteFile(url, file, facts),),
+        one_graph=True,
+        schedule=Schedule(patience=50, batch_size=1),
+        note="Published numbers are means over the ten splits: build and train with --split 0 to 9.",
+    )
+
+
+_WIKIPEDIA = (
+    "Rozemberczki, Allen, Sarkar: Multi-Scale Attributed Node Embedding. Journal of Complex Networks 9(2), 2021",
+)
+SPECS = (
+    _spec(
+        "minesweeper",
+        FileFacts(135_045, "e664c8dacf1e8ac466c2c09ed4b237bd2c5541f47a6eae9c6092cb87f16412b3"),
+        nodes=10_000,
+        edges=39_402,
+        features=7,
+        classes=2,
+        splits=(5_000, 2_500, 2_500),
+        metric="roc_auc",
+        node_features="number of neighbouring mines, one-hot, or that it is unknown, 7 numbers",
+        what="a grid of 100 by 100 cells, which of them hide a mine",
+    ),
+    _spec(
+        "tolokers",
+        FileFacts(1_329_769, "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9450a1667"),
+        nodes=11_758,
+        edges=519_000,
+        features=10,
+        classes=2,
+        splits=(5_879, 2_939, 2_940),
+        metric="roc_auc",
+        node_features="profile and statistics of the worker, 10 numbers",
+        what="workers of a crowdsourcing platform who shared a task, which of them were banned",
+    ),
+    _spec(
+        "chameleon-filtered",
+        FileFacts(58_924, "bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5"),
+        nodes=890,
+        edges=8_854,
+        features=2_325,
+        classes=5,
+        splits=(409, 287, 194),
+        node_features="which nouns occur on the page, 2,325 numbers 0 or 1",
+        what="Wikipedia pages on chameleons, their traffic in five classes, duplicates removed",
+        citation=_WIKIPEDIA,
+    ),
+    _spec(
+        "squirrel-filtered",
+        FileFacts(208_215, "f06370ffb3116c5de8b7a600005400b2293c025e0ce2f6916d8201a825505ac7"),
+        nodes=2_223,
+        edges=46_998,
+        features=2_089,
+        classes=5,
+        splits=(1_053, 718, 452),
+        node_features="which nouns occur on the page, 2,089 numbers 0 or 1",
+        what="Wikipedia pages on squirrels, their traffic in five classes, duplicates removed",
+        citation=_WIKIPEDIA,
+    ),
+    _spec(
+        "actor",
+        FileFacts(252_956, "c350eef06b2c2a9bf8218be2b57cac6d4003d0922eb597a039e9123f75817816"),
+        nodes=7_600,
+        edges=26_659,
+        features=932,
+        classes=5,
+        splits=(3_648, 2_432, 1_520),
+        node_features="which keywords occur on the actor's page, 932 numbers 0 or 1",
+        what="actors who occur on the same Wikipedia page, in five classes",
+        citation=(
+            "Pei, Wei, Chang, Lei, Yang: Geom-GCN: Geometric Graph Convolutional Networks. ICLR 2020",
+            "Tang, Sun, Wang, Yang: Social Influence Analysis in Large-Scale Networks. KDD 2009",
+        ),
+    ),
+)

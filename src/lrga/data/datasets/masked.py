@@ -1,0 +1,86 @@
+"""One graph whose nodes are divided: stored once, as three splits that share its memory."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import DatasetSpec
+from lrga.data.packed.arrays import pack_arrays
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError
+
+
+def masked_graph(
+    spec: DatasetSpec,
+    where: object,
+    *,
+    x: np.ndarray,
+    y: np.ndarray,
+    edge_index: np.ndarray,
+    splits: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int] | None = None,
+) -> PackedGraphs:
+    """The graph with ``train_mask``, ``val_mask`` and ``test_mask``, compared with the published totals.
+
+    Args:
+        spec: The data set, which says how many nodes, edges, features and classes there must be.
+        where: The file or folder it was read from, for errors.
+        x: [N, F] features.
+        y: [N] classes.
+        edge_index: [2, E] directed edges.
+        splits: Split → numbers of its nodes.
+        sizes: How many these must be.
+    """
+    num_nodes, remedy = len(y), "get the files again from their official source"
+    if not np.isfinite(x).all():
+        raise DataError(f"finite node features in {where}", "NaN or infinity", remedy)
+    masks = {split: np.zeros(num_nodes, bool) for split in SPLITS}
+    for split, nodes in splits.items():
+        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < num_nodes:
+            raise DataError(f"nodes 0 to {num_nodes - 1} in {split} of {where}", f"node {nodes.max()}", remedy)
+        masks[split][nodes] = True
+    if np.stack(list(masks.values())).sum(0).max(initial=0) > 1:
+        raise DataError(f"splits of {where} that do not overlap", "a node in two of them", remedy)
+    found = {
+        "nodes": num_nodes,
+        "edges": edge_index.shape[1],
+        "features": x.shape[1],
+        "classes": int(y.max(initial=-1)) + 1,
+        **({} if sizes is None else {split: int(mask.sum()) for split, mask in masks.items()}),
+    }
+    published = {
+        "nodes": int(spec.mean_nodes),
+        "edges": int(spec.mean_edges),
+        "features": spec.inputs.in_channels,
+        "classes": spec.inputs.out_channels,
+        **(sizes or {}),
+    }
+    if found != published:
+        raise DataError(f"{spec.name} of {_listed(published)} in {where}", _listed(found), remedy)
+    return pack_arrays(
+        num_nodes=np.array([num_nodes]),
+        num_edges=np.array([edge_index.shape[1]]),
+        edge_index=edge_index.astype(np.int64),
+        x=x.astype(np.float32),
+        y=y.astype(np.int64),
+        y_level="node",
+        node={f"{split}_mask": mask for split, mask in masks.items()},
+        keep_edge_order=False,
+    )
+
+
+def masked_splits(graph: PackedGraphs) -> dict[str, PackedGraphs]:
+    """The splits of such a graph, in the same memory, each with its ``mask``."""
+    masks = {split: graph.columns[f"{split}_mask"] for split in SPLITS}
+    kept = {name: column for name, column in graph.columns.items() if not name.endswith("_mask")}
+    splits = {}
+    for split, mask in masks.items():
+        splits[split] = graph.with_column("mask", mask)
+        splits[split].columns = kept | {"mask": mask}
+        splits[split].meta = graph.meta | {"split": split}
+    return splits
+
+
+def _listed(counts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())

@@ -1,0 +1,251 @@
+"""Peptides-func and ogbg-molhiv: molecules with nine features of an atom and three of a bond, all categories.
+
+Both are read from a prepared ``.npz`` file of flat arrays (each bond once), ogbg-molhiv also from the files of the Open
+Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG downloads (both directions).
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lrga.data.datasets.ogb import OGB, unzipped
+from lrga.data.datasets.place import SPLITS, BuildPlace
+from lrga.data.datasets.prepared import check_sums, find_files, limited_sizes, read_arrays
+from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
+from lrga.data.packed.arrays import pack_arrays
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError, DataMissingError
+from lrga.io.archive import extract
+from lrga.io.download import RemoteFile, obtain
+from lrga.io.numeric_csv import read_numbers
+from lrga.io.pt_file import read_pt
+
+ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+"""Categories of an atom's number, chirality, degree, charge, hydrogens, radicals, hybridisation, aromaticity, ring."""
+BONDS = (5, 6, 2)
+"""Categories of a bond's type, stereo and conjugation."""
+_ARRAYS = ("num_node", "num_bond", "x", "bond_index", "bond_attr", "y", *SPLITS)
+_OGB_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+
+
+class Molecules(NamedTuple):
+    """All molecules, one after the other: [G] atoms and edges, [2, E], [V, 9], [E, 3], [G, T], and those of a split."""
+
+    num_nodes: np.ndarray
+    num_edges: np.ndarray
+    edge_index: np.ndarray
+    x: np.ndarray
+    edge_attr: np.ndarray
+    y: np.ndarray
+    splits: dict[str, np.ndarray]
+
+
+class Layout(NamedTuple):
+    """Where the files of a set lie, and what reads them.
+
+    Attributes:
+        name: The data set.
+        prepared: The file of flat arrays, below ``folder`` or beside it.
+        folder: What a folder of the set is called.
+        archive: The folder in the official archive.
+        marker: A file of the official layout.
+        read: Reads the official layout.
+    """
+
+    name: str
+    prepared: str
+    folder: str
+    archive: str
+    marker: str
+    read: Callable[[Path], Molecules]
+
+    def options(self, *, sizes: Sequence[int] | None = None) -> dict[str, Any]:
+        """Checks the option: ``sizes``, only the first so many molecules of train, val and test."""
+        return {"sizes": limited_sizes(sizes, spec_of(self.name).splits)}
+
+    def build(self, place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+        """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""
+        spec, source = spec_of(self.name), place.source
+        if source is None:
+            archive = obtain(spec.files[0], place.raw, progress=place.progress, download=place.download)
+            extract(archive, place.work)
+            source = place.work
+        elif (found := find_files(source, [self.prepared], below=(self.folder,))) is not None:
+            return _splits(spec, found[0], read_prepared(found[0]), sizes)
+        for folder in (source / name for name in (".", self.folder, self.archive, self.name, "raw")):
+            if unzipped(folder / self.marker).is_file():
+                return _splits(spec, folder, self.read(folder), sizes)
+        raise DataMissingError(
+            f"{self.prepared}, or {self.marker} and the files beside it, in {source}",
+            "neither of them",
+            f"put there what {spec.files[0].url} unpacks to, or leave the source out to download it",
+        )
+
+
+def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The first ``sizes`` molecules of each split; all of them are compared with the published totals."""
+    remedy = "get the files again from their official source"
+    for what, values, bounds in (("atom", found.x, ATOMS), ("bond", found.edge_attr, BONDS)):
+        low, high = values.min(0, initial=0), values.max(0, initial=0)
+        if values.shape[1:] != (len(bounds),) or (low < 0).any() or (high >= bounds).any():
+            got = f"shape {list(values.shape)}, up to {high.tolist()}"
+            raise DataError(f"{what} features below {list(bounds)} in {where}", got, remedy)
+    if found.y.shape != (len(found.num_nodes), spec.inputs.out_channels) or not np.isin(found.y, (0, 1)).all():
+        raise DataError(f"{spec.inputs.out_channels} labels, 0 or 1, in {where}", f"{list(found.y.shape)}", remedy)
+    totals = {split: len(numbers) for split, numbers in found.splits.items()}
+    count, nodes, edges = sum(spec.splits.values()), int(found.num_nodes.sum()), int(found.num_edges.sum())
+    means = [round(number / max(1, len(found.num_nodes)), 2) for number in (nodes, edges)]
+    if totals != spec.splits or len(found.num_nodes) != count or means != [spec.mean_nodes, spec.mean_edges]:
+        expected = f"{spec.splits} molecules of {spec.mean_nodes} atoms and {spec.mean_edges} edges in {where}"
+        raise DataError(expected, f"{totals} of {means[0]} and {means[1]}", remedy)
+    numbers = np.concatenate(list(found.splits.values()))
+    if len(np.unique(numbers)) != count or numbers.min() < 0 or numbers.max() >= count:
+        raise DataError(f"every molecule of {where} in one split", "some in none or in several", remedy)
+    packed = pack_arrays(
+        num_nodes=found.num_nodes.astype(np.int64),
+        num_edges=found.num_edges.astype(np.int64),
+        edge_index=found.edge_index.astype(np.int64),
+        x=found.x.astype(np.int64),
+        edge_attr=found.edge_attr.astype(np.int64),
+        y=found.y.astype(np.float32),
+        y_level="graph",
+        keep_edge_order=False,
+    )
+    return {
+        split: packed[torch.from_numpy(found.splits[split].astype(np.int64))[:size]]
+        for split, size in zip(SPLITS, sizes, strict=True)
+    }
+
+
+def read_prepared(path: Path) -> Molecules:
+    """The molecules of a ``.npz`` file with each bond once."""
+    nodes, bonds, x, index, attributes, y, *splits = read_arrays(path, _ARRAYS).values()
+    return _both_ways(path, nodes, bonds, x, index, attributes, y, dict(zip(SPLITS, splits, strict=True)))
+
+
+def read_ogb(folder: Path) -> Molecules:
+    """The molecules in the folder that OGB's archive unpacks to."""
+
+    def numbers(name: str, columns: int) -> np.ndarray:
+        path = unzipped(folder / f"{name}.csv.gz")
+        check_sums(path)
+        return read_numbers(path, columns=columns)
+
+    nodes, bonds = (numbers(f"raw/num-{what}-list", 1)[:, 0] for what in ("node", "edge"))
+    x, attributes = numbers("raw/node-feat", len(ATOMS)), numbers("raw/edge-feat", len(BONDS))
+    splits = {split: numbers(f"split/scaffold/{name}", 1)[:, 0] for split, name in _OGB_SPLITS.items()}
+    index = numbers("raw/edge", 2).T
+    return _both_ways(folder, nodes, bonds, x, index, attributes, numbers("raw/graph-label", 1), splits)
+
+
+def _both_ways(
+    where: Path,
+    nodes: np.ndarray,
+    bonds: np.ndarray,
+    x: np.ndarray,
+    index: np.ndarray,
+    attributes: np.ndarray,
+    y: np.ndarray,
+    splits: dict[str, np.ndarray],
+) -> Molecules:
+    """With each bond (i, j) as the edges i → j and j → i, one after the other."""
+    total = int(bonds.sum(dtype=np.int64))
+    fits = nodes.shape == bonds.shape == y.shape[:1] and len(x) == int(nodes.sum(dtype=np.int64))
+    if not fits or index.shape != (2, total) or len(attributes) != total:
+        got = f"{len(nodes)} molecules, {len(x)} atoms, {list(index.shape)} ends of bonds, {len(attributes)} features"
+        raise DataError(f"arrays that fit each other in {where}", got, "get the files again")
+    edge_index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
+    twice = 2 * bonds.astype(np.int64)
+    return Molecules(nodes.astype(np.int64), twice, edge_index, x, attributes.repeat(2, 0), y, splits)
+
+
+def read_lrgb(folder: Path) -> Molecules:
+    """The molecules in ``train.pt``, ``val.pt`` and ``test.pt``, lists of (x, edge_attr, edge_index, y)."""
+    splits: dict[str, np.ndarray] = {}
+    graphs: list[Any] = []
+    for split in SPLITS:
+        path = folder / f"{split}.pt"
+        check_sums(path)
+        found = read_pt(path)
+        if not isinstance(found, list | tuple) or not all(_is_graph(graph) for graph in found):
+            expected = f"a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T]) in {path}"
+            raise DataError(expected, "another object", "get the file again from its official source")
+        splits[split] = np.arange(len(graphs), len(graphs) + len(found))
+        graphs += found
+    x, attributes, index, y = ([graph[part] for graph in graphs] for part in range(4))
+    return Molecules(
+        np.array([len(rows) for rows in x], np.int64),
+        np.array([len(rows) for rows in attributes], np.int64),
+        torch.cat(index, 1).numpy(),
+        torch.cat(x).numpy(),
+        torch.cat(attributes).numpy(),
+        torch.cat(y).numpy(),
+        splits,
+    )
+
+
+def _is_graph(graph: Any) -> bool:
+    if not isinstance(graph, list | tuple) or len(graph) != 4 or not all(isinstance(part, Tensor) for part in graph):
+        return False
+    x, attributes, index, y = graph
+    two = all(part.dim() == 2 for part in graph) and not x.is_floating_point() and not attributes.is_floating_point()
+    return two and (x.size(1), attributes.size(1), y.size(0)) == (len(ATOMS), len(BONDS), 1) and (
+        tuple(index.shape) == (2, attributes.size(0))
+    )  # fmt: skip
+
+
+_PEPTIDES = Layout("Peptides-func", "peptides_func.npz", "peptides_func", "peptidesfunc", "train.pt", read_lrgb)
+_MOLHIV = Layout("ogbg-molhiv", "molhiv.npz", "ogbg_molhiv", "hiv", "raw/node-feat.csv.gz", read_ogb)
+SPECS = (
+    DatasetSpec(
+        name=_PEPTIDES.name,
+        inputs=Inputs("graph", 10, "embeddings", ATOMS, "embeddings", BONDS),
+        task=TaskSpec("multilabel", "binary_cross_entropy", "average_precision"),
+        splits={"train": 10_873, "val": 2_331, "test": 2_331},
+        mean_nodes=150.94,
+        mean_edges=307.3,
+        node_features="nine categories of the atom, as OGB has them",
+        edge_features="three categories of the bond, as OGB has them",
+        obtained="downloaded",
+        origin="peptides with ten functions each may have, from SATPdb, in the files that PyG's LRGBDataset reads",
+        licence="CC BY-NC 4.0",
+        terms="CC BY-NC 4.0: not for commercial use; name the authors of the Long Range Graph Benchmark",
+        citation=(
+            "Dwivedi, Rampášek, Galkin, Parviz, Wolf, Luu, Beaini: Long Range Graph Benchmark. NeurIPS 2022. "
+            "arXiv:2206.08164",
+            "Singh et al.: SATPdb: a database of structurally annotated therapeutic peptides. "
+            "Nucleic Acids Research 44(D1), 2016",
+        ),
+        options=_PEPTIDES.options,
+        build=_PEPTIDES.build,
+        files=(RemoteFile("https://www.dropbox.com/s/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1", "peptidesfunc.zip"),),
+        schedule=Schedule(max_epochs=250),
+    ),
+    DatasetSpec(
+        name=_MOLHIV.name,
+        inputs=Inputs("graph", 1, "embeddings", ATOMS, "embeddings", BONDS),
+        task=TaskSpec("multilabel", "binary_cross_entropy", "roc_auc"),
+        splits={"train": 32_901, "val": 4_113, "test": 4_113},
+        mean_nodes=25.51,
+        mean_edges=54.94,
+        node_features="nine categories of the atom",
+        edge_features="three categories of the bond",
+        obtained="downloaded",
+        origin="molecules and whether they inhibit HIV, divided by scaffold; the Open Graph Benchmark's files",
+        licence="MIT",
+        terms="MIT, as the Open Graph Benchmark states",
+        citation=(
+            OGB,
+            "Wu, Ramsundar, Feinberg, Gomes, Geniesse, Pappu, Leswing, Pande: MoleculeNet: a benchmark for molecular "
+            "machine learning. Chemical Science 9(2), 2018",
+        ),
+        options=_MOLHIV.options,
+        build=_MOLHIV.build,
+        files=(RemoteFile("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),),
+        schedule=Schedule(max_epochs=100),
+    ),
+)

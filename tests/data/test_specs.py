@@ -1,0 +1,103 @@
+import json
+import sys
+
+import pytest
+
+from lrga.data.datasets.spec import DatasetSpec, Schedule, dataset_name, dataset_specs, spec_of
+from lrga.errors import OptionError
+from lrga.models.link import LINK_SETS
+from lrga.models.zoo import PAPER_SETS
+
+NAMES = list(dataset_specs())
+
+
+@pytest.mark.parametrize(
+    ("name", "splits", "nodes", "edges"),
+    [
+        ("PATTERN", (10_000, 2_000, 2_000), 118.9, 6_079),
+        ("CLUSTER", (10_000, 1_000, 1_000), 117.2, 4_303),
+        ("ZINC", (10_000, 1_000, 1_000), 23.2, 49.8),
+        ("MNIST", (55_000, 5_000, 10_000), 70.57, 564.53),
+        ("CIFAR10", (45_000, 5_000, 10_000), 117.63, 941.07),
+        ("TSP", (10_000, 1_000, 1_000), 275.4, 6_885),
+        ("ogbl-ddi", (1_067_911, 133_489, 133_489), 4_267, 2_135_822),
+        ("ogbl-collab", (1_179_052, 60_084, 46_329), 235_868, 2_358_104),
+        ("ogbl-ppa", (21_231_931, 6_062_562, 3_031_780), 576_289, 42_463_862),
+    ],
+)
+def test_published_sizes(name, splits, nodes, edges):
+    spec = spec_of(name)
+    assert tuple(spec.splits.values()) == splits
+    assert (spec.mean_nodes, spec.mean_edges) == (nodes, edges)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_set_says_where_it_comes_from_under_which_terms_and_whom_to_cite(name):
+    spec = spec_of(name)
+    assert tuple(spec.splits) == ("train", "val", "test")
+    assert spec.obtained in ("generated", "downloaded", "built")
+    assert all((spec.origin, spec.licence, spec.terms, spec.citation, spec.node_features, spec.edge_features))
+    assert all(file.url.startswith("https://") for file in spec.files)
+    assert bool(spec.files) == (spec.obtained != "generated")
+    assert (spec.schedule is None) == spec.links
+    json.dumps(spec.facts())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_options_of_a_set_are_json_values_that_it_takes_back(name):
+    defaults = spec_of(name).options()
+    assert spec_of(name).options(**json.loads(json.dumps(defaults))) == defaults
+
+
+@pytest.mark.parametrize("name", PAPER_SETS)
+def test_the_sets_of_the_benchmark_cite_it(name):
+    assert any("Benchmarking Graph Neural Networks" in citation for citation in spec_of(name).citation)
+
+
+@pytest.mark.parametrize("name", ["PATTERN", "CLUSTER", "TSP"])
+def test_a_generated_set_says_that_it_is_a_fresh_draw(name):
+    assert "fresh draw of the same distribution" in spec_of(name).note
+
+
+def test_the_sets_of_table_2_predict_links():
+    assert [name for name in NAMES if spec_of(name).links] == sorted(LINK_SETS)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("zinc", "ZINC"), ("Zinc", "ZINC"), ("OGBL-DDI", "ogbl-ddi"), ("ogbl_ddi", "ogbl-ddi"), ("my/zinc", None)],
+)
+def test_spelling_does_not_matter(name, known):
+    assert dataset_name(name) == known
+
+
+@pytest.mark.parametrize("name", ["ZINK", "", None, "ogbl-vessel"])
+def test_an_unknown_name_lists_the_choices(name):
+    with pytest.raises(OptionError, match=r"CIFAR10, .*ZINC, .*ogbl-ppa"):
+        spec_of(name)
+
+
+def test_a_schedule_changes_where_all_of_a_condition_holds():
+    schedule = Schedule(variants=(({"budget": "500K", "model": "gcn"}, {"batch_size": 64}),))
+    assert schedule.options(model="gcn", budget="500K")["batch_size"] == 64
+    assert schedule.options(model="gcn", budget=None)["batch_size"] == 128
+
+
+def test_a_new_module_with_a_spec_is_all_that_a_new_set_takes(tmp_path, monkeypatch):
+    from lrga.data import datasets, load
+    from lrga.training.options import make_config
+
+    (tmp_path / "pairs.py").write_text(
+        "from dataclasses import replace\n"
+        "from lrga.data.datasets.sbm.cluster import SPEC as CLUSTER\n"
+        "SPEC = replace(CLUSTER, name='pairs', note='')\n"
+    )
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
+    dataset_specs.cache_clear()
+    try:
+        assert isinstance(spec_of("PAIRS"), DatasetSpec)
+        assert len(load("pairs", tmp_path / "root", sizes=(3, 1, 1))["train"]) == 3
+        assert make_config("Pairs").data.name == "pairs"
+    finally:
+        dataset_specs.cache_clear()
+        del sys.modules["lrga.data.datasets.pairs"]
