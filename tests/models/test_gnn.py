@@ -266,7 +266,7 @@ def test_exported_network_runs_at_other_sizes(conv):
         ({"task": "link"}, OptionError, "'node', 'graph', 'edge'"),
         ({"conv": "gat", "heads": 3}, OptionError, "multiple of heads=3"),
         ({"reading": "Z"}, OptionError, "A, B, C, D"),
-        ({"encoder": "mlp"}, OptionError, "'embedding', 'linear'"),
+        ({"encoder": "mlp"}, OptionError, "'embedding', 'embeddings', 'linear'"),
         ({"rank": -1}, OptionError, "rank"),
     ],
 )

@@ -22,7 +22,7 @@ from lrga.errors import DataError, DataMissingError
 from lrga.io.archive import extract
 from lrga.io.download import RemoteFile, obtain
 from lrga.io.numeric_csv import read_numbers
-from lrga.io.pt_file import read_pt
+from lrga.io.unpickle import read_pt
 
 ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 """Categories of an atom's number, chirality, degree, charge, hydrogens, radicals, hybridisation, aromaticity, ring."""
