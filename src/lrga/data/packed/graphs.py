@@ -4,7 +4,7 @@ Letters: G graphs, N nodes and E edges of the whole set.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -110,7 +110,7 @@ class PackedGraphs:
         self.edge_dtype, self.explicit_num_nodes = edge_dtype, explicit_num_nodes
         # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
         self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
-        self._transposed: tuple[Tensor, Tensor] | None = None
+        self._kept: dict[str, Any] = {}  # what follows from the edges alone, for all sets that share them
         self._padded: PaddedGraphs | None = None
 
     @classmethod
@@ -257,8 +257,8 @@ class PackedGraphs:
             objects=self.objects,
             host_ptrs=(self.host_node_ptr, self.host_edge_ptr),
         )
-        if self._transposed is not None:
-            moved._transposed = (self._transposed[0].to(target), self._transposed[1].to(target))
+        if "transposed" in self._kept:
+            moved._kept["transposed"] = tuple(part.to(target) for part in self._kept["transposed"])
         return moved
 
     def batch(self, index: Index) -> PackedBatch:
@@ -327,8 +327,9 @@ class PackedGraphs:
             columns=columns,
             objects={name: [values[g] for g in chosen] for name, values in self.objects.items()},
         )
-        if self._transposed is not None:
-            result._transposed = (take(self._transposed[0], edges), take(self._transposed[1], nodes))
+        if "transposed" in self._kept:
+            order, degree = self._kept["transposed"]
+            result._kept["transposed"] = take(order, edges), take(degree, nodes)
         return result
 
     @property
@@ -339,10 +340,13 @@ class PackedGraphs:
         ``order`` counts inside the graph: its k-th entry is the (destination-sorted) edge that comes k-th when the
         graph's edges are sorted by source, stably.
         """
-        if self._transposed is None:
-            order, degree = order_by(self.source, self.edge_ptr, self.node_ptr)
-            self._transposed = (narrow(order), narrow(degree))
-        return self._transposed
+        return self.kept("transposed", lambda: tuple(map(narrow, order_by(self.source, self.edge_ptr, self.node_ptr))))
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """What follows from the edges alone, made once for all sets that share them (:meth:`with_column`)."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
 
     @property
     @outside_inference

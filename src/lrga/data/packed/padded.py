@@ -87,18 +87,9 @@ class PaddedGraphs:
 
     def __init__(self, graphs: PackedGraphs) -> None:
         self.graphs, self.device = graphs, graphs.device
-        node_ptr, edge_ptr = graphs.node_ptr, graphs.edge_ptr
-        starts = torch.stack([node_ptr, edge_ptr], dim=1)  # [G + 1, 2]
-        counts = torch.cat([starts.diff(dim=0), starts.new_zeros(1, 2)])
-        self.table = torch.cat([starts, counts], dim=1)  # first node, first edge, nodes, edges; the last graph is empty
-        order, out_degree = graphs.transposed
-        in_degree = graphs.in_degree.long()
-        self._in_start, self._out_start = (_starts(degree) for degree in (in_degree, out_degree.long()))
-        local = torch.arange(graphs.num_nodes, device=self.device)
-        local -= repeat(node_ptr[:-1], node_ptr.diff(), graphs.num_nodes)
-        self._target = repeat(narrow(local), in_degree, graphs.num_edges)
-        self._source, self._order = graphs.source, order
-        self._longest = max(int(d.max()) if d.numel() else 0 for d in (in_degree, out_degree))
+        self._source, (self._order, _) = graphs.source, graphs.transposed
+        structure = graphs.kept("padded", lambda: _structure(graphs))
+        self.table, self._in_start, self._out_start, self._target, self._longest = structure
         self._spare_node, self._spare_edge = _finite_row(graphs, "node"), _finite_row(graphs, "edge")
 
     @property
@@ -186,6 +177,20 @@ def why_not_padded(graphs: PackedGraphs) -> str | None:
         except DataError:
             return f"no {level} has finite features"
     return None
+
+
+def _structure(graphs: PackedGraphs) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+    """Table of the graphs, first edge into and out of each node, target of each edge, most edges of a node."""
+    node_ptr, (_, out_degree) = graphs.node_ptr, graphs.transposed
+    starts = torch.stack([node_ptr, graphs.edge_ptr], dim=1)  # [G + 1, 2]
+    counts = torch.cat([starts.diff(dim=0), starts.new_zeros(1, 2)])
+    table = torch.cat([starts, counts], dim=1)  # first node, first edge, nodes, edges; the last graph is empty
+    in_degree = graphs.in_degree.long()
+    local = torch.arange(graphs.num_nodes, device=graphs.device)
+    local -= repeat(node_ptr[:-1], node_ptr.diff(), graphs.num_nodes)
+    target = repeat(narrow(local), in_degree, graphs.num_edges)
+    longest = max(int(degree.max()) if degree.numel() else 0 for degree in (in_degree, out_degree))
+    return table, _starts(in_degree), _starts(out_degree.long()), target, longest
 
 
 def _starts(degree: Tensor) -> Tensor:
