@@ -8,11 +8,13 @@ from lrga.data.links.data import LinkData, LinkSplit
 from lrga.data.own.reading import OwnData, load_custom
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.sampler import NeighborSampler, from_neighbor_batch
 
 __all__ = [
     "DatasetSpec",
     "LinkData",
     "LinkSplit",
+    "NeighborSampler",
     "OwnData",
     "PackedBatch",
     "PackedGraphs",
@@ -20,6 +22,7 @@ __all__ = [
     "built_sets",
     "data_root",
     "dataset_specs",
+    "from_neighbor_batch",
     "load",
     "load_custom",
     "spec_of",

@@ -36,6 +36,8 @@ class EdgeLayout(Keeps):
         out_ptr: The edges that begin in node i are ``out_order[out_ptr[i] : out_ptr[i + 1]]``; ``[N + 1]``.
         longest: No node has more edges than this, in or out, if known: GPU kernels then need not prepare for one that
             has very many.
+        gcn_factors: What GCN multiplies sums into and features out of each node by, two ``[N]``, where these are not
+            1/√ of the degrees here: in a sample of a larger graph.
 
     Example:
         >>> import torch
@@ -52,6 +54,7 @@ class EdgeLayout(Keeps):
     out_order: Tensor
     out_ptr: Tensor
     longest: int | None = None
+    gcn_factors: tuple[Tensor, Tensor] | None = None
     is_partitioned: ClassVar[bool] = False  # whether sources may be nodes of other ranks, see lrga.distributed
 
     @staticmethod
@@ -180,6 +183,7 @@ class EdgeLayout(Keeps):
             function(self.out_order),
             function(self.out_ptr),
             self.longest,
+            None if self.gcn_factors is None else (function(self.gcn_factors[0]), function(self.gcn_factors[1])),
         )
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "EdgeLayout":

@@ -53,9 +53,12 @@ def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 def symmetric_factors(edges: Edges, x: Tensor) -> tuple[Tensor, Tensor]:
     """1/√ of each node's edges in and out, at least one, ``[N]`` each: GCN's factors, for :func:`sum_sources`."""
+    wide = torch.promote_types(x.dtype, torch.float32)  # float16 does not hold every degree
+    if isinstance(edges, EdgeLayout) and edges.gcn_factors is not None:
+        into, out_of = (factor.to(wide) for factor in edges.gcn_factors)
+        return into, out_of
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x) and not torch.compiler.is_compiling():
         return edges.degree_roots
-    wide = torch.promote_types(x.dtype, torch.float32)  # float16 does not hold every degree
     into, out_of = (d.clamp(min=1).to(wide).rsqrt() for d in degrees(edges, x.size(0)))
     return into, out_of
 

@@ -186,12 +186,14 @@ class Task:
     def select(self, output: Tensor, batch: PackedBatch, *, masked: bool = False) -> tuple[Tensor, Tensor]:
         """Scores and targets of a batch, ``[M, out_channels]`` and ``[M]`` (or as wide).
 
-        With ``masked``, only those where the attribute ``mask`` of the batch is true.
+        With ``masked``, only those where the attribute ``mask`` of the batch is true; of a sample only its seeds.
         """
         if batch.y is None:
             raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
         rows = {"node": batch.num_nodes, "graph": batch.num_graphs, "edge": batch.num_edges}[self.level]
         targets = self._targets(output, batch.y, rows)
+        if batch.num_seeds is not None:
+            return output[: batch.num_seeds], targets[: batch.num_seeds]
         if masked:
             mask = batch.attribute("mask")
             return output[mask], targets[mask]

@@ -32,6 +32,8 @@ class PackedBatch:
         num_graphs: G.
         num_nodes: N.
         num_edges: E.
+        num_seeds: Where the batch is a sample (:mod:`lrga.data.packed.sampler`): loss and metric see so many nodes, the
+            first ones.
     """
 
     x: Tensor | None
@@ -48,6 +50,7 @@ class PackedBatch:
     _selections: dict[str, Selection]  # where the nodes and edges lie in the set
     _graphs: Rows
     _layout: EdgeLayout | None = None
+    num_seeds: int | None = None
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":

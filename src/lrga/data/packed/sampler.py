@@ -1,0 +1,153 @@
+"""Subgraphs around seed nodes, for training on a graph that does not fit as a whole.
+
+Letters: N nodes of the graph; S seeds, M nodes of a sample; F nodes of a hop; k the hop's fanout.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import Column, PackedGraphs
+from lrga.data.packed.segments import Selection, pointer, take
+from lrga.errors import DataError, OptionError
+
+
+class NeighborSampler:
+    """Draws subgraphs: seed nodes, some of their in-neighbours, some in-neighbours of those, and so on.
+
+    A node that is found is expanded once, in the hop after that in which it was found: ``min(k, degree)`` of the edges
+    that end in it are drawn uniformly, without replacement. The nodes of the last hop are not expanded.
+
+    GCN divides by degrees. The :attr:`~PackedBatch.edges` of a sample carry factors with which its sum over the drawn
+    edges is an unbiased estimate of that over all edges of the graph.
+
+    Args:
+        graph: One graph, on any device; samples are drawn there.
+        fanouts: The k of each hop, -1 for all edges. A network of L layers uses L hops.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> star = torch.tensor([[1, 2, 3, 4, 0], [0, 0, 0, 0, 4]])
+        >>> graph = PackedGraphs.from_data_list([Data(x=torch.eye(5), edge_index=star)])
+        >>> batch = NeighborSampler(graph, [3, -1]).sample(torch.tensor([0]), torch.Generator().manual_seed(0))
+        >>> batch.num_seeds, batch.attribute("n_id")[0].item(), batch.edge_index[1].tolist()[:3]
+        (1, 0, [0, 0, 0])
+    """
+
+    def __init__(self, graph: PackedGraphs, fanouts: Sequence[int]) -> None:
+        if len(graph) != 1:
+            raise DataError("one graph to sample neighbours in", f"{len(graph)} graphs", "train on whole graphs")
+        self.graph, self.fanouts = graph, check_fanouts(fanouts)
+        self._in_ptr = pointer(graph.in_degree)
+        self._place = torch.full((graph.num_nodes,), -1, device=graph.device)  # [N] row of a node in the sample
+
+    def sample(self, seeds: Tensor, generator: torch.Generator | None = None) -> PackedBatch:
+        """The sample around ``seeds``, different node numbers ``[S]``; the same for the same generator.
+
+        Args:
+            seeds: In which order their rows come, before those of all other nodes.
+            generator: On the device of the graph; PyTorch's own by default.
+
+        Returns:
+            One graph of M nodes with the drawn edges; ``num_seeds`` is S and ``attribute("n_id")`` has the numbers of
+            the nodes in the whole graph.
+        """
+        graph, place = self.graph, self._place
+        nodes = found = self._checked(seeds)
+        place[nodes] = torch.arange(nodes.numel(), device=graph.device)
+        rows, degrees = [], []
+        for fanout in self.fanouts:
+            drawn, counts = self._draw(found, fanout, generator)
+            source = take(graph.source, drawn).long()
+            found = torch.unique(source[place[source] < 0])
+            place[found] = torch.arange(nodes.numel(), nodes.numel() + found.numel(), device=graph.device)
+            nodes = torch.cat([nodes, found])
+            rows.append(drawn)
+            degrees.append(counts)
+        edges = torch.cat(rows)
+        source = place[take(graph.source, edges).long()]
+        place[nodes] = -1
+        degree = torch.cat([*degrees, torch.zeros_like(found)])  # hops follow each other: sorted by target
+        return self._batch(nodes, edges, source, degree, seeds.numel())
+
+    def _checked(self, seeds: Tensor) -> Tensor:
+        nodes, count = seeds.to(self.graph.device).long(), self.graph.num_nodes
+        low, high = (int(value) for value in torch.aminmax(nodes)) if nodes.numel() else (-1, -1)
+        if low < 0 or high >= count or torch.unique(nodes).numel() < nodes.numel():
+            expected = f"different seed nodes between 0 and {count - 1}"
+            raise DataError(expected, f"{nodes.numel()} seeds from {low} to {high}", "name each seed once")
+        return nodes
+
+    def _draw(self, nodes: Tensor, fanout: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Edges that end in ``nodes`` ``[F]``, those of one node after those of another, and how many of each."""
+        begin = self._in_ptr[nodes]
+        degree = self._in_ptr[nodes + 1] - begin
+        if fanout < 0:
+            return torch.as_tensor(Selection(self._in_ptr, nodes).rows).long(), degree
+        # Floyd: the subset grows by a random number up to `last`, or by `last` itself where that is in it already.
+        chosen = torch.arange(fanout, device=nodes.device).repeat(nodes.numel(), 1)  # [F, k]
+        is_subset = degree > fanout
+        for column in range(fanout):
+            last = degree - fanout + column
+            number = torch.rand(nodes.numel(), dtype=torch.float64, device=nodes.device, generator=generator)
+            number = (number * (last + 1)).long()
+            again = (chosen[:, :column] == number.unsqueeze(1)).any(1)
+            chosen[:, column] = torch.where(is_subset, torch.where(again, last, number), column)
+        return (begin.unsqueeze(1) + chosen)[chosen < degree.unsqueeze(1)], degree.clamp(max=fanout)
+
+    def _batch(self, nodes: Tensor, edges: Tensor, source: Tensor, degree: Tensor, seeds: int) -> PackedBatch:
+        graph, rows = self.graph, {"node": nodes, "edge": edges}
+        columns = {
+            name: replace(column, values=take(column.values, rows[column.level]))
+            for name, column in graph.columns.items()
+            if column.level in rows
+        }
+        sampled = PackedGraphs(
+            node_ptr=torch.tensor([0, nodes.numel()], device=graph.device),
+            edge_ptr=torch.tensor([0, edges.numel()], device=graph.device),
+            source=source,
+            in_degree=degree,
+            columns=columns | {"n_id": Column("node", nodes, torch.int64)},
+            y_level=graph.y_level,
+        )
+        batch = sampled.batch(slice(0, 1))
+        whole_in, whole_out = (take(d, nodes).double().clamp(min=1) for d in (graph.in_degree, graph.transposed[1]))
+        factors = whole_in.sqrt() / degree.clamp(min=1), whole_out.rsqrt()
+        return replace(batch, num_seeds=seeds, _layout=replace(batch.edges, gcn_factors=factors))
+
+
+def from_neighbor_batch(data: Any) -> PackedBatch:
+    """A batch of PyG's ``NeighborLoader`` as training takes it: loss and metric see its seeds, the first rows, alone.
+
+    Args:
+        data: A ``Data`` with ``x``, ``edge_index``, ``y`` of nodes and ``batch_size``, the number of seeds.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> edges = torch.tensor([[1, 2], [0, 0]])
+        >>> data = Data(x=torch.eye(3), edge_index=edges, y=torch.tensor([0, 1, 1]), n_id=torch.arange(3), batch_size=1)
+        >>> from_neighbor_batch(data).num_seeds
+        1
+    """
+    from torch_geometric.data import Data
+
+    seeds = data.get("batch_size")
+    if not isinstance(seeds, int) or not 1 <= seeds <= data.num_nodes:
+        expected = f"batch_size, the number of seeds, from 1 to {data.num_nodes}"
+        raise DataError(expected, repr(seeds), "pass what a NeighborLoader gives")
+    known = {key: data[key] for key in ("x", "edge_index", "edge_attr", "y") if key in data}
+    packed = PackedGraphs.from_data_list([Data(**known, num_nodes=data.num_nodes).cpu()], y_level="node")
+    return replace(packed.batch(slice(0, 1)), num_seeds=seeds).to(data.edge_index.device)
+
+
+def check_fanouts(fanouts: Any) -> list[int]:
+    """``fanouts`` as a list of one or more integers, each at least 1, or -1."""
+    good = isinstance(fanouts, Sequence) and not isinstance(fanouts, str) and len(fanouts) > 0
+    if not good or not all(type(k) is int and (k > 0 or k == -1) for k in fanouts):
+        remedy = "pass for example [10, 5]; -1 takes all neighbours"
+        raise OptionError("fanouts, an integer above 0 or -1 for each hop", repr(fanouts), remedy)
+    return list(fanouts)
