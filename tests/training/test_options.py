@@ -15,6 +15,11 @@ def test_a_named_set_comes_with_the_benchmark_s_schedule_and_what_is_given_wins(
     assert config.optimizer.lr == 0.01
 
 
+def test_a_named_set_comes_with_its_dropout_and_what_is_given_wins():
+    assert [make_config(name).model.dropout for name in ("CLUSTER", "Cora", "my_graphs")] == [0.0, 0.5, 0.0]
+    assert make_config("Cora", dropout=0.0).model.dropout == 0.0
+
+
 def test_own_data_have_a_smaller_batch():
     assert make_config("my_graphs").optimizer.batch_size == 32
 

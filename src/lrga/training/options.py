@@ -24,7 +24,7 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
         name: A data set known by name, or the user's own data (:class:`~lrga.training.config.DataConfig`).
         data_options: Options of the data set; those that are ``None`` are left out.
         **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
-            their defaults, which on a named data set are the benchmark's schedule.
+            their defaults, which on a named data set are the benchmark's schedule and the set's dropout.
 
     Example:
         >>> config = make_config("CLUSTER", model="gatedgcn", budget="500k", seed=95)
@@ -46,6 +46,7 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     else:
         model: ModelConfig = config.model
         schedule = benchmark_schedule(dataset, model.model, budget=model.budget, preset=model.preset)
+        config = config.changed(dropout=given.get("dropout", spec_of(dataset).dropout))
     return TrainingConfig(data=config.data, model=config.model, optimizer=schedule, run=config.run).changed(**given)
 
 

@@ -156,6 +156,9 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
         files=tuple(RemoteFile(f"{site}/ind.{name.lower()}.{part}", f"ind.{name.lower()}.{part}") for part in PARTS),
         one_graph=True,
         schedule=Schedule(lr=0.01, weight_decay=5e-4, patience=50, batch_size=1, max_epochs=500),
+        # With so few labels a network fits all of them in 10 epochs. LRGA + GCN (width 64, 2 layers, 60 epochs)
+        # then has 48% in validation on Cora, with this dropout 58%. Fresh BatchNorm statistics change that by 2 points.
+        dropout=0.5,
         note="The public split; duplicate edges and loops of the files are left out, as in PyG.",
     )
 

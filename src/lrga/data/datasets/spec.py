@@ -104,9 +104,10 @@ class DatasetSpec:
         recipe_version: Raised whenever the same options would give other content; older builds are then built again.
         files: Official files to download, with their checksums where they are known.
         reads_source: Whether it can be built from files of the user.
-        one_graph: Whether it is one graph, of which the splits are nodes or edges. The number that a run reports is then
-            that of the epoch best in validation, as is usual there; else that of the last epoch.
+        one_graph: Whether it is one graph, of which the splits are nodes or edges. The number that a run reports is
+            then that of the epoch best in validation, as is usual there; else that of the last epoch.
         schedule: How it is usually trained; ``None`` where links are predicted.
+        dropout: In the layers of a network that is trained on it, unless another is chosen.
         note: What one must know before comparing numbers.
     """
 
@@ -130,6 +131,7 @@ class DatasetSpec:
     reads_source: bool = True
     one_graph: bool = False
     schedule: Schedule | None = None
+    dropout: float = 0.0
     note: str = ""
 
     @property
