@@ -23,6 +23,8 @@ from lrga.training.config import SECTION_OF
         ("clip_gradient", "0.5", 0.5),
         ("preset", "2020", "2020"),
         ("readout", "sum", "sum"),
+        ("fanouts", "10,-1", [10, -1]),
+        ("fanouts", "none", None),
         ("options", '{"sizes": [3, 2, 1]}', {"sizes": [3, 2, 1]}),
     ],
 )
@@ -41,6 +43,7 @@ def test_values_take_the_type_of_their_option(key, text, value):
         ("lr", "fast", "lr to be a number"),
         ("hidden", "wide", "hidden to be an integer or none"),
         ("options", "{", "options as JSON"),
+        ("fanouts", "10,few", "fanouts to be integers"),
         ("budget", "huge", "a number of parameters"),
     ],
 )

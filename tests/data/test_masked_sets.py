@@ -169,6 +169,17 @@ def test_a_network_learns_on_the_nodes_of_train_alone(tmp_path, small_actor):
     assert result.epochs == 2
 
 
+@pytest.mark.parametrize("options", [{}, {"fanouts": [10, 5]}])
+def test_a_small_network_learns_on_the_real_cora(tmp_path, options):
+    if not (SHARED / "planetoid").is_dir():
+        pytest.skip("the real files of Cora are not beside the checkout")
+    config = make_config(
+        "Cora", hidden=64, layers=2, max_epochs=20, device="cpu", root=str(tmp_path / "root"), source=str(SHARED),
+        **options,
+    )  # fmt: skip
+    assert train(config, tmp_path / "run").best.val_metric > 45  # the largest class is 32% of these nodes
+
+
 @pytest.mark.parametrize("name", [*PLANETOID, *HETEROPHILOUS])
 def test_the_real_files_have_the_published_totals(tmp_path, name):
     if not (SHARED / "planetoid").is_dir():

@@ -8,8 +8,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from link_graphs import communities, link_trainer
+from test_sampled import make_trainer, one_graph
 
 import lrga
+from lrga.data import NeighborSampler, PackedGraphs
 from lrga.data.datasets.loading import load
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
@@ -39,8 +41,13 @@ def links(root, engine, **options):
     return link_trainer(data, engine=engine, dropout=0.0, batch_size=60, max_epochs=3, **options)
 
 
+def nodes(root, engine, **options):
+    splits = PackedGraphs.move(lrga.data.load_custom(one_graph()).splits, "cuda")
+    return make_trainer(splits, GraphProblem, engine=engine, **options)
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("kind", [graphs, links])
+@pytest.mark.parametrize("kind", [graphs, links, nodes])
 def test_captured_steps_train_as_the_plain_loop_does(tmp_path, kind, recipe):
     plain, captured = (kind(tmp_path, engine, **RECIPES[recipe]) for engine in ("plain", "captured"))
     for trainer in (plain, captured):
@@ -59,3 +66,16 @@ def test_every_model_for_links_learns_in_captured_steps(model):
     trainer.fit()
     assert trainer.engine is not None
     assert trainer.last.train_metric > 0.6
+
+
+def test_samples_are_drawn_on_the_gpu_and_train_there():
+    splits = PackedGraphs.move(lrga.data.load_custom(one_graph()).splits, "cuda")
+    model = lrga.GNN(3, 8, 2, 2, conv="gcn").cuda().eval()
+    seeds = torch.tensor([7, 0, 31])
+    batch, whole = NeighborSampler(splits["train"], [-1, -1]).sample(seeds), splits["train"].batch(slice(0, 1))
+    assert batch.device.type == "cuda"
+    found, expected = (model(own.x, own.edges) for own in (batch, whole))
+    torch.testing.assert_close(found[:3], expected[seeds.cuda()], rtol=1e-4, atol=1e-5)
+    trainer = make_trainer(splits, max_epochs=15)
+    trainer.fit()
+    assert trainer.best.record.val_metric > 85

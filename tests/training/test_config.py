@@ -29,8 +29,8 @@ def test_the_options_are_these():
     """Run folders and records hold them by name: a change needs a thought for those already written."""
     assert sorted(SECTION_OF) == sorted([
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
-        "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "heads", "hidden", "layers",
-        "loss", "lr", "lr_factor",
+        "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "fanouts",
+        "heads", "hidden", "layers", "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "reading", "readout", "recalibrate_norm", "resample_features",
         "residual", "root", "seed", "source", "standardize_targets", "tensorboard", "weight_decay",
@@ -84,6 +84,8 @@ def test_unknown_and_missing_keys_are_named(values, named):
         (OptimizerConfig, {"batch_size": 0}),
         (OptimizerConfig, {"eval_batch_size": 0}),
         (OptimizerConfig, {"patience": -1}),
+        (OptimizerConfig, {"fanouts": [10, 0]}),
+        (OptimizerConfig, {"fanouts": []}),
         (OptimizerConfig, {"clip_gradient": 0.0}),
         (OptimizerConfig, {"weight_decay": -1.0}),
         (OptimizerConfig, {"precision": "int8"}),

@@ -19,7 +19,7 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "model": {"resample_features": True},
     "optimizer": {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
-        "selective_decay": False, "weight_average": None,
+        "selective_decay": False, "weight_average": None, "fanouts": None,
     },
     "run": {"standardize_targets": None, "label_smoothing": 0.0},
 }  # fmt: skip

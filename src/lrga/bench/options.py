@@ -114,6 +114,11 @@ def parse_value(key: str, text: str) -> Any:
         return _TRUTH[text.lower()]
     if Mapping in kinds:
         return _json(key, text)
+    if list in kinds:  # of integers
+        try:
+            return [int(part) for part in text.split(",")]
+        except ValueError as error:
+            raise OptionError(f"{key} to be integers", repr(text), f"write for example {key}=10,5") from error
     for kind in (int, float):
         if kind in kinds:
             try:

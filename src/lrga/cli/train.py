@@ -407,6 +407,7 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         return
     network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
+    unit = "graphs" if schedule["fanouts"] is None else "seed nodes"
     rows = {
         "data": f"{plan['data']['name']}: {graphs} graphs" + ("" if plan["data"]["built"] else " (to be built first)"),
         "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}",
@@ -414,7 +415,7 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         "parameters": f"{plan['parameters']:,}",
         "schedule": f"Adam, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
         f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs",
-        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']} graphs in an epoch",
+        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']} {unit} in an epoch",
         "precision": schedule["precision"],
         "BatchNorm": f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
         if schedule["recalibrate_norm"]

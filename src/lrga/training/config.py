@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.data.packed.sampler import check_fanouts
 from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import check_fields, is_number
@@ -128,7 +129,10 @@ class OptimizerConfig:
         min_lr: With ``"plateau"`` training ends when the rate falls below this; ``"cosine"`` and ``"linear"`` fall to
             it.
         max_epochs: Training ends after so many epochs at the latest.
-        batch_size: Graphs in a batch.
+        batch_size: Graphs in a batch; seed nodes with ``fanouts``.
+        fanouts: Of one graph whose nodes are classified: every step trains on a sampled subgraph, the seed nodes of the
+            batch with so many neighbours in each hop (:class:`~lrga.data.NeighborSampler`), within which low-rank
+            attention attends. An epoch has every training node as a seed once; evaluation is on the whole graph.
         eval_batch_size: Graphs in a batch of evaluation (metrics averaged over batches depend on it); as in training
             by default.
         weight_decay: Of the optimiser (``"adamw"``: decoupled).
@@ -152,6 +156,7 @@ class OptimizerConfig:
     min_lr: float = 1e-5
     max_epochs: int = 1000
     batch_size: int = 128
+    fanouts: list[int] | None = None
     eval_batch_size: int | None = None
     weight_decay: float = 0.0
     selective_decay: bool = False
@@ -179,6 +184,8 @@ class OptimizerConfig:
         check_count("patience", self.patience)
         check_count("max_epochs", self.max_epochs, minimum=1)
         check_count("batch_size", self.batch_size, minimum=1)
+        if self.fanouts is not None:
+            object.__setattr__(self, "fanouts", check_fanouts(self.fanouts))
         if self.eval_batch_size is not None:
             check_count("eval_batch_size", self.eval_batch_size, minimum=1)
         check_count("recalibrate_norm", self.recalibrate_norm)
@@ -255,7 +262,7 @@ class TrainingConfig:
 
     @property
     def reported(self) -> str:
-        """Which epoch's number is reported: the ``"best"`` in validation on data sets of one graph, else the ``"last"``."""
+        """Which epoch's number is reported: the ``"best"`` in validation on sets of one graph, else the ``"last"``."""
         dataset = dataset_name(self.data.name)
         one_graph = self.link is not None or (dataset is not None and spec_of(dataset).one_graph)
         return "best" if one_graph else "last"

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lrga.data.datasets.spec import dataset_name, spec_of
@@ -14,6 +15,7 @@ from lrga.training.problems.link_config import LinkConfig, link_protocol, refuse
 from lrga.training.unused import refuse_unused
 
 OWN_BATCH_SIZE = 32  # of data whose size nobody knows beforehand
+SEED_NODES = 512  # of a batch where neighbours are sampled
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
 
 
@@ -47,6 +49,8 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
         model: ModelConfig = config.model
         schedule = benchmark_schedule(dataset, model.model, budget=model.budget, preset=model.preset)
         config = config.changed(dropout=given.get("dropout", spec_of(dataset).dropout))
+    if config.optimizer.fanouts is not None:
+        schedule = replace(schedule, batch_size=SEED_NODES)
     return TrainingConfig(data=config.data, model=config.model, optimizer=schedule, run=config.run).changed(**given)
 
 

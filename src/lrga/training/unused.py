@@ -80,7 +80,9 @@ def unused_options(config: TrainingConfig) -> dict[str, str]:
         unused |= dict.fromkeys(("split_by", "directed"), "it is for an edge list; to predict links add --task link")
         if model.hidden is not None and model.layers is not None and model.budget != "100K":
             unused["budget"] = "width and depth are given"
-    elif (level := spec_of(dataset).inputs.task) != "graph":
+    elif not spec_of(dataset).one_graph:
+        unused["fanouts"] = f"neighbours are sampled in one graph, {dataset} has many"
+    if dataset is not None and (level := spec_of(dataset).inputs.task) != "graph":
         unused["readout"] = f"it is for predictions of graphs, {dataset} has them of {level}s"
     if model.model != "gat":
         unused["heads"] = f"only gat has such heads, not {model.model}"

@@ -11,16 +11,18 @@ from torch import Tensor, nn
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import why_not_padded
+from lrga.data.packed.sampler import NeighborSampler
 from lrga.distributed.collectives import gather_ragged, rank_of, reduce_, world_size
 from lrga.distributed.model import broadcast_state
 from lrga.distributed.norm import convert_norms
 from lrga.distributed.step import reduce_gradients
+from lrga.errors import OptionError
 from lrga.nn.norm import BatchNorm
 from lrga.tasks.losses import wide
 from lrga.tasks.task import Task
 from lrga.training.callbacks.diagnose import first_non_finite
 from lrga.training.config import OptimizerConfig
-from lrga.training.determinism import norm_generator, order_generator, step_seed
+from lrga.training.determinism import norm_generator, order_generator, step_seed, stream_generator
 from lrga.training.evaluate import Scores, autocast, evaluate, in_mode, recalibrate_norm, run_model
 from lrga.training.problems.problem import Problem, StepLoss
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
     from lrga.training.trainer import Trainer
 
+_SAMPLES = 3  # the stream of random numbers that neighbours are drawn by
 _ROW_BY_ROW = (nn.LayerNorm, nn.GroupNorm)  # statistics within a row, where padding is never seen
 
 
@@ -137,6 +140,40 @@ class GraphProblem(Problem):
                 if (culprit := self.diagnose(batch)) is not None:
                     return f"{culprit}, in batch {number} of {self.eval_size} graphs each"
         return None
+
+
+class SampledProblem(GraphProblem):
+    """Classifies nodes of one graph in sampled subgraphs, of ``options.batch_size`` seed nodes each.
+
+    An epoch has every training node as a seed once; loss and metric are those of the seeds. Low-rank attention attends
+    within the subgraph. Epochs are evaluated on the whole graph.
+    """
+
+    unit = "nodes"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if (level := self.task.level) != "node":
+            raise OptionError("fanouts where nodes are classified", f"a task of {level}s", "leave fanouts out")
+        self.sampler = NeighborSampler(self.splits["train"], self.options.fanouts or ())
+        self.seeds = seed_nodes(self.splits["train"])
+        self.batches = math.ceil(self.seeds.numel() / self.options.batch_size)
+
+    def epoch_batches(self, epoch: int, first: int) -> Iterator[PackedBatch]:
+        generator = order_generator(self.seed, epoch)
+        batches = self.seeds[torch.randperm(self.seeds.numel(), generator=generator)].split(self.options.batch_size)
+        for number in range(first, self.batches):
+            source = stream_generator(self.seed, _SAMPLES, epoch, number, device=self.device)
+            yield self.sampler.sample(batches[number], source)
+
+    def why_not_captured(self) -> str | None:
+        return "sampled subgraphs differ in shape from step to step"
+
+
+def seed_nodes(graphs: PackedGraphs) -> Tensor:
+    """The nodes of a split on the CPU: those in its mask, or all."""
+    mask = graphs.attribute("mask")
+    return torch.arange(graphs.num_nodes) if mask is None else mask.cpu().nonzero().flatten()
 
 
 def _sees_padding(module: nn.Module) -> bool:

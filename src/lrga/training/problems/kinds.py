@@ -25,7 +25,7 @@ from lrga.training.architecture import Architecture, resolve
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.problems.describe import describe_links
 from lrga.training.problems.graph_data import Given, TrainingData, load_training_data
-from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem
+from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem, SampledProblem, seed_nodes
 from lrga.training.problems.link_architecture import LinkArchitecture, resolve_link
 from lrga.training.problems.links import LinkProblem, PartitionedLinkProblem
 from lrga.training.problems.problem import Problem
@@ -74,7 +74,11 @@ class RunData:
         if run.recompute_layers and not isinstance(model, MatrixFactorization):
             recompute_layers(model)
         if isinstance(self.data, TrainingData):
-            graphs = ParallelGraphProblem if world_size() > 1 else GraphProblem
+            graphs: type[GraphProblem] = ParallelGraphProblem if world_size() > 1 else GraphProblem
+            if options.fanouts is not None:
+                graphs = SampledProblem
+                if world_size() > 1:
+                    raise OptionError("one process for fanouts", f"{world_size()} processes", "start one process")
             task: Any = self.task
             return (graphs(model, task, self.data.splits, options, seed=run.seed),)
         network: Any = model
@@ -108,6 +112,10 @@ def load_run_data(config: TrainingConfig, given: Given | LinkData = None) -> Run
             features=graphs.features,
             notes=graphs.notes,
         )
+        if config.optimizer.fanouts is not None:
+            sizes = {split: seed_nodes(own).numel() for split, own in graphs.splits.items()}
+            note = "steps train on sampled subgraphs, within which LRGA attends; evaluation is on the whole graph"
+            made = replace(made, sizes=sizes, notes=(*made.notes, note))
     else:
         if given is not None and not isinstance(given, LinkData):
             got = "splits of graphs" if isinstance(given, Mapping) else type(given).__name__

@@ -15,7 +15,7 @@ BATCH_SIZE = 65_536
 
 UNUSED = (
     "budget", "heads", "preset", "reading", "residual", "batch_norm", "readout", "random_features", "resample_features",
-    "edge_features", "recalibrate_norm", "loss", "standardize_targets", "label_smoothing",
+    "edge_features", "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
 )  # fmt: skip
 """Options of other runs that mean nothing here: refused where somebody gives them."""
 
