@@ -52,7 +52,7 @@ def test_essence_keeps_every_option_but_places():
     kept = essence(paper_config("ZINC"))
     assert set(kept) == {"data", "model", "optimizer", "run"}
     assert set(kept["data"]) == {"name", "options"}
-    assert set(kept["run"]) == {"seed", "loss", "metric", "standardize_targets"}
+    assert set(kept["run"]) == {"seed", "loss", "metric", "standardize_targets", "label_smoothing"}
 
 
 @pytest.mark.parametrize("seeds", [[], [41, 41], [-1], ["41"], [True]])

@@ -120,15 +120,15 @@ def _problem(values: Mapping[str, Any]) -> str | None:
         return f"metric {values['metric']!r}, none of {', '.join(METRICS)}"
     if values["epochs"] < 0 or not values["seconds"] >= 0:
         return f"{values['epochs']} epochs in {values['seconds']} seconds"
-    numbers = {f.name for f in fields(EpochRecord)}
+    numbers = {f.name for f in fields(EpochRecord)} - {"numbers"}  # those logged besides may be there
     for key in ("last", "best"):
         epoch = values[key]
         if epoch is None:
             continue
-        if set(epoch) != numbers:
+        if set(epoch) - {"numbers"} != numbers:
             return f"{key} with {', '.join(sorted(epoch))}"
         for name, value in epoch.items():
-            if not isinstance(value, int | float) or not math.isfinite(value):
+            if name != "numbers" and (not isinstance(value, int | float) or not math.isfinite(value)):
                 return f"{name} of {key} = {value!r}"
     if values["status"] == FINISHED and (missing := _missing_of_finished(values)):
         return f"a finished run without {missing}"
