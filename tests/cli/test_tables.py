@@ -14,6 +14,7 @@ from lrga.bench.reproduction import reproduction
 from lrga.cli.main import app
 from lrga.cli.tables import facts_table, stdout
 from lrga.data.datasets.loading import overview
+from lrga.data.datasets.spec import spec_of
 
 
 def test_facts_are_printed_side_by_side_without_markup(capsys):
@@ -53,8 +54,8 @@ def words_of(output):
 
 
 def nodes_of(row):
-    """A mean over graphs, or the nodes of the one graph of a link set."""
-    return f"{row['mean_nodes']:,.{0 if row['task'] == 'link prediction' else 1}f}"
+    """A mean over graphs, or the nodes of the one graph."""
+    return f"{row['mean_nodes']:,.{0 if spec_of(row['name']).one_graph else 1}f}"
 
 
 def test_the_list_of_data_is_whole_on_80_columns(tmp_path):
