@@ -264,29 +264,6 @@ def _pipeline(record: dict[str, Any]) -> str:
     return f"{facts}. {conditions(record)}\n\n" + markdown(["", "seconds", "memory GiB", "of the GPU GiB"], rows)
 
 
-def hours_table(folder: Path) -> str:
-    from lrga.bench.estimate import estimate_hours, find_records
-    from lrga.bench.protocols import cells_of
-    from lrga.errors import DataError
-
-    try:
-        found = estimate_hours(cells_of("table1"), find_records(folder, every=True))
-    except DataError:
-        return "No record yet."
-    rows = [
-        [
-            f"{c.dataset}, {c.model}, {c.budget}",
-            f"{c.seconds_per_epoch:.2f}",
-            f"{c.epochs:.0f}",
-            f"{c.hours:.2f}",
-            c.source,
-        ]
-        for c in found.cells
-    ]
-    table = markdown(["", "s / epoch", "epochs", "hours, 4 seeds", "from"], rows)
-    return f"{table}\n\n" + "\n".join(found.notes)
-
-
 def of_gpu(make: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str]:
     """A table of the record of benchmarks/gpu.py."""
 
@@ -321,7 +298,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "attention-h200": attention_table("attention-h200"),
     "attention-cpu": attention_table("attention-cpu"),
     "training-cpu": training_table,
-    "hours": hours_table,
     "scale-cpu": scale_table("scale-cpu", "python benchmarks/scale.py --out results/speed/scale-cpu.json"),
     "scale-h200": scale_table(
         "scale-h200",

@@ -1,14 +1,13 @@
-"""Records are found wherever they lie, counted once, and never overwritten when they are landed."""
+"""Records are found wherever they lie, and counted once."""
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lrga.bench.cell import Cell, earlier_name, run_name
-from lrga.bench.gathering import gather_records, key_of, land, rows_of
+from lrga.bench.gathering import gather_records, key_of, rows_of
 from lrga.bench.protocols import paper_config, table1
 from lrga.bench.records import RunRecord, write_record
 from lrga.bench.runner import Campaign
@@ -76,40 +75,6 @@ def test_other_options_are_another_cell(tmp_path):
         == key_of(config.changed(seed=7, device="cuda", recompute_layers=True))
         != key_of(config.changed(lr=1))
     )
-
-
-def test_records_are_landed_once_and_never_over_another(tmp_path):
-    write_record(record(), tmp_path / "a")
-    write_record(record(reading="A"), tmp_path / "elsewhere")
-    cells, target = [table1("ZINC", "gcn")], tmp_path / "results"
-    assert [path.name for path in land(cells, gather_records([tmp_path / "a"]), target)] == ["zinc-seed41.json"]
-    assert land(cells, gather_records([tmp_path / "a", target]), target) == []
-    write_record(replace(record(), seconds=99.0), tmp_path / "b")
-    with pytest.raises(DataError, match="only one of its name"):
-        land(cells, gather_records([tmp_path / "b"]), target)
-    write_record(replace(record(), environment=[{"commit": "filled in later"}]), tmp_path / "c")
-    assert land(cells, gather_records([tmp_path / "c"]), target) == []
-    known = gather_records([target])  # an experiment that shares runs with another does not land them twice
-    assert land(cells, gather_records([tmp_path / "a"]), tmp_path / "beside", known=known) == []
-    assert len(land(cells, gather_records([tmp_path / "a"]), tmp_path / "beside")) == 1
-
-
-def test_where_two_finished_runs_have_one_name_nothing_is_landed(tmp_path):
-    write_record(record(seed=95), tmp_path / "a")
-    for folder, seconds in (("a", 1.0), ("b", 2.0)):
-        write_record(replace(record(), seconds=seconds), tmp_path / folder)
-    with pytest.raises(DataError, match="only one of its name"):
-        land([table1("ZINC", "gcn")], gather_records([tmp_path / "a", tmp_path / "b"]), tmp_path / "results")
-    assert not (tmp_path / "results").exists()
-
-
-def test_pauses_of_several_campaigns_are_all_kept(tmp_path):
-    for folder, reason in (("a", "first slot"), ("b", "second slot")):
-        write_record(replace(record(status="time-limited"), reason=reason), tmp_path / folder)
-        land([table1("ZINC", "gcn")], gather_records([tmp_path / folder]), tmp_path / "results")
-    landed = gather_records([tmp_path / "results"])
-    assert sorted(entry.record.reason for entry in landed) == ["first slot", "second slot"]
-    assert land([table1("ZINC", "gcn")], gather_records([tmp_path / "a"]), tmp_path / "results") == []
 
 
 def test_every_landed_record_is_found_by_the_campaign_that_would_make_it_again(tmp_path):

@@ -1,4 +1,4 @@
-"""A recorded run made again agrees, or the reason is said."""
+"""A recorded run made again is equal to its record, or it is said what differs, or that nothing decides it."""
 
 import json
 from dataclasses import replace
@@ -31,26 +31,26 @@ def changed(path, tmp_path, **values):
 
 def test_on_the_same_machine_it_is_equal_to_the_last_bit(recorded):
     path, options = recorded
-    verdict = verify(path, **options)
-    assert (verdict.agrees, verdict.exact) == (True, True)
-    assert "Equal to the last bit." in verdict.lines
-    assert json.loads(json.dumps(verdict.to_json()))["agrees"] is True
+    rerun = verify(path, **options)
+    assert (rerun.equal, rerun.status) == (True, "finished")
+    assert "Equal to the last bit." in rerun.lines
+    assert json.loads(json.dumps(rerun.to_json()))["equal"] is True
     beginning = verify(path, epochs=2, **options)
-    assert (beginning.agrees, beginning.exact, beginning.again.epochs) == (True, True, 2)
-    assert "2 epochs compared" in beginning.lines[0]
+    assert (beginning.equal, beginning.again.epochs) == (True, 2)
+    assert beginning.lines[0].startswith("Epoch 2: training loss ")
 
 
 def test_a_number_that_was_altered_is_found_out(recorded, tmp_path):
     path, options = recorded
     record = read_record(path)
     wrong = changed(path, tmp_path, last=record.last | {"test_loss": record.last["test_loss"] + 1e-6})
-    verdict = verify(wrong, **options)
-    assert verdict.agrees is False
-    assert "Not equal in test_loss of the last epoch, the learning curve." in verdict.lines
+    rerun = verify(wrong, **options)
+    assert rerun.equal is False
+    assert "Not equal in test_loss of the last epoch, the learning curve." in rerun.lines
     best = changed(path, tmp_path / "best", best=record.best | {"test_metric": 99.0})
     assert "Not equal in test_metric of the best epoch." in verify(best, **options).lines
     curve = {**record.curve, "train_loss": [value + 0.001 for value in record.curve["train_loss"]]}
-    assert verify(changed(path, tmp_path / "b", curve=curve), epochs=1, **options).agrees is False
+    assert verify(changed(path, tmp_path / "b", curve=curve), epochs=1, **options).equal is False
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -66,20 +66,20 @@ def test_a_record_of_another_network_or_other_data_is_found_out(recorded, tmp_pa
         "graphs": {"data": record.data | {"graphs": {"train": 10_000, "val": 4, "test": 4}}},
     }
     for key, values in wrong.items():
-        verdict = verify(changed(path, tmp_path / key, environment=environment, **values), epochs=1, **options)
-        assert verdict.agrees is False
-        assert any(line.startswith(f"{key} is ") for line in verdict.lines)
+        rerun = verify(changed(path, tmp_path / key, environment=environment, **values), epochs=1, **options)
+        assert rerun.equal is False
+        assert any(line.startswith(f"{key} is ") for line in rerun.lines)
     with pytest.raises(DataError, match="metric 'mae', where CLUSTER has 'weighted_accuracy_by_batch'"):
         verify(changed(path, tmp_path / "metric", metric="mae"), **options)
 
 
 def test_it_is_made_again_every_time(recorded):
     path, options = recorded
-    assert verify(path, epochs=1, **options).agrees
+    assert verify(path, epochs=1, **options).equal
     (kept,) = (options["output"] / "verify" / "records").iterdir()
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 12345.0}))
     second = verify(path, epochs=1, **options)
-    assert second.agrees
+    assert second.equal
     assert second.again.seconds != 12345.0
 
 
@@ -88,70 +88,56 @@ def test_nothing_to_compare_is_no_agreement(recorded, tmp_path):
     record = read_record(path)
     late = {key: column[1:] for key, column in record.curve.items()}
     for number, curve in enumerate([late, {}]):
-        verdict = verify(changed(path, tmp_path / str(number), curve=curve), epochs=1, **options)
-        assert verdict.agrees is None
-        assert "Nothing compared" in verdict.lines[0]
+        rerun = verify(changed(path, tmp_path / str(number), curve=curve), epochs=1, **options)
+        assert rerun.equal is None
+        assert "Nothing compared" in rerun.lines[0]
 
 
-def test_another_machine_may_differ_as_seeds_do(recorded, tmp_path):
+@pytest.fixture
+def elsewhere(recorded):
+    """The environment of the record, had it been made on a GPU."""
+    return [read_record(recorded[0]).environment[0] | {"device": "cuda:0", "gpu": "NVIDIA H200"}]
+
+
+def test_on_another_machine_both_numbers_and_the_spread_over_seeds_are_given_without_a_verdict(
+    recorded, elsewhere, tiny, tmp_path
+):
     path, options = recorded
-    record = read_record(path)
-    elsewhere = [record.environment[0] | {"device": "cuda:0", "gpu": "NVIDIA H200"}]
-    published = {"mean": 68.44, "std": 0.16, "table": 1}
-    near = record.last | {"test_metric": record.last["test_metric"] + 0.4}
-    verdict = verify(changed(path, tmp_path, environment=elsewhere, published=published, last=near), **options)
-    assert (verdict.agrees, verdict.exact) == (True, False)
-    assert "may differ by 0.45" in verdict.lines[1]
-    far = record.last | {"test_metric": record.last["test_metric"] + 0.5}
-    assert not verify(
-        changed(path, tmp_path / "b", environment=elsewhere, published=published, last=far), **options
-    ).agrees
-    verdict = verify(changed(path, tmp_path / "c", environment=elsewhere, published=None), **options)
-    assert "no deviation is known" in verdict.lines[1]
-    assert verify(changed(path, tmp_path / "d", environment=elsewhere), epochs=1, **options).agrees
-
-
-def test_an_altered_number_does_not_widen_what_it_is_measured_by(recorded, tiny, tmp_path):
-    path, options = recorded
-    Campaign([table1("CLUSTER", seeds=[95], **tiny)], tmp_path / "runs").run()
-    record = read_record(path)
-    elsewhere = [record.environment[0] | {"device": "cuda:0", "gpu": "NVIDIA H200"}]
-    beside = [tmp_path / "runs"]
-    verdict = verify(changed(path, tmp_path, environment=elsewhere), beside=beside, **options)
-    assert verdict.agrees
-    assert "by the second run and 1 other seed" in verdict.lines[1]
-    for key in ("last", "best"):
-        wrong = getattr(record, key) | {"test_metric": 90.0}
-        verdict = verify(changed(path, tmp_path / key, environment=elsewhere, **{key: wrong}), beside=beside, **options)
-        assert verdict.agrees is False
-        assert verdict.lines[2].startswith(f"The test at the {key} epoch differs by")
-    curve = record.curve | {"train_loss": [9.0, 9.0, record.curve["train_loss"][-1]]}
-    verdict = verify(changed(path, tmp_path / "curve", environment=elsewhere, curve=curve), beside=beside, **options)
-    assert verdict.agrees is False
-    assert verdict.lines[-1].startswith("In training epoch 1 differs by")
-
-
-def test_the_beginning_of_another_seed_or_with_another_rate_is_found_out_on_another_machine(recorded, tiny, tmp_path):
-    path, options = recorded
-    record = read_record(path)
-    elsewhere = [record.environment[0] | {"device": "cuda:0", "gpu": "NVIDIA H200"}]
-    right = verify(changed(path, tmp_path / "right", environment=elsewhere), epochs=3, **options)
-    assert right.agrees
-    assert "they may differ by 1% in epoch 1 and 3% in 3" in right.lines[1]
-    assert "Validation and test" in right.lines[2]
     (other,) = Campaign([table1("CLUSTER", seeds=[95], **tiny)], tmp_path / "runs").run()
-    mixed = changed(path, tmp_path / "seed", environment=elsewhere, last=other.record.last, curve=other.record.curve)
-    assert verify(mixed, epochs=3, **options).agrees is False
-    rates = {**record.curve, "lr": [0.5, *record.curve["lr"][1:]]}
-    fast = verify(changed(path, tmp_path / "rate", environment=elsewhere, curve=rates), epochs=3, **options)
-    assert fast.agrees is False
-    assert fast.lines[-1] == "Epoch 1 had another learning rate."
-    near = {**record.curve, "train_loss": [value * 1.04 for value in record.curve["train_loss"]]}
-    last = record.last | {"train_loss": near["train_loss"][-1]}
-    noisy = record.config | {"model": record.config["model"] | {"random_features": True}}
-    assert verifying._allowed(replace(record, config=noisy), 1) == verifying.EARLY  # a device has noise of its own
-    apart = changed(path, tmp_path / "near", environment=elsewhere, curve=near, last=last)
-    assert verify(apart, epochs=3, **options).agrees is False
+    for seed95, spread in ((None, "over 1 seed."), (other.record, "over 2 seeds.")):
+        moved = changed(path, tmp_path, environment=elsewhere)
+        if seed95 is not None:
+            write_record(seed95, tmp_path / "changed")
+        rerun = verify(moved, **options)
+        assert (rerun.equal, rerun.status) == (None, "finished")
+        was = f"{read_record(path).test:.3f}"
+        assert rerun.lines[0].endswith(f"{was} in the record, {was} now; 3 and 3 epochs.")
+        assert rerun.lines[1].startswith("Records of this cell: ")
+        assert rerun.lines[1].endswith(spread)
+        assert rerun.lines[2].endswith("no verdict.")
+    far = read_record(path).last | {"test_metric": 99.0}
+    rerun = verify(changed(path, tmp_path / "far", environment=elsewhere, last=far), **options)
+    assert rerun.equal is None
+    assert "99.000 in the record" in rerun.lines[0]
+
+
+def test_the_beginning_on_another_machine_has_no_rerun_either(recorded, elsewhere, tmp_path):
+    path, options = recorded
+    rerun = verify(changed(path, tmp_path, environment=elsewhere), epochs=2, **options)
+    loss = read_record(path).curve["train_loss"][1]
+    assert rerun.equal is None
+    assert rerun.lines[0] == f"Epoch 2: training loss {loss} in the record, {loss} now."
+
+
+def test_a_gpu_counts_as_deterministic_where_the_run_asked_for_it(recorded, elsewhere):
+    record = replace(read_record(recorded[0]), environment=elsewhere)
+    sure = replace(record, config=record.config | {"run": record.config["run"] | {"deterministic": True}})
+    assert not verifying._deterministic(record, record)
+    assert verifying._deterministic(sure, sure)
+    other = replace(sure, environment=[elsewhere[0] | {"gpu": "NVIDIA A100"}])
+    assert not verifying._deterministic(sure, other)
+    newer = replace(sure, environment=[elsewhere[0] | {"lrga": "9.0"}])
+    assert not verifying._deterministic(sure, newer)
 
 
 def test_a_number_that_the_paper_does_not_print_is_found_out(recorded, tmp_path, monkeypatch):
@@ -160,16 +146,16 @@ def test_a_number_that_the_paper_does_not_print_is_found_out(recorded, tmp_path,
     monkeypatch.setattr(verifying, "published_for", lambda config: known)
     for mean, agrees in ((68.44, True), (1.0, False)):
         published = {"mean": mean, "std": 0.16, "table": 1}
-        verdict = verify(changed(path, tmp_path / str(mean), published=published), epochs=1, **options)
-        assert verdict.agrees is agrees
-    assert verdict.lines == ("The paper's number is 1.0 ± 0.16 in the record, it prints 68.44 ± 0.16.",)
+        rerun = verify(changed(path, tmp_path / str(mean), published=published), epochs=1, **options)
+        assert rerun.equal is agrees
+    assert rerun.lines == ("The paper's number is 1.0 ± 0.16 in the record, it prints 68.44 ± 0.16.",)
 
 
 def test_a_curve_without_losses_is_nothing_to_compare(recorded, tmp_path):
     path, options = recorded
     record = read_record(path)
     bare = changed(path, tmp_path, curve={"epoch": record.curve["epoch"]})
-    assert verify(bare, epochs=2, **options).agrees is None
+    assert verify(bare, epochs=2, **options).equal is None
 
 
 @pytest.mark.parametrize("checksum", ["0" * 64, None])
@@ -183,10 +169,10 @@ def test_other_graphs_are_refused_before_training(recorded, tmp_path, checksum):
 
 def test_a_second_run_that_is_paused_is_neither_right_nor_wrong(recorded):
     path, options = recorded
-    verdict = verify(path, time_limit=1e-9, **options)
-    assert verdict.agrees is None
-    assert "the same command continues it" in verdict.lines[0]
-    assert verify(path, **options).agrees
+    rerun = verify(path, time_limit=1e-9, **options)
+    assert rerun.equal is None
+    assert "the same command continues it" in rerun.lines[0]
+    assert verify(path, **options).equal
 
 
 def test_what_cannot_be_verified_is_refused(recorded, tmp_path):

@@ -1,4 +1,4 @@
-"""Tables, answers and minutes from records, on the command line."""
+"""Tables from records and recorded runs made again, on the command line."""
 
 import json
 import shutil
@@ -51,44 +51,33 @@ def test_every_experiment_has_a_table_even_of_few_records(experiment, few):
     assert "not yet run" in result.stdout
 
 
-def test_answers_and_minutes():
-    found = json.loads(call("answers", RESULTS, "--json").stdout)
-    assert {"claim", "text", "complete"} == set(found[0])
-    assert call("answers", RESULTS, "--markdown").stdout.startswith("- **LRGA improves")
-    assert "minutes of the device" in call("usage", RESULTS).stdout.replace("\n", " ")
-    assert json.loads(call("usage", RESULTS, "--json").stdout)["lines"]
-    with pytest.raises(DataMissingError):
-        call("answers", "no-such-folder")
-    for words in (["answers", "--dataset", "ZINC"], ["usage", "--seeds", "41"], ["answers", "--no-lrga"]):
-        with pytest.raises(OptionError, match="without filters"):
-            call(*words)
-
-
-def test_a_campaign_is_packed_taken_up_elsewhere_landed_and_verified(tmp_path):
+def test_a_run_is_made_again_from_its_record(tmp_path):
     data = ["--data-root", tmp_path / "data"]
-    slot = call("table1", *CELL, "--seeds", "41", *TINY, *data, "--output", tmp_path / "a", "--time-limit", "0.00001",
-                "--pack", tmp_path / "state.tar")  # fmt: skip
-    assert slot.exit_code == 3
-    assert "time-limited" in slot.stdout
-    assert "Packed into" in slot.stderr
-    rest = call("table1", *CELL, "--seeds", "41", *TINY, *data, "--output", tmp_path / "b", "--unpack",
-                tmp_path / "state.tar")  # fmt: skip
-    assert rest.exit_code == 0
-    assert "taken up" in rest.stderr
-    landed = call("table1", *CELL, "--seeds", "41", "95", *TINY, *data, "--from-records", tmp_path / "b", "--land",
-                  tmp_path / "results", "--json")  # fmt: skip
-    assert json.loads(landed.stdout)["cells_done"] == 1
-    names = sorted(path.name for path in (tmp_path / "results" / "table1").iterdir())
-    assert len(names) == 2
-    assert names[0].endswith(".attempt-1.json")
-    shared = call("claims", "--only", "presets", "--dataset", "cluster", "--lrga", *TINY, *data, "--from-records",
-                  tmp_path / "b", "--land", tmp_path / "results")  # fmt: skip
-    assert "0 new records" in shared.stderr
-    again = call("table1", "--verify", tmp_path / "results" / "table1" / names[1], *data, "--device", "cpu",
-                 "--output", tmp_path / "c", "--quiet")  # fmt: skip
+    made = call("table1", *CELL, "--seeds", "41", *TINY, *data, "--output", tmp_path / "a")
+    assert made.exit_code == 0, made.output
+    (record,) = (tmp_path / "a" / "records").iterdir()
+    plan = ["table1", "--verify", record, "--dry-run"]
+    assert json.loads(call(*plan, "--json").stdout)["epochs"] == 2
+    assert "1 of its 2 epochs" in call(*plan, "--epochs", "1").stdout
+    with pytest.raises(OptionError, match="1 to 2 epochs"):
+        call(*plan, "--epochs", "3")
+    options = [*data, "--device", "cpu", "--output", tmp_path / "b", "--quiet"]
+    paused = call("table1", "--verify", record, *options, "--time-limit", "0.00001")
+    assert paused.exit_code == 3, paused.output
+    again = call("table1", "--verify", record, *options)
     assert again.exit_code == 0, again.output
     assert "Equal to the last bit." in again.stdout
-    assert "The run agrees with its record." in again.stdout
+    values = json.loads(record.read_text())
+    values["best"]["test_metric"] += 1.0
+    record.write_text(json.dumps(values))
+    wrong = call("table1", "--verify", record, *options, "--json")
+    assert wrong.exit_code == 1
+    assert json.loads(wrong.stdout)["equal"] is False
+    values["environment"][0]["cpu"] = "another"
+    record.write_text(json.dumps(values))
+    elsewhere = call("table1", "--verify", record, *options, "--json")
+    assert elsewhere.exit_code == 0
+    assert json.loads(elsewhere.stdout)["equal"] is None
 
 
 def test_what_makes_no_sense_is_refused(tmp_path):
@@ -103,32 +92,21 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     ("words", "named"),
     [
         (["table1", "--markdown", "--dry-run"], "--markdown"),
-        (["table1", "--land", "there", "--dry-run"], "--land"),
         (["table1", "--done", "--dry-run"], "--done"),
-        (["banana", "--verify", "RECORD", "--dry-run"], "table1, table2, table3, rank, claims, answers, usage"),
+        (["banana", "--verify", "RECORD", "--dry-run"], "table1, table2, table3, rank, claims, differences, preset"),
         (["table1", "--verify", "RECORD", "--dry-run", "--seeds", "7", "8"], "--seeds, 8"),
         (["table1", "--verify", "RECORD", "--dry-run", "--no-lrga", "--set", "lr=3"], "--lrga, --set"),
         (["rank", "--verify", "RECORD", "--rank", "0"], "--rank"),
-        (["usage", "--dry-run"], "--dry-run"),
-        (["usage", "41"], "got 41"),
-        (["answers", "--verify", "RECORD"], "--verify"),
-        (["answers", "--no-lrga"], "--lrga"),
-        (["table1", "--pack", "FOLDER", "--dry-run"], "a file to write"),
+        (["differences", "--dry-run"], "--dry-run"),
+        (["differences", "41"], "got 41"),
+        (["differences", "--verify", "RECORD"], "--verify"),
+        (["differences", "--no-lrga"], "--lrga"),
     ],
 )
-def test_what_would_be_passed_over_is_refused(words, named, tmp_path):
-    places = {"RECORD": str(next((ROOT / "results" / "table1").glob("*.json"))), "FOLDER": str(tmp_path)}
+def test_what_would_be_passed_over_is_refused(words, named):
+    record = next((ROOT / "results" / "table1").glob("*.json"))
     with pytest.raises(OptionError, match=named):
-        call(*[places.get(word, word) for word in words])
-
-
-def test_minutes_are_numbers_too():
-    found = json.loads(call("usage", ROOT / "results", "--json").stdout)
-    assert found["used"][0]["runs"] > 100
-    assert found["used"][0]["busy_minutes"] < found["used"][0]["run_minutes"]
-    assert found["estimates"]["Table 1"]["hours"] > 0
-    assert found["estimates"]["Table 1"]["at_a_time"] > 1
-    assert len(found["lines"]) == len(found["used"]) + len(found["estimates"])
+        call(*[record if word == "RECORD" else word for word in words])
 
 
 def test_differences_are_a_table_from_records_alone():
@@ -138,5 +116,7 @@ def test_differences_are_a_table_from_records_alone():
     found = json.loads(runner.invoke(app, ["reproduce", "differences", str(RESULTS), "--json"]).stdout)
     assert len(found) == len(lines) - 2
     assert "closest within 2 SE: " in runner.invoke(app, ["reproduce", "differences", str(RESULTS)]).stdout
-    refused = runner.invoke(app, ["reproduce", "differences", "--dataset", "ZINC"])
-    assert isinstance(refused.exception, OptionError)
+    with pytest.raises(OptionError, match="without filters"):
+        call("differences", "--dataset", "ZINC")
+    with pytest.raises(DataMissingError):
+        call("differences", "no-such-folder")

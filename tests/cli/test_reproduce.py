@@ -1,11 +1,10 @@
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
-from lrga.errors import DataMissingError, OptionError
+from lrga.errors import OptionError
 
 runner = CliRunner()
 TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
@@ -38,27 +37,6 @@ def test_a_dry_run_lists_every_run_of_an_experiment(experiment, runs, tmp_path):
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
-def test_a_dry_run_takes_up_a_packed_campaign_without_a_trace(places, tmp_path):
-    cells = ["reproduce", "table1", "--dataset", "cluster", "--model", "gcn", "--lrga", "--budget", "100k"]
-    cells += ["--seeds", "41", "95", *TINY]
-    made = runner.invoke(app, [*cells[: -len(TINY) - 1], *TINY, *places, "--pack", str(tmp_path / "state.tar")])
-    assert made.exit_code == 0, made.output
-    there = ["--output", str(tmp_path / "there"), "--data-root", str(tmp_path / "data")]
-    result = runner.invoke(app, [*cells, *there, "--unpack", str(tmp_path / "state.tar"), "--dry-run"])
-    assert "2 runs: 1 finished, 1 pending." in result.stdout
-    assert not (tmp_path / "there").exists()
-    missing = [*cells, *there, "--unpack", str(tmp_path / "state.tar"), "--unpack", str(tmp_path / "no.tar")]
-    assert isinstance(runner.invoke(app, missing).exception, DataMissingError)
-    assert not (tmp_path / "there").exists()
-    (record,) = (tmp_path / "runs" / "records").glob("*.json")
-    plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run", "--json"])
-    assert json.loads(plan.stdout)["epochs"] == 1
-    plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run"])
-    assert "1 of its 1 epochs" in plan.stdout
-    plan = runner.invoke(app, ["reproduce", "table1", "--verify", str(record), "--dry-run", "--epochs", "2"])
-    assert isinstance(plan.exception, OptionError)
-
-
 def test_filters_keep_rows(tmp_path):
     command = ["reproduce", "table3", "--no-lrga", "--dry-run", "--json", "--output", str(tmp_path)]
     cells = json.loads(runner.invoke(app, command).stdout)["cells"]
@@ -83,22 +61,6 @@ def test_unknown_experiments_are_answered_with_the_choices():
     result = runner.invoke(app, ["reproduce", "table9"])
     assert isinstance(result.exception, OptionError)
     assert "table1, table2, table3, rank" in str(result.exception)
-
-
-def test_hours_are_estimated_from_records_without_running(tmp_path):
-    records = Path(__file__).resolve().parents[2] / "results" / "table1"
-    cells = ["reproduce", "table1", "--dataset", "zinc", "--model", "gatedgcn", "--estimate", str(records)]
-    result = runner.invoke(app, cells, env={"COLUMNS": "80"})
-    assert result.exit_code == 0, result.output
-    assert "hours in all" in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    found = json.loads(runner.invoke(app, [*cells, "--json"]).stdout)
-    sources = {cell["source"] for cell in found["cells"]}
-    assert "measured" in sources <= {"measured", "scaled from ZINC, same model", "scaled from ZINC, gatedgcn"}
-    assert "right within" not in str(found["notes"])
-    assert found["off_by_at_most"] is None or found["off_by_at_most"] >= 1
-    empty = runner.invoke(app, [*cells[:-1], str(tmp_path)])
-    assert "records of finished runs" in str(empty.exception)
 
 
 def test_the_layers_of_the_preset_are_listed_with_their_reasons():

@@ -277,8 +277,3 @@ def test_seeds_with_a_name_are_continued(tmp_path):
     paused = lrga("train", *options, "--time-limit", "1e-9", code=3)
     assert "lrga train --resume runs/both/seed41" in paused.stdout
     assert "max_epochs" in lrga("train", *options).stdout
-
-
-def test_live_curves_are_announced(tmp_path):
-    result = lrga("train", *SMALL, "--epochs", "1", "--live", "--quiet")
-    assert re.search(r"curves at http://127\.0\.0\.1:\d+/", result.stderr)

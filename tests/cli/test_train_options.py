@@ -24,7 +24,7 @@ VALUES = {
     "walk_length": ["5"], "walk_context": ["3"], "walk_p": ["2"], "walk_q": ["2"],
     "seed": ["7", "-1", "99999999999999999999"], "seeds": ["1,2", "x"], "device": ["cpu", "x", "cuda:99"],
     "engine": ["plain", "captured", "x"], "run_name": ["a"], "output": ["out"], "time_limit": ["1"],
-    "checkpoint_minutes": ["1", "-1"], "live_port": ["0"], "settings": ["schedule=cosine", "schedule=x", "lr", "x=1"],
+    "checkpoint_minutes": ["1", "-1"], "settings": ["schedule=cosine", "schedule=x", "lr", "x=1"],
 }  # fmt: skip
 LEFT_OUT = {"resume", "config", "name"}  # which take a place, and have tests of their own
 OWN = {"folder": ["own"], "folder with a split": ["divided"], "file": ["own.pt"]}
@@ -107,7 +107,6 @@ UNUSED = [
     (["divided", "--split", "0.9,0.9"], "fractions beside the column split of graphs.csv"),
     (["divided", "--data-seed", "3"], "a seed beside the column split of graphs.csv"),
     (["given.csv", "--task", "link", "--split", "0.8,0.1,0.1"], "fractions beside the column split"),
-    (["own", "--live-port", "8000"], "--live-port without --live"),
     (["--resume", "run", "--run-name", "a"], "--run-name beside --resume"),
     (["--resume", "run", "--output", "out"], "--output beside --resume"),
 ]

@@ -143,7 +143,8 @@ def test_a_record_is_not_verified_by_importing_what_it_names(run, tmp_path):
     with pytest.raises(UntrustedCodeError, match="--trust"):
         lrga("reproduce", "table1", "--verify", path, "--device", "cpu")
     assert not (tmp_path / "imported").exists()
-    assert "agrees" in lrga("reproduce", "table1", "--verify", path, "--device", "cpu", "--trust").stdout
+    again = lrga("reproduce", "table1", "--verify", path, "--device", "cpu", "--trust")
+    assert "Equal to the last bit." in again.stdout
     with pytest.raises(OptionError, match="--verify beside it"):
         lrga("reproduce", "table1", "--trust")
 
@@ -220,7 +221,7 @@ def test_a_record_chooses_no_root_either(tmp_path):
     values["config"]["data"]["root"] = str(tmp_path / "theirs")
     path.write_text(json.dumps(values))
     with pytest.warns(UserWarning, match="theirs, where CLUSTER is not built yet; using the data root .* instead"):
-        assert verify(path, device="cpu", progress=False, output=tmp_path / "again").agrees
+        assert verify(path, device="cpu", progress=False, output=tmp_path / "again").equal
     assert not (tmp_path / "theirs").exists()
 
 

@@ -25,7 +25,7 @@ def test_numbers_that_json_has_not_become_null():
 
 
 def test_the_bundle_stands_in_the_page_unbroken():
-    page = html.render("live.html", scripts=("common.js", "live.js"), data={}, title=NASTY[0], about=NASTY[1])
+    page = html.render("base.html", scripts=("common.js", "table.js"), data={}, title=NASTY[0] + NASTY[1])
     assert "plotly.js v" in page
     assert page.count("</script>") == 4  # data, bundle, two scripts
     assert "<script>alert" not in page
@@ -33,7 +33,7 @@ def test_the_bundle_stands_in_the_page_unbroken():
 
 
 def test_only_our_own_scripts_may_run():
-    page = html.render("live.html", scripts=("common.js",), data={}, title="t", about="a")
+    page = html.render("base.html", scripts=("common.js",), data={}, title="t")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
     assert policy.count("sha256-") == 2
     assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
@@ -63,4 +63,4 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     with pytest.raises(MissingDependencyError, match=r"lrga\[report\]"):
         html.plotly_bundle()
     with pytest.raises(MissingDependencyError, match="jinja2"):
-        html.render("live.html", scripts=(), data={})
+        html.render("base.html", scripts=(), data={})

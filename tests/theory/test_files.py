@@ -1,4 +1,4 @@
-"""Graph files: graph6, edge lists, GraphML, whole and damaged."""
+"""Graph files of every format, whole and damaged."""
 
 import re
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, UnsupportedError
-from lrga.theory.files import parse_edge_list, parse_graph6, parse_graphml, read_graphs
+from lrga.theory.files import parse_edge_list, read_graphs
 from lrga.theory.verdicts import distinguishes
 
 
@@ -15,7 +15,7 @@ def arcs_of(graph):
     return set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 5, 62, 63, 64, 120])
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 62, 63, 64, 120, 300])
 def test_graph6_is_read_as_networkx_writes_it(size, tmp_path):
     graph = nx.gnp_random_graph(size, 0.3, seed=size)
     path = tmp_path / "graph.g6"
@@ -25,12 +25,6 @@ def test_graph6_is_read_as_networkx_writes_it(size, tmp_path):
     assert arcs_of(read) == set(graph.edges) | {(b, a) for a, b in graph.edges}
 
 
-def test_graph6_of_many_nodes_has_a_longer_header():
-    graph = nx.path_graph(300)
-    (read,) = parse_graph6(nx.to_graph6_bytes(graph, header=False).decode())
-    assert (read.num_nodes, read.num_edges) == (300, 299)
-
-
 def test_a_graph6_file_holds_a_graph_per_line(tmp_path):
     path = tmp_path / "many.g6"
     path.write_text("".join(nx.to_graph6_bytes(nx.cycle_graph(n), header=False).decode() for n in (3, 4, 5)) + "\n")
@@ -38,20 +32,23 @@ def test_a_graph6_file_holds_a_graph_per_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "said"),
     [
-        ("", DataError, "one graph per line"),
-        ("D?", DataError, "characters for 5 nodes"),
-        ("Bw\nB w", DataError, "line 2"),
-        (":An", UnsupportedError, "sparse6"),
-        ("&AO", UnsupportedError, "digraph6"),
-        ("~", DataError, "characters"),
-        ("Bé", DataError, "graph6"),
+        ("", "no graph"),
+        ("D?", "Expected 10 bits"),
+        ("Bw\nB w", "other characters"),
+        ("Bw\nB!\n", "other characters"),  # as long as a triangle
+        (":An", "other characters"),  # sparse6
+        ("&AO", "other characters"),  # digraph6
+        ("~", "graph6 in"),
+        ("Bé", "other characters"),
     ],
 )
-def test_damaged_graph6_is_refused(text, error, said):
-    with pytest.raises(error, match=said):
-        parse_graph6(text)
+def test_damaged_graph6_is_refused(text, said, tmp_path):
+    path = tmp_path / "graph.g6"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=said):
+        read_graphs(path)
 
 
 def test_edge_lists_have_names_comments_commas_and_isolated_nodes():
@@ -98,21 +95,28 @@ def test_damaged_edge_lists_are_refused(text, error, said):
         parse_edge_list(text)
 
 
-def graphml(body, keys=""):
-    return f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{keys}{body}</graphml>'
+@pytest.fixture
+def graphml(tmp_path):
+    """``graphml(body, keys)``: the graph of a document."""
+
+    def read(body, keys=""):
+        path = tmp_path / "graph.graphml"
+        path.write_text(f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{keys}{body}</graphml>')
+        (graph,) = read_graphs(path)
+        return graph
+
+    return read
 
 
 NODES = '<node id="a"/><node id="b"/><node id="c"/>'
+EDGE = '<edge source="a" target="b"/>'
 
 
-def test_graphml_says_itself_what_is_directed():
-    edge = '<edge source="a" target="b"/>'
-    undirected = parse_graphml(graphml(f'<graph edgedefault="undirected">{NODES}{edge}</graph>'))
-    directed = parse_graphml(graphml(f'<graph edgedefault="directed">{NODES}{edge}</graph>'))
-    one_directed = edge.replace("/>", ' directed="true"/>')
-    mixed = parse_graphml(graphml(f'<graph edgedefault="undirected">{NODES}{one_directed}</graph>'))
+def test_graphml_says_itself_what_is_directed(graphml):
+    undirected = graphml(f'<graph edgedefault="undirected">{NODES}{EDGE}</graph>')
+    directed = graphml(f'<graph edgedefault="directed">{NODES}{EDGE}</graph>')
     assert arcs_of(undirected) == {(0, 1), (1, 0)}
-    assert arcs_of(directed) == arcs_of(mixed) == {(0, 1)}
+    assert arcs_of(directed) == {(0, 1)}
     assert undirected.num_nodes == 3
 
 
@@ -128,39 +132,37 @@ def test_graphml_labels_are_read_by_their_attribute(tmp_path):
     (bare,) = read_graphs(path, node_attribute=None)
     assert bare.node_labels is None
     assert bare.edge_labels is None
-    with pytest.raises(OptionError, match="bond"):
+    with pytest.raises(DataError, match="the attribute 'bonds' on every edge"):
         read_graphs(path, edge_attribute="bonds")
 
 
-def test_graphml_defaults_stand_in_for_missing_values():
+def test_graphml_defaults_stand_in_for_missing_values(graphml):
     keys = '<key id="d0" for="node" attr.name="label" attr.type="int"><default>4</default></key>'
     body = '<graph edgedefault="undirected"><node id="a"><data key="d0">9</data></node><node id="b"/></graph>'
-    assert parse_graphml(graphml(body, keys)).node_labels[:, 0].tolist() == [9, 4]
-    with pytest.raises(DataError, match="1 without it"):
-        parse_graphml(graphml(body, keys.replace("<default>4</default>", "")))
+    assert graphml(body, keys).node_labels[:, 0].tolist() == [9, 4]
+    with pytest.raises(DataError, match="1 of 2 have it"):
+        graphml(body, keys.replace("<default>4</default>", ""))
+    edges = '<edge source="a" target="b"/><edge source="b" target="c"><data key="d0">7</data></edge>'
+    labels = graphml(f"<graph>{NODES}{edges}</graph>", keys.replace("node", "edge")).edge_labels
+    assert sorted(labels[:, 0].tolist()) == [4, 4, 7, 7]
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("body", "error", "said"),
     [
-        ("<graphml><graph>", DataError, "as XML"),
-        ("<html/>", DataError, "one graph"),
-        (graphml('<graph><edge source="a" target="z"/></graph>'), DataError, "missing nodes"),
-        (graphml('<graph><node id="a"><graph/></node></graph>'), UnsupportedError, "nested"),
-        (graphml("<graph><hyperedge/></graph>"), UnsupportedError, "hyperedges"),
-        (
-            graphml(
-                '<graph><node id="a"><data key="k">C</data></node></graph>',
-                '<key id="k" for="node" attr.name="label"/>',
-            ),
-            DTypeError,
-            "'C'",
-        ),
+        ("<graph>", DataError, "ParseError"),
+        ("<tree/>", DataError, "not successfully read"),
+        (f"<graph>{NODES}</graph><graph>{NODES}</graph>", DataError, "several or nested"),
+        ('<graph><node id="a"><graph/></node></graph>', DataError, "several or nested"),
+        ("<graph><hyperedge/></graph>", DataError, "hyperedges"),
+        (f'<graph>{NODES}<edge source="a" target="b" directed="true"/></graph>', DataError, "directed=true"),
+        (f"<graph>{NODES}{EDGE}{EDGE}</graph>", UnsupportedError, "parallel edges"),
+        ('<graph><node id="a"><data key="k">C</data></node></graph>', DTypeError, "'C'"),
     ],
 )
-def test_damaged_graphml_is_refused(text, error, said):
+def test_graphml_of_another_kind_or_damaged_is_refused(body, error, said, graphml):
     with pytest.raises(error, match=said):
-        parse_graphml(text)
+        graphml(body, '<key id="k" for="node" attr.name="label"/>')
 
 
 def test_a_missing_file_and_an_unknown_format_are_refused(tmp_path):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lrga.bench.backends import explain_choices
     from lrga.bench.comparison import compare
-    from lrga.bench.estimate import estimate_hours, find_records
     from lrga.bench.link_protocols import table2
     from lrga.bench.paper import Published, published
     from lrga.bench.params import sizes
@@ -33,9 +32,7 @@ _HOME = {
     "Study": "study",
     "cells_of": "protocols",
     "compare": "comparison",
-    "estimate_hours": "estimate",
     "explain_choices": "backends",
-    "find_records": "estimate",
     "measure_speed": "speed",
     "paper_config": "protocols",
     "published": "paper",
@@ -57,9 +54,7 @@ __all__ = [
     "Study",
     "cells_of",
     "compare",
-    "estimate_hours",
     "explain_choices",
-    "find_records",
     "measure_speed",
     "paper_config",
     "published",

@@ -2,8 +2,7 @@
 
 import json
 import os
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from lrga.bench.runner import PENDING, Outcome
 from lrga.bench.tables import Row
 from lrga.errors import DataError, DataMissingError
 from lrga.io import limits
-from lrga.io.files import writing
 from lrga.training.config import TrainingConfig, essence
 
 _FIELDS = {"format", "run", "status", "config"}  # what tells a record from other JSON files
@@ -104,48 +102,3 @@ def rows_of(cells: Sequence[Cell], landed: Sequence[Landed]) -> list[Row]:
 
 def _chosen(records: Sequence[RunRecord]) -> RunRecord:
     return next((record for record in records if record.status == FINISHED), records[-1])
-
-
-def land(
-    cells: Sequence[Cell], landed: Sequence[Landed], target: str | Path, *, known: Sequence[Landed] = ()
-) -> list[Path]:
-    """Copies the records that belong to the cells into a folder, under their own names; none is overwritten.
-
-    Those that are ``known``, as another experiment landed them, are left out. Attempts that were paused are copied,
-    too, as they say what time was spent. Where two finished runs have one name, nothing is copied. Returns the new
-    files.
-    """
-    keys = {key_of(cell.config) for cell in cells}
-    place, planned = Path(target), dict[Path, Landed]()
-    for entry in landed:
-        if key_of(entry.config) not in keys or any(_alike(other.record, entry.record) for other in known):
-            continue
-        if (goal := _free_name(entry, place, planned)) is not None:
-            planned[goal] = entry
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-        for goal, entry in planned.items():
-            shutil.copyfile(entry.path, goal)
-    return list(planned)
-
-
-def _free_name(entry: Landed, place: Path, planned: Mapping[Path, Landed]) -> Path | None:
-    """Where to copy a record; ``None`` where it lies already. Attempts of several campaigns are numbered on."""
-    number = 1
-    while True:
-        ending = "" if entry.record.status == FINISHED else f".attempt-{number}"
-        goal = place / f"{entry.record.run}{ending}.json"
-        if goal not in planned and not goal.exists():
-            return goal
-        there = planned[goal].record if goal in planned else read_record(goal)
-        if goal.resolve() == entry.path.resolve() or _alike(there, entry.record):
-            return None
-        if entry.record.status == FINISHED:
-            remedy = "see which of the two is meant, and take the other away"
-            raise DataError(f"the record {goal} to be the only one of its name", f"another in {entry.path}", remedy)
-        number += 1
-
-
-def _alike(first: RunRecord, second: RunRecord) -> bool:
-    """Whether two files are the record of one run; the commit may have been filled in."""
-    return replace(first, environment=[]) == replace(second, environment=[])

@@ -59,7 +59,6 @@ METRICS: dict[str, str] = {
     "ogbl-collab": "hits@50",
     "ogbl-ddi": "hits@20",
 }
-LOWER_IS_BETTER = ("mae",)
 
 _SETS_1 = ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP")
 _SETS_2 = ("ogbl-ppa", "ogbl-collab", "ogbl-ddi")

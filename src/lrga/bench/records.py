@@ -181,20 +181,10 @@ def _is_number(value: Any) -> bool:
 def _problem_of_times(values: Mapping[str, Any]) -> str | None:
     for text in (values["time"], *(start["started"] for start in values["environment"] if "started" in start)):
         try:
-            clock_seconds(text)
+            datetime.strptime(text, CLOCK if text[19:] else CLOCK.removesuffix("%z"))
         except (TypeError, ValueError):
             return f"time {text!r}"
     return None
-
-
-def clock_seconds(text: str) -> float:
-    """A time of a record in seconds; without a zone it is this machine's.
-
-    Example:
-        >>> clock_seconds("2020-06-01T00:01:00+0000") - clock_seconds("2020-06-01T00:00:00+0000")
-        60.0
-    """
-    return datetime.strptime(text, CLOCK if text[19:] else CLOCK.removesuffix("%z")).timestamp()
 
 
 def _problem_of_curve(values: Mapping[str, Any]) -> str | None:

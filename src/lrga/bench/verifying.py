@@ -1,17 +1,13 @@
-"""A recorded run made again: does it agree?
+"""A recorded run made again.
 
-On the same CPU with the same versions in float32 every number must be equal to the last bit. Elsewhere sums are added
-in another order, and after many epochs two runs differ as two seeds do: the numbers of the last and of the best epoch
-must then lie within twice the deviation that the difference of two runs has, taken from the second run, the other seeds
-of the cell and the paper's, and the first epochs must be alike in training: within a hundredth in the first one, which
-another seed is not, and within so many more in each that follows. The record itself does not count: a number that was
-altered would widen what it is measured by.
+Where record and rerun are both deterministic, in float32 on the same kind of CPU or with ``deterministic`` on the same
+kind of GPU and with the same versions, every number is equal to the last bit or the rerun differs. Elsewhere sums are
+added in another order, and after many epochs two runs of a seed differ as two seeds do: both numbers and the spread
+over the seeds are given, and no verdict.
 """
 
-import math
 import shutil
-import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +15,6 @@ from typing import Any
 from lrga.bench.beside import published_for
 from lrga.bench.cell import Cell, run_name
 from lrga.bench.gathering import gather_records, rows_of
-from lrga.bench.record_table import PAPER_SEEDS
 from lrga.bench.records import FINISHED, FOLDER, RunRecord, find_record, read_record
 from lrga.bench.runner import Campaign, Outcome, say_on_stderr
 from lrga.errors import ChecksumError, OptionError
@@ -28,51 +23,45 @@ from lrga.training.config import TrainingConfig
 from lrga.training.problems.graph_data import load_training_data
 from lrga.training.runs.trust import data_from_file
 
-SHARE = 0.02  # of the number itself, where no deviation is known
-EARLY = 0.05  # share by which losses of the first epochs may differ between machines at most
-EPOCH = 0.01  # share that each epoch adds where devices draw the same random numbers
-FIRST = 3  # epochs in which they do not differ by more
-_SAME = ("packages", "cpu", "cpu_threads", "device", "python")
+_SAME = ("packages", "lrga", "python", "cpu", "cpu_threads", "device", "gpu", "tf32", "engine")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Rerun:
     """What :func:`verify` found.
 
     Attributes:
-        agrees: Whether the runs agree; ``None`` where the second is not finished.
-        exact: Whether they had to agree to the last bit.
-        lines: What was compared, in words.
+        equal: Whether the second run is equal to its record; ``None`` where nothing decides that.
+        status: Of the second run.
+        lines: Both runs in words.
         again: The record of the second run, where it has one.
     """
 
-    agrees: bool | None
-    exact: bool
+    equal: bool | None
+    status: str
     lines: tuple[str, ...]
     again: RunRecord | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"agrees": self.agrees, "exact": self.exact, "lines": list(self.lines)}
+        return {"equal": self.equal, "status": self.status, "lines": list(self.lines)}
 
 
 def verify(
     path: str | Path,
     *,
     output: str | Path = "runs",
-    beside: Iterable[str | Path] = (),
     epochs: int | None = None,
     time_limit: float | None = None,
     progress: bool = True,
     trust: bool = False,
     **places: Any,
-) -> Verdict:
+) -> Rerun:
     """Makes the run of a record again, on the same graphs with the same options and seed, and compares.
 
     Args:
-        path: The record.
+        path: The record; those beside it give the spread over the seeds.
         output: The run is made, and continued, below ``output/verify``.
-        beside: Folders of further records, for the deviation over the seeds.
         epochs: Only so many epochs, compared with the record's learning curve.
         time_limit: Minutes; the same call continues.
         progress: Whether to tell on stderr what happens.
@@ -92,23 +81,27 @@ def verify(
         _check_graphs(record, whole)
     elif record.data.get("sha256") is None:
         raise _other_graphs(record, None)
+    spread = _spread(record, Path(path).parent)
     cell = Cell(labels={}, config=config, seeds=(record.seed,))
     say, place = say_on_stderr if progress else None, Path(output) / "verify"
     _forget(place, run_name(cell.runs()[0]))
     outcome = Campaign([cell], place, time_limit=time_limit, say=say).run()[0]
-    if outcome.status != FINISHED or outcome.record is None:
-        return Verdict(agrees=None, exact=False, lines=(_unfinished(outcome),), again=outcome.record)
     again = outcome.record
+    if outcome.status != FINISHED or again is None:
+        return Rerun(equal=None, status=outcome.status, lines=(_unfinished(outcome),), again=again)
     if again.data.get("sha256") != record.data.get("sha256"):
         raise _other_graphs(record, again.data.get("sha256"))
-    exact = _must_be_equal(record, again)
+    equal: bool | None = None
     if odd := _other_network(record, again):
-        return Verdict(agrees=False, exact=exact, lines=tuple(odd), again=again)
-    if epochs is not None:
-        return _compare_curves(record, again, exact=exact)
-    if exact:
-        return _compare_bits(record, again)
-    return _compare_ends(record, again, deviation=_deviation(record, again, whole, [Path(path), *beside]))
+        equal, lines = False, odd
+    elif (both := _both(record, again, beginning=epochs is not None)) is None:
+        lines = ["Nothing compared: the record's learning curve has none of these epochs. Ask for more, or for all."]
+    elif _deterministic(record, again):
+        odd = _unequal(record, again, beginning=epochs is not None)
+        equal, lines = not odd, [both, f"Not equal in {', '.join(odd)}." if odd else "Equal to the last bit."]
+    else:
+        lines = [both, spread, "Not both deterministic, or other hardware or versions: no verdict."]
+    return Rerun(equal=equal, status=FINISHED, lines=tuple(lines), again=again)
 
 
 def epochs_again(record: RunRecord, epochs: int | None) -> int:
@@ -157,61 +150,28 @@ def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
     return odd
 
 
-def _must_be_equal(record: RunRecord, again: RunRecord) -> bool:
-    """Whether both ran on the same kind of CPU with the same versions, in float32."""
-    starts = [*record.environment, *again.environment]
-    alike = bool(starts) and all(start.get(key) == starts[0].get(key) for start in starts for key in _SAME)
-    return alike and starts[0].get("device") == "cpu" and record.config["optimizer"]["precision"] == "float32"
+def _deterministic(record: RunRecord, again: RunRecord) -> bool:
+    """Whether both ran alike, with the same versions, where sums have one order."""
+    starts, config = [*record.environment, *again.environment], record.config
+    if not starts or any(start.get(key) != starts[0].get(key) for start in starts for key in _SAME):
+        return False
+    on_cpu = starts[0].get("device") == "cpu" and config["optimizer"]["precision"] == "float32"
+    return on_cpu or bool(config["run"].get("deterministic"))
 
 
-def _compare_bits(record: RunRecord, again: RunRecord) -> Verdict:
-    """Every number of both records."""
-    odd = [
-        f"{key} of the {word} epoch"
-        for word, first, second in (("last", record.last, again.last), ("best", record.best, again.best))
-        for key, value in _numbers(first).items()
-        if _numbers(second).get(key) != value
-    ]
-    odd += [] if record.curve == again.curve else ["the learning curve"]
-    odd += [] if record.epochs == again.epochs else ["the number of epochs"]
-    verdict = f"Not equal in {', '.join(odd)}." if odd else "Equal to the last bit."
-    return Verdict(agrees=not odd, exact=True, lines=(_both(record, again), verdict), again=again)
-
-
-def _compare_ends(record: RunRecord, again: RunRecord, *, deviation: tuple[float, str]) -> Verdict:
-    """Numbers of the last and the best epoch, within a deviation; the first epochs, which hardly depend on chance."""
-    assert record.metric is not None
-    decimals = METRICS[record.metric].decimals + 1
-    size, source = deviation
-    allowed = 2 * math.sqrt(2) * size
-    lines = [
-        _both(record, again),
-        f"Other machine, device or versions: may differ by {allowed:.{decimals}f} ({source}).",
-    ]
-    agrees = True
-    for word, was, now in (("last", record.last, again.last), ("best", record.best, again.best)):
-        apart = abs(_test(was) - _test(now))
-        if apart > allowed:
-            agrees = False
-            lines.append(f"The test at the {word} epoch differs by {apart:.{decimals}f}.")
-    apart_by = _apart_in_training(record, again, _shared(record, again)[:FIRST])
-    if too_far := [epoch for epoch in apart_by if apart_by[epoch] > _allowed(record, epoch)]:
-        agrees, epoch = False, too_far[0]
-        allowed_here = _allowed(record, epoch)
-        lines.append(f"In training epoch {epoch} differs by {apart_by[epoch]:.2%}; it may by {allowed_here:.0%}.")
-    return Verdict(agrees=agrees, exact=False, lines=tuple(lines), again=again)
-
-
-def _both(record: RunRecord, again: RunRecord) -> str:
-    assert record.metric is not None
-    decimals = METRICS[record.metric].decimals + 1
-    was, now = float(record.test or 0.0), float(again.test or 0.0)
-    numbers = f"test {record.metric} {was:.{decimals}f} in the record, {now:.{decimals}f} now"
-    return f"{numbers}; {record.epochs} and {again.epochs} epochs."
-
-
-def _test(epoch: Mapping[str, Any] | None) -> float:
-    return float((epoch or {}).get("test_metric", 0.0))
+def _both(record: RunRecord, again: RunRecord, *, beginning: bool) -> str | None:
+    """A number of both runs: the test, or of a beginning the training loss of the last epoch that both curves have."""
+    if not beginning:
+        assert record.metric is not None
+        kind = f".{METRICS[record.metric].decimals + 1}f"
+        numbers = f"test {record.metric} {record.test or 0.0:{kind}} in the record, {again.test or 0.0:{kind}} now"
+        return f"{numbers}; {record.epochs} and {again.epochs} epochs."
+    shared, losses, now = _shared(record, again), record.curve.get("train_loss"), again.curve.get("train_loss")
+    if not shared or losses is None or now is None:
+        return None
+    first, second = shared[-1]
+    epoch = int(record.curve["epoch"][first])
+    return f"Epoch {epoch}: training loss {losses[first]} in the record, {now[second]} now."
 
 
 def _shared(record: RunRecord, again: RunRecord) -> list[tuple[int, int]]:
@@ -221,90 +181,35 @@ def _shared(record: RunRecord, again: RunRecord) -> list[tuple[int, int]]:
     return [(place, now[int(epoch)]) for place, epoch in kept if int(epoch) in now]
 
 
-def _allowed(record: RunRecord, epoch: int) -> float:
-    """The share by which an early epoch may differ between machines."""
-    model = record.config["model"]
-    if "link" in record.config or model.get("random_features") or model.get("dropout"):
-        return EARLY  # each device draws numbers of its own
-    return min(EARLY, EPOCH * epoch)
-
-
-def _apart_in_training(record: RunRecord, again: RunRecord, shared: list[tuple[int, int]]) -> dict[int, float]:
-    """By what share losses and metrics of training differ in each epoch that has some."""
-    keys = ("train_loss",) if "link" in record.config else ("train_loss", "train_metric")
-    apart: dict[int, float] = {}
-    for first, second in shared:
-        epoch = int(record.curve["epoch"][first])
-        for key in keys:
-            was, here = (run.curve.get(key) for run in (record, again))
-            if was is not None and here is not None and was[first] is not None and here[second] is not None:
-                share = abs(was[first] - here[second]) / max(abs(was[first]), 1e-12)
-                apart[epoch] = max(apart.get(epoch, 0.0), share)
-    return apart
-
-
-def _other_rates(record: RunRecord, again: RunRecord, shared: list[tuple[int, int]]) -> list[int]:
-    """Epochs that had another learning rate, before the schedule, which hangs on chance, could have changed it."""
-    patience, was, now = record.config["optimizer"]["patience"], record.curve.get("lr"), again.curve.get("lr")
-    if was is None or now is None:
-        return []
-    epochs = [(int(record.curve["epoch"][first]), was[first], now[second]) for first, second in shared]
-    return [epoch for epoch, first, second in epochs if epoch <= patience and first != second]
-
-
-def _compare_curves(record: RunRecord, again: RunRecord, *, exact: bool) -> Verdict:
-    """The learning curves at the epochs that both have."""
-    shared = _shared(record, again)
-    apart = _apart_in_training(record, again, shared)
-    if not apart:
-        nothing = "Nothing compared: the record's learning curve has none of these epochs. Ask for more, or for all."
-        return Verdict(agrees=None, exact=exact, lines=(nothing,), again=again)
-    equal = all(
-        record.curve[key][first] == again.curve[key][second]
-        for first, second in shared
-        for key in record.curve
-        if key in again.curve
-    )
-    kept = "" if len(shared) == again.epochs else f" of {again.epochs}, those that the record's curve keeps,"
-    word = "epoch" if len(shared) == 1 else "epochs"
-    lines = [f"{len(shared)} {word}{kept} compared; in training they differ by at most {max(apart.values()):.2%}."]
-    if exact:
-        lines.append("Equal in all digits of the record." if equal else "Not equal, though machine and versions are.")
-        return Verdict(agrees=equal, exact=True, lines=tuple(lines), again=again)
-    first, last = (_allowed(record, epoch) for epoch in (min(apart), max(apart)))
-    limits = f"{first:.0%}" if first == last else f"{first:.0%} in epoch {min(apart)} and {last:.0%} in {max(apart)}"
-    lines.append(f"Other machine, device or versions: they may differ by {limits}.")
-    lines.append("Validation and test, which swing between machines at first, count at the end of a whole run only.")
-    odd = _other_rates(record, again, shared)
-    lines += [f"Epoch {epoch} had another learning rate." for epoch in odd]
-    near = all(share <= _allowed(record, epoch) for epoch, share in apart.items())
-    return Verdict(agrees=near and not odd, exact=False, lines=tuple(lines), again=again)
-
-
-def _deviation(
-    record: RunRecord, again: RunRecord, config: TrainingConfig, folders: Iterable[Path | str]
-) -> tuple[float, str]:
-    """The deviation of one run, and where it comes from: the second run and other seeds, pooled with the paper's."""
-    cell = Cell(labels={}, config=config, seeds=(record.seed,))
-    row = rows_of([cell], gather_records(folders))[0]
-    tests = [_test(again.best if "link" in again.config else again.last)]
-    tests += [float(run.test) for run in row.finished if run.seed != record.seed and run.test is not None]
-    free, squares = 0, 0.0
-    sources = []
-    if len(tests) > 1:
-        free, squares = len(tests) - 1, (len(tests) - 1) * statistics.variance(tests)
-        sources.append(f"the second run and {len(tests) - 1} other seed{'s' if len(tests) > 2 else ''}")
-    if record.published is not None and record.published["std"]:
-        own = PAPER_SEEDS.get(int(record.published.get("table") or 0), 2) - 1
-        free, squares = free + own, squares + own * float(record.published["std"]) ** 2
-        sources.append("the paper's seeds")
-    if squares:
-        return math.sqrt(squares / free), f"twice the deviation of a difference, by {' and '.join(sources)}"
-    return SHARE * abs(tests[0]) / (2 * math.sqrt(2)), f"{SHARE:.0%} of it, as no deviation is known"
+def _unequal(record: RunRecord, again: RunRecord, *, beginning: bool) -> list[str]:
+    """Which numbers of the records differ; of a beginning those of the curve alone."""
+    odd = [
+        f"{key} of the {word} epoch"
+        for word, first, second in (("last", record.last, again.last), ("best", record.best, again.best))
+        for key, value in _numbers(first).items()
+        if not beginning and _numbers(second).get(key) != value
+    ]
+    if any(
+        record.curve[key][first] != again.curve[key][second]
+        for first, second in _shared(record, again)
+        for key in record.curve.keys() & again.curve.keys()
+    ):
+        odd.append("the learning curve")
+    return odd + ["the number of epochs"] * (not beginning and record.epochs != again.epochs)
 
 
 def _numbers(epoch: Mapping[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in (epoch or {}).items() if key not in ("seconds", "elapsed")}
+
+
+def _spread(record: RunRecord, folder: Path) -> str:
+    """The record's cell over its seeds, by the records of a folder."""
+    cell = Cell(labels={}, config=TrainingConfig.from_json(record.config), seeds=(record.seed,))
+    row = rows_of([cell], gather_records([folder]))[0]
+    spread = row.spread()
+    assert spread is not None  # the record itself is there
+    seeds = f"{spread.n} seed{'s' * (spread.n > 1)}"
+    return f"Records of this cell: {spread.text(row.metric.decimals + 1)} over {seeds}."
 
 
 def _unfinished(outcome: Outcome) -> str:

@@ -3,16 +3,12 @@
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrga.errors import visible
-
 if TYPE_CHECKING:
-    from lrga.bench.estimate import Estimate
     from lrga.bench.planning import CampaignPlan
     from lrga.bench.study import Study
     from lrga.bench.tables import CampaignTable
@@ -149,36 +145,15 @@ def carry_out(
     quiet: bool,
     as_json: bool,
     parallel: int = 1,
-    pack: Path | None = None,
-    unpack: Sequence[Path] = (),
 ) -> None:
     """Lists or runs a campaign and prints it; exit code 1 where a run failed, else 3 where runs are left."""
-    from lrga.bench.carrying import pack as pack_campaign
-    from lrga.bench.carrying import previewed
-    from lrga.bench.carrying import unpack as unpack_campaign
     from lrga.bench.study import CampaignInterrupted
-    from lrga.errors import DataMissingError, OptionError
 
-    if missing := [source for source in unpack if not source.exists()]:
-        remedy = "leave it out in the first slot, or name what --pack wrote"
-        raise DataMissingError(f"{missing[0]} to unpack", "no such file or folder", remedy)
-    if pack is not None and (pack.is_dir() or (pack.parent.exists() and not pack.parent.is_dir())):
-        got = "a folder" if pack.is_dir() else f"below {pack.parent}, which is none"
-        raise OptionError("--pack with a file to write", f"{pack}, {got}", "name a file, such as state.tar")
-    with previewed(output) if dry_run and unpack else nullcontext(output) as place:
-        for source in unpack:
-            for line in unpack_campaign(source, place):
-                print(visible(f"{source}: {line}"), file=sys.stderr)
-        if dry_run:
-            show(study.plan(place), as_json=as_json)
-            return
+    if dry_run:
+        show(study.plan(output), as_json=as_json)
+        return
     try:
-        try:
-            table = study.run(output, time_limit=time_limit, retry=retry, progress=not quiet, parallel=parallel)
-        finally:
-            if pack is not None:
-                size = pack_campaign(output, pack)
-                print(f"Packed into {pack}: {size / 2**20:.1f} MiB", file=sys.stderr)
+        table = study.run(output, time_limit=time_limit, retry=retry, progress=not quiet, parallel=parallel)
     except CampaignInterrupted as stop:
         show(stop.table, as_json=as_json)
         print(stop, file=sys.stderr)
@@ -190,7 +165,7 @@ def carry_out(
         raise typer.Exit(INCOMPLETE)
 
 
-def show(result: "CampaignTable | CampaignPlan | Estimate", *, as_json: bool) -> None:
+def show(result: "CampaignTable | CampaignPlan", *, as_json: bool) -> None:
     """Prints a table with its notes, or JSON."""
     from lrga.cli.tables import stdout
 

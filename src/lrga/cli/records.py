@@ -1,4 +1,4 @@
-"""``lrga reproduce … --from-records``: tables, answers and minutes from records; nothing is trained."""
+"""``lrga reproduce … --from-records`` and ``--verify``: tables from records, and a recorded run made again."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lrga.bench.record_table import RecordTable
     from lrga.bench.study import Study
 
-ANSWERS, USAGE, DIFFERENCES, PRESET = "answers", "usage", "differences", "preset"
+DIFFERENCES, PRESET = "differences", "preset"
 DEFAULT = "results"
 
 
@@ -20,28 +20,6 @@ def sorted_out(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """What is left of a command line: further seeds, as of ``--seeds 41 95``, and folders, by default ``results``."""
     seeds = [word for word in arguments if word.isdecimal() and not Path(word).exists()]
     return seeds, [word for word in arguments if word not in seeds] or [DEFAULT]
-
-
-def show_answers(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
-    """The paper's claims, each with what the records say."""
-    from lrga.bench.answers import answers
-
-    found = answers(folders)
-    if as_json:
-        _print_json([answer.to_json() for answer in found])
-    for answer in () if as_json else found:
-        _say(f"- **{answer.claim}**: {answer.text}" if markdown else f"{answer.claim}: {answer.text}", markdown)
-
-
-def show_usage(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
-    """Minutes used, and an estimate for the whole of Table 1."""
-    from lrga.bench.usage import usage_report
-
-    report = usage_report(folders)
-    if as_json:
-        _print_json(report.to_json())
-    for line in () if as_json else report.lines():
-        _say(f"- {line}" if markdown else line, markdown)
 
 
 def show_differences(folders: Sequence[str], *, markdown: bool, as_json: bool) -> None:
@@ -100,15 +78,6 @@ def tables_of(
     return record_tables(study, folders, done=done, seeds=seeds)
 
 
-def land_records(study: "Study", experiment: str, folders: Sequence[str], target: Path) -> None:
-    """Copies the records of the study's cells to ``target/EXPERIMENT``, but for those that lie below ``target``."""
-    from lrga.bench.gathering import gather_records, land
-
-    known = gather_records([target]) if target.exists() else ()
-    new = land(study.cells, gather_records(folders), target / experiment.lower(), known=known)
-    print(f"{len(new)} new records in {target / experiment.lower()}", file=sys.stderr)
-
-
 def show_tables(tables: Sequence["RecordTable"], *, markdown: bool, as_json: bool) -> None:
     """Tables, one below the other; titles only where there are several."""
     from lrga.cli.campaigns import show
@@ -146,19 +115,20 @@ def show_what_verifying_means(path: Path, *, epochs: int | None, as_json: bool) 
     print(f"All of them took {record.seconds:,.0f} s on {facts['recorded_on'] or 'an unknown device'}.")
 
 
-def show_verdict(path: Path, *, as_json: bool, **options: Any) -> int:
-    """Reruns a record and says whether it agrees; returns the exit code."""
+def show_rerun(path: Path, *, as_json: bool, **options: Any) -> int:
+    """Makes the run of a record again and prints both; returns the exit code."""
+    from lrga.bench.records import DIVERGED, FAILED, FINISHED
     from lrga.bench.verifying import verify
+    from lrga.cli.campaigns import INCOMPLETE
 
-    verdict = verify(path, **options)
+    found = verify(path, **options)
     if as_json:
-        _print_json(verdict.to_json())
-    else:
-        word = {True: "The run agrees with its record.", False: "The run does NOT agree with its record."}
-        for line in (*verdict.lines, word.get(bool(verdict.agrees)) if verdict.agrees is not None else None):
-            if line is not None:
-                print(visible(line))
-    return 0 if verdict.agrees else 1
+        _print_json(found.to_json())
+    for line in () if as_json else found.lines:
+        print(visible(line))
+    if found.equal is False or found.status in (FAILED, DIVERGED):
+        return 1
+    return 0 if found.status == FINISHED else INCOMPLETE
 
 
 def _print_json(value: Any) -> None:

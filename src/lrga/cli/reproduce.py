@@ -16,8 +16,8 @@ def reproduce(
         str,
         typer.Argument(
             help="table1, table2 (links), table3 (random features), rank (ablation), claims (further ablations); "
-            "from existing records: answers (to the paper's claims), differences (cells that deviate from the paper) "
-            "or usage (run time); preset (the layers of each network)."
+            "differences (from existing records: cells that deviate from the paper); preset (the layers of each "
+            "network)."
         ),
     ],
     dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
@@ -64,26 +64,8 @@ def reproduce(
     parallel: Annotated[
         int, typer.Option(help="Processes that train side by side on the device.", rich_help_panel=c.RUN)
     ] = 1,
-    pack: Annotated[
-        Path | None,
-        typer.Option(help="At the end write all that is needed to go on elsewhere here (.tar).", rich_help_panel=c.RUN),
-    ] = None,
-    unpack: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="First take up what --pack wrote elsewhere, or a folder of records; repeatable.", rich_help_panel=c.RUN
-        ),
-    ] = None,
     retry: c.Retry = False,
     dry_run: c.DryRun = False,
-    estimate: Annotated[
-        Path | None,
-        typer.Option(
-            help="Only estimate the hours, cell by cell, from the records of runs in this folder.",
-            metavar="RECORDS",
-            rich_help_panel=c.RUN,
-        ),
-    ] = None,
     from_records: Annotated[
         bool,
         typer.Option(
@@ -96,14 +78,10 @@ def reproduce(
     done: Annotated[
         bool, typer.Option("--done", help="Only cells that have finished runs.", rich_help_panel=_RECORDS)
     ] = False,
-    land: Annotated[
-        Path | None,
-        typer.Option(help="Copy the records of this experiment to a folder below this one.", rich_help_panel=_RECORDS),
-    ] = None,
     verify: Annotated[
         Path | None,
         typer.Option(
-            help="Make the run of this record again (with --epochs N its beginning) and say whether it agrees.",
+            help="Make the run of this record again (with --epochs N its beginning) and compare.",
             metavar="RECORD",
             rich_help_panel=_RECORDS,
         ),
@@ -137,10 +115,6 @@ def reproduce(
 
     [bold]lrga reproduce rank --dry-run[/]
 
-    [bold]lrga reproduce table1 --estimate results/table1[/]
-
-    [bold]lrga reproduce table1 --seeds 41 95 --parallel 4 --time-limit 9 --unpack state.tar --pack state.tar[/]
-
     [bold]lrga reproduce table3 --from-records results --markdown[/]
 
     [bold]lrga reproduce claims --only heads --seeds 41 95[/]
@@ -155,30 +129,28 @@ def reproduce(
     chosen = r.given(
         dataset=dataset, model=model, budget=budget, lrga=None if lrga is None else str(lrga), rank=rank, only=only,
         plain=plain, seeds=seeds, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        set=settings, sizes=sizes, data_seed=data_seed, pack=pack, unpack=unpack, retry=retry, estimate=estimate,
-        land=land, done=done,
+        set=settings, sizes=sizes, data_seed=data_seed, retry=retry, done=done,
     )  # fmt: skip
-    if experiment in (r.ANSWERS, r.USAGE, r.DIFFERENCES):
+    if experiment == r.DIFFERENCES:
         more, folders = r.sorted_out(context.args)
         chosen |= r.given(epochs=epochs, verify=verify, dry_run=dry_run)
         r.refuse(
-            f"{experiment} without filters, from all records",
+            "differences without filters, from all records",
             [*chosen, *more],
             "leave it out, or ask for a table: lrga reproduce table1 --from-records",
         )
-        shown = {r.ANSWERS: r.show_answers, r.USAGE: r.show_usage, r.DIFFERENCES: r.show_differences}
-        shown[experiment](folders, markdown=markdown, as_json=as_json)
+        r.show_differences(folders, markdown=markdown, as_json=as_json)
         return
     if experiment == r.PRESET:
         r.refuse("preset without options", [*chosen, *context.args], "leave it out, or ask for a table")
         r.show_choices(markdown=markdown, as_json=as_json)
         return
-    experiment_name(experiment, more=(CLAIMS, r.ANSWERS, r.USAGE, r.DIFFERENCES, r.PRESET))
+    experiment_name(experiment, more=(CLAIMS, r.DIFFERENCES, r.PRESET))
     if verify is not None:
         more = [*chosen, *r.given(from_records=from_records, markdown=markdown), *context.args]
         r.refuse("--verify with places, --epochs and --time-limit", more, "leave it out: the record says what is run")
     elif not from_records:
-        more = [*r.given(markdown=markdown, done=done, land=land)]
+        more = [*r.given(markdown=markdown, done=done)]
         r.refuse("--from-records beside it", more, "leave it out, or add --from-records")
     if verify is None:
         r.refuse("--verify beside it", r.given(trust=trust), "leave it out, or add --verify RECORD")
@@ -186,11 +158,10 @@ def reproduce(
         r.show_what_verifying_means(verify, epochs=epochs, as_json=as_json)
         return
     if verify is not None:
-        code = r.show_verdict(
+        code = r.show_rerun(
             verify, as_json=as_json, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet,
             device=device, root=None if data_root is None else str(data_root),
-            source=None if source is None else str(source), beside=[verify.parent],
-            trust=trust,
+            source=None if source is None else str(source), trust=trust,
         )  # fmt: skip
         raise typer.Exit(code)
     more, folders = r.sorted_out(context.args) if from_records else (context.args, [])
@@ -213,17 +184,10 @@ def reproduce(
         data_options=c.data_options(sizes=sizes, seed=data_seed),
         **options,
     )
-    if estimate is not None:
-        from lrga.bench.estimate import estimate_hours, find_records
-
-        c.show(estimate_hours(study.cells, find_records(estimate, every=True)), as_json=as_json)
-        return
     if from_records:
-        if land is not None:
-            r.land_records(study, experiment, folders, land)
         r.show_tables(r.tables_of(study, folders, done=done, seeds=parsed), markdown=markdown, as_json=as_json)
         return
     c.carry_out(
         study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json,
-        parallel=parallel, pack=pack, unpack=unpack or (),
+        parallel=parallel,
     )  # fmt: skip

@@ -203,10 +203,6 @@ def train(
     tensorboard: Annotated[
         bool | None, typer.Option("--tensorboard", help="Log for TensorBoard too.", rich_help_panel=_RUN)
     ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Show the curves in a browser while it trains.", rich_help_panel=_RUN)
-    ] = False,
-    live_port: Annotated[int, typer.Option(help="Of that page; 0: any free one.", rich_help_panel=_RUN)] = 0,
     recompute_layers: Annotated[
         bool | None,
         typer.Option(
@@ -300,19 +296,15 @@ def train(
         "split_by": split_by,
         "directed": directed,
     }
-    for flag, used in (("live_port", live), ("output", resume is None), ("run_name", resume is None)):
+    for flag in ("output", "run_name") if resume is not None else ():
         source_of_flag = context.get_parameter_source(flag)
-        if not used and source_of_flag is not None and source_of_flag.name == "COMMANDLINE":
-            got = f"--{flag.replace('_', '-')} {'without --live' if flag == 'live_port' else 'beside --resume'}"
+        if source_of_flag is not None and source_of_flag.name == "COMMANDLINE":
+            got = f"--{flag.replace('_', '-')} beside --resume"
             raise OptionError("only options that this run uses", got, "remove it")
     several = parse_seeds(seeds, context.args)
-    if several is not None and (seed is not None or resume is not None or live):
-        raise OptionError("--seeds without --seed, --resume and --live", "both", "name the seeds once")
+    if several is not None and (seed is not None or resume is not None):
+        raise OptionError("--seeds without --seed and --resume", "both", "name the seeds once")
     listeners = [] if quiet or several else [progress_display()]
-    if live and is_leader():
-        from lrga.report.live import LiveView
-
-        listeners.append(LiveView(live_port))
     written = (
         RunFolder(resume).config() if resume is not None and (name is None or RunFolder(resume).holds_a_run) else None
     )

@@ -35,7 +35,7 @@ def render(template: str, *, scripts: tuple[str, ...], data: Any, webgl: bool = 
             "script-src " + " ".join(f"'sha256-{_sha256(text)}'" for text in code) + " 'unsafe-eval'" * webgl,
             "style-src 'unsafe-inline'",
             "img-src data: blob:",
-            "connect-src 'self'" if "live.js" in scripts else "connect-src 'none'",
+            "connect-src 'none'",
         ]
     )
     return environment.get_template(template).render(

@@ -1,7 +1,9 @@
-"""Graphs from files: graph6, edge lists and GraphML, read without further packages; other formats by networkx."""
+"""Graphs from files: edge lists by a reader of our own, other formats by networkx."""
 
 import re
-import xml.etree.ElementTree as ElementTree
+import warnings
+from codecs import BOM_UTF8
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ from lrga.errors import (
     LRGAError,
     MissingDependencyError,
     OptionError,
-    UnsupportedError,
 )
 from lrga.io.limits import read_bytes
 from lrga.theory.inputs import AUTO, as_graph
@@ -54,16 +55,12 @@ def read_graphs(
         )
     if kind not in FORMATS:
         raise OptionError(f"a format of {', '.join(FORMATS)}", repr(format), "choose one of them")
-    if kind not in ("graph6", "edgelist", "graphml"):
+    if kind != "edgelist":
         return _by_networkx(path, kind, directed, node_attribute, edge_attribute)
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} as a text file", str(error), f"give a file in the format {kind}") from error
-    if kind == "graph6":
-        return parse_graph6(text, name=str(path))
-    if kind == "graphml":
-        return [parse_graphml(text, name=str(path), node_attribute=node_attribute, edge_attribute=edge_attribute)]
     return [parse_edge_list(text, name=str(path), directed=directed, edge_attribute=edge_attribute)]
 
 
@@ -79,66 +76,33 @@ def _by_networkx(
     options: dict[str, Any] = {"gml": {"label": "id"}}.get(kind, {})
     if kind in ("adjlist", "multiline_adjlist") and directed:
         options["create_using"] = networkx.DiGraph
-    names = [None if attribute == AUTO else attribute for attribute in (node_attribute, edge_attribute)]
+    expected, remedy = f"graphs in the format {kind} in {path}", "check the file and its format"
+    content = read_bytes(path).removeprefix(BOM_UTF8)
+    if kind in _MISREAD and _MISREAD[kind][0].search(content):
+        raise DataError(expected, _MISREAD[kind][1], remedy)
     try:
-        found = getattr(networkx, f"read_{kind}")(path, **options)
-        graphs = found if isinstance(found, list) else [found]
-        read = [as_graph(graph, node_attribute=names[0], edge_attribute=names[1]) for graph in graphs]
+        with warnings.catch_warnings(action="ignore"):
+            read = getattr(networkx, f"read_{kind}")(BytesIO(content), **options)
+        graphs = read if isinstance(read, list) else [read]
+        for graph in graphs:
+            _set_defaults(graph)
+        names = [None if a == AUTO and kind != "graphml" else a for a in (node_attribute, edge_attribute)]
+        labelled = [as_graph(graph, node_attribute=names[0], edge_attribute=names[1]) for graph in graphs]
     except LRGAError:
         raise
     except Exception as error:  # its readers raise whatever a damaged file leads to
-        got = f"{type(error).__name__}: {error}"[:200]
-        raise DataError(f"graphs in the format {kind} in {path}", got, "check the file and its format") from error
-    if not read or any(graph.num_nodes == 0 for graph in read):
-        got = "no graph" if not read else "a graph without nodes"
-        raise DataError(f"graphs in the format {kind} in {path}", got, "check the file and its format")
-    return read
+        raise DataError(expected, f"{type(error).__name__}: {error}"[:200], remedy) from error
+    if not labelled or (kind != "graph6" and any(graph.num_nodes == 0 for graph in labelled)):
+        raise DataError(expected, "a graph without nodes" if labelled else "no graph", remedy)
+    return labelled
 
 
-def parse_graph6(text: str, *, name: str = "graph6") -> list[LabelledGraph]:
-    """Graphs in graph6, one per line.
-
-    Six bits per character (code minus 63): the number of nodes, then the upper triangle of the adjacency matrix column
-    by column.
-
-    Example:
-        >>> parse_graph6("Bw")  # the triangle
-        [LabelledGraph(3 nodes, 3 edges)]
-    """
-    lines = [line.strip().removeprefix(">>graph6<<") for line in text.splitlines()]
-    graphs = [_one_graph6(line, f"{name}, line {number}") for number, line in enumerate(lines, 1) if line]
-    if not graphs:
-        raise DataError(f"one graph per line in {name}", "no line", "give a file with at least one graph")
-    return graphs
-
-
-def _one_graph6(line: str, where: str) -> LabelledGraph:
-    if line[0] in ":&;":
-        kind = {":": "sparse6", ";": "incremental sparse6", "&": "digraph6"}[line[0]]
-        raise UnsupportedError(f"graph6 in {where}", kind, "convert it to graph6, an edge list or GraphML")
-    codes = np.frombuffer(line.encode("utf-8"), dtype=np.uint8).astype(np.int64) - 63
-    if codes.min() < 0 or codes.max() > 63:
-        raise DataError(f"graph6 in {where}, characters '?' to '~'", repr(line[:40]), "check the file and its format")
-    header, size_codes = (1, codes[:1]) if codes[0] < 63 else (4, codes[1:4])
-    if len(codes) > 1 and codes[0] == codes[1] == 63:
-        header, size_codes = 8, codes[2:8]
-    num_nodes = 0
-    for code in size_codes.tolist():
-        num_nodes = 64 * num_nodes + code
-    num_pairs = num_nodes * (num_nodes - 1) // 2
-    body = codes[header:]
-    if len(codes) < header or len(body) != -(-num_pairs // 6):
-        raise DataError(
-            f"{-(-num_pairs // 6)} characters for {num_nodes} nodes in {where}",
-            str(len(body)),
-            "the line is cut or damaged",
-        )
-    bits = (body[:, None] >> np.arange(5, -1, -1)) & 1
-    position = np.flatnonzero(bits.reshape(-1)[:num_pairs])
-    # Bit number j (j - 1) / 2 + i is the pair i < j.
-    column = np.searchsorted(np.cumsum(np.arange(num_nodes)), position, side="right")
-    row = position - column * (column - 1) // 2
-    return graph_from_arcs(row, column, num_nodes, both_ways=True)
+def _set_defaults(graph: Any) -> None:
+    """GraphML's defaults of attributes, which networkx keeps beside the graph, on all nodes and edges without one."""
+    for key, elements in (("node_default", graph.nodes), ("edge_default", graph.edges)):
+        for element in elements:
+            for name, value in graph.graph.get(key, {}).items():
+                elements[element].setdefault(name, value)
 
 
 def parse_edge_list(
@@ -213,63 +177,6 @@ def _names_columns(words: list[str]) -> bool:
     return len(pair) == 2 and pair[0] in _SOURCES and pair[1] in _TARGETS
 
 
-def parse_graphml(
-    text: str, *, name: str = "GraphML", node_attribute: str | None = AUTO, edge_attribute: str | None = AUTO
-) -> LabelledGraph:
-    """The graph of a GraphML document; see :func:`read_graphs`."""
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise DataError(f"{name} as XML", str(error), "check the file and its format") from error
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]  # without the namespace
-    graphs = root.findall("graph")
-    if root.tag != "graphml" or len(graphs) != 1:
-        raise DataError(f"one graph in a graphml document in {name}", f"{len(graphs)} in {root.tag!r}", "give one each")
-    graph = graphs[0]
-    if graph.find(".//graph") is not None or graph.find(".//hyperedge") is not None:
-        raise UnsupportedError(f"a plain graph in {name}", "nested graphs or hyperedges", "flatten the graph first")
-    keys = {
-        kind: {
-            k.get("attr.name", k.get("id", "")): k for k in root.findall("key") if k.get("for", "all") in (kind, "all")
-        }
-        for kind in ("node", "edge")
-    }
-    nodes, edges = graph.findall("node"), graph.findall("edge")
-    index = {node.get("id", ""): i for i, node in enumerate(nodes)}
-    missing = {end for edge in edges for end in (edge.get("source", ""), edge.get("target", ""))} - index.keys()
-    if missing:
-        raise DataError(f"edges between the nodes of {name}", f"missing nodes {sorted(missing)[:3]}", "declare them")
-    one_way = [edge.get("directed", str(graph.get("edgedefault") == "directed")).lower() == "true" for edge in edges]
-    node_labels = _graphml_labels(nodes, keys["node"], node_attribute, f"the nodes of {name}")
-    edge_labels = _graphml_labels(edges, keys["edge"], edge_attribute, f"the edges of {name}")
-    ends = [(index[e.get("source", "")], index[e.get("target", "")]) for e in edges]
-    back = [(b, a) for (a, b), single in zip(ends, one_way, strict=True) if not single]
-    if edge_labels is not None:
-        edge_labels += [label for label, single in zip(edge_labels, one_way, strict=True) if not single]
-    pairs = np.asarray(ends + back, dtype=np.int64).reshape(-1, 2)
-    return graph_from_arcs(pairs[:, 0], pairs[:, 1], len(nodes), node_labels=node_labels, edge_labels=edge_labels)
-
-
-def _graphml_labels(
-    elements: list[ElementTree.Element], keys: dict[str, ElementTree.Element], attribute: str | None, where: str
-) -> list[int] | None:
-    if attribute is None or (attribute == AUTO and "label" not in keys):
-        return None
-    wanted = "label" if attribute == AUTO else attribute
-    if wanted not in keys:
-        raise OptionError(f"an attribute of {where}: {sorted(keys)}", repr(wanted), "name one of them")
-    key, default = keys[wanted].get("id"), keys[wanted].findtext("default")
-    values = [next((d.text for d in e.findall("data") if d.get("key") == key), default) for e in elements]
-    if None in values:
-        raise DataError(
-            f"the attribute {wanted!r} on all of {where}",
-            f"{values.count(None)} without it",
-            "set it on all, or leave the labels out",
-        )
-    return [_integer(str(value), where) for value in values]
-
-
 def _integer(word: str, where: str) -> int:
     try:
         return int(word)
@@ -294,9 +201,13 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "adjlist": (".adjlist",),
     "multiline_adjlist": (".madjlist",),
 }
-"""Formats of files and the endings that tell them; all but the first three are read by networkx."""
+"""Formats of files and the endings that tell them; all but edge lists are read by networkx."""
 
 _ENDINGS = {ending: kind for kind, endings in FORMATS.items() for ending in endings}
+_MISREAD = {  # what networkx would read as another graph
+    "graph6": (re.compile(rb"^(?!\s*(?:>>graph6<<)?[?-~]*\s*$)", re.M), "a line with other characters than '?' to '~'"),
+    "graphml": (re.compile(rb"<(?:\w+:)?graph[\s/>].*<(?:\w+:)?graph[\s/>]", re.S), "several or nested graphs"),
+}
 _COMMENT = re.compile(r"(?:^|(?<=\s))[#%](?:[\s#%].*)?$")
 _ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: source_id, FromNodeId
 _SOURCES = ("source", "src", "from", "head", "node1", "node_1", "id1", "id_1")
