@@ -258,6 +258,13 @@ def test_several_seeds_have_a_table_and_a_folder_each(tmp_path):
     assert several["runs"][1]["test"] == pytest.approx(alone["test"])
 
 
+def test_seeds_beside_a_configuration_file_are_all_trained(tmp_path):
+    lrga("train", *SMALL, "--epochs", "1", "--run-name", "a")
+    arguments = ("--config", "runs/a/config.json", "--seeds", "41", "95", "--json", "--quiet")
+    several = json.loads(lrga("train", *arguments).stdout)
+    assert [run["seed"] for run in several["runs"]] == [41, 95]
+
+
 def test_seeds_are_named_once():
     with pytest.raises(OptionError, match="--seeds without"):
         lrga("train", *SMALL, "--seeds", "41", "95", "--seed", "3")

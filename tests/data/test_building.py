@@ -148,10 +148,10 @@ def test_a_build_that_fails_leaves_nothing_believed_and_its_parts_for_the_next(t
     assert files_of(plan.folder) == FINISHED
 
 
-def test_builds_of_two_variants_wait_for_each_other(tmp_path, monkeypatch):
+def test_builds_of_two_variants_wait_for_each_other(tmp_path):
     inside, most, told = 0, 0, []
     begun, go_on = threading.Event(), threading.Event()
-    build = cluster.build
+    build = cluster.SPEC.build
 
     def slow(place, **options):
         nonlocal inside, most
@@ -167,8 +167,8 @@ def test_builds_of_two_variants_wait_for_each_other(tmp_path, monkeypatch):
             told.append(label)
             go_on.set()
 
-    monkeypatch.setattr(cluster, "build", slow)
     plans = [plan_dataset("CLUSTER", tmp_path, seed=seed, **SMALL) for seed in (1, 2)]
+    plans = [replace(plan, spec=replace(plan.spec, build=slow)) for plan in plans]
     first = threading.Thread(target=build_dataset, args=(plans[0],))
     first.start()
     assert begun.wait(timeout=60)

@@ -70,7 +70,7 @@ def test_targets_that_do_not_fit_their_task_are_refused(values, task, match):
 
 
 def test_an_unknown_task_or_level_is_answered_with_the_choices():
-    with pytest.raises(OptionError, match="classification, regression"):
+    with pytest.raises(OptionError, match="classification, multilabel, regression"):
         labels([0, 1], "ranking")
     with pytest.raises(OptionError, match="node, edge, graph"):
         choose_target(table(), "subgraph", "here")

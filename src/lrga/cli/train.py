@@ -301,7 +301,10 @@ def train(
         if source_of_flag is not None and source_of_flag.name == "COMMANDLINE":
             got = f"--{flag.replace('_', '-')} beside --resume"
             raise OptionError("only options that this run uses", got, "remove it")
-    several = parse_seeds(seeds, context.args)
+    more = list(context.args)
+    if seeds and name is not None and name.isdecimal() and not Path(name).exists():  # --config FILE --seeds 41 95
+        name, more = None, [name, *more]
+    several = parse_seeds(seeds, more)
     if several is not None and (seed is not None or resume is not None):
         raise OptionError("--seeds without --seed and --resume", "both", "name the seeds once")
     listeners = [] if quiet or several else [progress_display()]
