@@ -104,6 +104,8 @@ def test_one_record_is_read_for_each_run(tmp_path):
         ({"published": {}}, "published = {}"),
         ({"curve": {"epoch": 5}}, "epoch of the curve = 5"),
         ({"curve": {"epoch": ["1", "2"]}}, "epoch of the curve = "),
+        ({"last": RECORD.last | {"numbers": {"norm": "large"}}}, "norm of last = 'large'"),
+        ({"last": RECORD.last | {"numbers": [1]}}, "numbers of last = "),
     ],
 )
 def test_a_record_that_cannot_be_true_is_refused_by_name(change, message, tmp_path):

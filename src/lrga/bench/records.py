@@ -127,8 +127,11 @@ def _problem(values: Mapping[str, Any]) -> str | None:
             continue
         if set(epoch) - {"numbers"} != numbers:
             return f"{key} with {', '.join(sorted(epoch))}"
-        for name, value in epoch.items():
-            if name != "numbers" and (not isinstance(value, int | float) or not math.isfinite(value)):
+        logged = epoch.get("numbers", {})
+        if not isinstance(logged, Mapping):
+            return f"numbers of {key} = {logged!r}"[:200]
+        for name, value in [*((name, epoch[name]) for name in numbers), *logged.items()]:
+            if not isinstance(value, int | float) or not math.isfinite(value):
                 return f"{name} of {key} = {value!r}"
     if values["status"] == FINISHED and (missing := _missing_of_finished(values)):
         return f"a finished run without {missing}"
