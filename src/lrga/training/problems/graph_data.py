@@ -88,7 +88,7 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
         return _standardized(found, run.standardize_targets)
     if run.standardize_targets is not None:
         expected = "a regression task for --standardize-targets or --no-standardize-targets"
-        raise OptionError(expected, "classification", "remove the option")
+        raise OptionError(expected, found.task.kind, "remove the option")
     return found
 
 
