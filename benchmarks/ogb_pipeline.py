@@ -77,7 +77,9 @@ def measure(
         "making_files_seconds": round(time.perf_counter() - begin, 1),
     }  # fmt: skip
     where = ("--device", device, "--data-root", root)
-    extra = [word for name, value in (changes or {}).items() for word in (f"--{name.replace('_', '-')}", value)]
+    extra: list[object] = []
+    for name, value in (changes or {}).items():
+        extra += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     trained = command(
         "reproduce", "table2", "--dataset", "ogbl-ppa", "--model", "gcn", "--lrga", "--seeds", 0, "--epochs", epochs,
         "--source", folder, "--output", runs, "--quiet", *where, *extra,

@@ -303,7 +303,8 @@ def train(
             raise OptionError("only options that this run uses", got, "remove it")
     more = list(context.args)
     if seeds and name is not None and name.isdecimal() and not Path(name).exists():  # --config FILE --seeds 41 95
-        name, more = None, [name, *more]
+        more.insert(0, name)
+        name = None
     several = parse_seeds(seeds, more)
     if several is not None and (seed is not None or resume is not None):
         raise OptionError("--seeds without --seed and --resume", "both", "name the seeds once")
