@@ -142,7 +142,7 @@ def _problem(values: Mapping[str, Any]) -> str | None:
     if config.run.seed != values["seed"]:
         return f"seed {values['seed']}, but {config.run.seed} in its configuration"
     named, names = values["run"], (run_name(config), earlier_name(config))
-    spec = None if config.link is not None else dataset_specs().get(config.data.name)
+    spec = None if config.problem == "links" else dataset_specs().get(config.data.name)
     if spec is not None and RUN_NAME.search(named) and named not in names:
         return f"run {named!r}, while its configuration is that of {names[0]!r}"
     reported = config.run.metric or (None if spec is None else spec.task.metric)
