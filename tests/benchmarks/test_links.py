@@ -14,4 +14,8 @@ def test_three_loops_are_measured(tmp_path, capsys):
     assert record == json.loads((tmp_path / "links.json").read_text())
     assert record["first_loss"][0] == pytest.approx(record["first_loss"][2], rel=1e-3)
     assert record["last_loss"][0] == pytest.approx(record["last_loss"][1], rel=1e-3)
-    assert record["times_faster"]["dense"] == pytest.approx(record["epoch_s"]["dense"] / record["epoch_s"]["captured"])
+    captured, plain, dense = record["rows"]
+    assert [row["loop"] for row in record["rows"]] == ["captured", "plain", "dense"]
+    assert captured["captured_times_faster"] == 1.0
+    for row in (plain, dense):
+        assert row["captured_times_faster"] == pytest.approx(row["epoch_seconds"] / captured["epoch_seconds"])
