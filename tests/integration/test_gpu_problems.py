@@ -57,7 +57,7 @@ def test_captured_steps_train_as_the_plain_loop_does(tmp_path, kind, recipe):
         assert getattr(captured.last, key) == pytest.approx(getattr(plain.last, key), rel=2e-2, abs=1e-4), key
 
 
-@pytest.mark.parametrize("model", ["gcn", "graphsage", "mf", "node2vec"])
+@pytest.mark.parametrize("model", ["gcn", "graphsage", "gat", "mf", "node2vec"])
 def test_every_model_for_links_learns_in_captured_steps(model):
     options = {"model": model, "max_epochs": 30, "lr": 0.02, "dropout": 0.1}
     if model == "node2vec":
