@@ -49,11 +49,11 @@ docs: setup  ## the documentation as HTML, into build/docs; fails on any warning
 dist: setup  ## sdist and wheel, into dist
 	@$(BIN)/python -m build --no-isolation
 
-reproduction-docs: setup  ## docs/reproduction.md and the README's table anew from the records under results/
-	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python docs/make_reproduction.py
+reproduction-docs: setup  ## docs/reproduction.md and the README's table anew from the records under reproduction/results/
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python reproduction/make_pages.py
 
 screenshots: setup  ## pictures of the pages for the README, from real runs (a browser is needed)
-	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python docs/make_screenshots.py
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python reproduction/make_screenshots.py
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -29,7 +29,7 @@ from timing import at_least_one, need_device
 from torch import Tensor, nn
 
 import lrga
-from lrga.bench.peers import Authors, Padded, Softmax, performer, sgformer
+from lrga.speed.peers import Authors, Padded, Softmax, performer, sgformer
 
 WIDTH, RANK = 128, 32
 CASES: dict[str, list[int]] = {

@@ -19,21 +19,21 @@ from threading import BrokenBarrierError
 from typing import Any
 
 import torch
-from gpu_attention import use_tf32
 from gpu_steps import Notes, Ours, pattern
+from passes import use_tf32
 from reporting import report
 from timing import at_least_one, kernels_of, need_device, synchronize, wall_ms
 
 from lrga import build_model
-from lrga.bench.protocols import paper_config
 from lrga.models.zoo import MODELS
+from lrga.paper.protocols import paper_config
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
 from lrga.version import __version__
 
 PATTERN_GRAPHS = 10_000
-_turn: Any = None  # a lock that the process which measures holds
-_all_ready: Any = None
+turn: Any = None  # a lock that the process which measures holds
+all_ready: Any = None
 
 
 class Cell(Ours):
@@ -45,7 +45,7 @@ class Cell(Ours):
         self.model = build_model("PATTERN", model, budget=budget, lrga=lrga).to(device).train()
         options = OptimizerConfig(batch_size=batch_size)
         problem = GraphProblem(self.model, task_of("PATTERN"), splits, options)
-        self.trainer = Trainer(problem, listener=Notes(), engine="captured")
+        self.trainer = Trainer(problem, callbacks=[Notes()], engine="captured")
 
 
 def plain_first_loss(cell: Cell, graphs: int) -> float:
@@ -61,11 +61,11 @@ def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, An
     try:
         cell, twin, batch, loss = prepare(model, lrga, options)
     except BaseException:
-        _all_ready.abort()  # the others would wait for ever
+        all_ready.abort()  # the others would wait for ever
         raise
-    _all_ready.wait()
+    all_ready.wait()
     batch_size, inner = cell.trainer.problem.options.batch_size, 4 if options.device != "cpu" else 1
-    with _turn:
+    with turn:
         row = {
             "model": ("LRGA + " if lrga else "") + MODELS[model],
             "width": cell.model.hidden_channels,
@@ -98,9 +98,10 @@ def prepare(model: str, lrga: bool, options: argparse.Namespace) -> tuple[Cell, 
     return cell, twin, batch, losses[0]
 
 
-def _begin(turn: Any, all_ready: Any) -> None:
-    global _turn, _all_ready
-    _turn, _all_ready = turn, all_ready
+def begin(lock: Any, barrier: Any) -> None:
+    """Starts a process that measures: its turn, and the moment when all are ready."""
+    global turn, all_ready
+    turn, all_ready = lock, barrier
     torch.set_num_threads(1)
 
 
@@ -110,7 +111,7 @@ def measure_all(options: argparse.Namespace) -> dict[str, Any]:
     which = [(model, lrga) for model in options.models for lrga in (False, True)]
     rows: dict[tuple[str, bool], dict[str, Any]] = {}
     shared = context.Lock(), context.Barrier(len(which))
-    with ProcessPoolExecutor(len(which), context, _begin, shared) as pool:
+    with ProcessPoolExecutor(len(which), context, begin, shared) as pool:
         waiting = {pool.submit(measure, *one, options): one for one in which}
         for done in as_completed(waiting):
             if isinstance(done.exception(), BrokenBarrierError):  # another one's fault, which will come

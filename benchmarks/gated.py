@@ -22,9 +22,10 @@ from reporting import report
 from timing import at_least_one, copy_rate, kernels_of, need_kernels, replay_ms
 from torch import Tensor
 
-from lrga.kernels import edge_map, gated_gpu
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.gated import Normalization, gated_edges_fused, gated_edges_reference
+from lrga.ops.gated import gpu as gated_gpu
+from lrga.ops.gated.definition import gated_edges_fused, gated_edges_reference
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.norm.definition import BatchNormState
 from lrga.version import __version__
 
 GRAPHS, NODES = 64, 119
@@ -64,7 +65,7 @@ class Case:
         self.tensors = [t.to(dtype).requires_grad_() for t in drawn]
         weight, bias, mean = (torch.randn(channels, device=device) for _ in range(3))
         var = torch.rand(channels, device=device) + 0.5
-        self.norm = Normalization(weight.requires_grad_(), bias.requires_grad_(), mean, var, True, 0.1, 1e-5)
+        self.norm = BatchNormState(weight.requires_grad_(), bias.requires_grad_(), mean, var, None, 0.1, 1e-5)
         with torch.no_grad():
             outputs = gated_edges_reference(*self.tensors, layout, norm=self.norm)
         self.upstream = [torch.randn_like(out) for out in outputs]
@@ -74,7 +75,7 @@ class Case:
         other = object.__new__(Case)
         other.layout = self.layout
         other.tensors = [t.detach().double().requires_grad_() for t in self.tensors]
-        parts = {name: getattr(self.norm, name).detach().double() for name in ("running_mean", "running_var")}
+        parts = {name: getattr(self.norm, name).detach().double() for name in ("mean", "var")}
         leaves = {name: getattr(self.norm, name).detach().double().requires_grad_() for name in ("weight", "bias")}
         other.norm = replace(self.norm, **parts, **leaves)
         other.upstream = [u.double() for u in self.upstream]
@@ -115,14 +116,14 @@ def times_of(case: Case, function: Callable[..., Any], repeats: int) -> dict[str
 
 def tune(case: Case, repeats: int) -> list[dict[str, Any]]:
     """Times with one number of the division of the work changed at a time."""
-    usual, tiles = gated_gpu.tiling, edge_map.tiles
+    usual, tiles = gated_gpu.tiling, gated_gpu.product_tiles
     rows = []
     for change, of_map in CHANGES:
-        gated_gpu.tiling, edge_map.tiles = replace(usual, **change), replace(tiles, **of_map)
-        both = {**asdict(gated_gpu.tiling), "map": asdict(edge_map.tiles)}
+        gated_gpu.tiling, gated_gpu.product_tiles = replace(usual, **change), replace(tiles, **of_map)
+        both = {**asdict(gated_gpu.tiling), "map": asdict(gated_gpu.product_tiles)}
         rows.append({**both, **times_of(case, gated_edges_fused, repeats)})
         print({**change, **of_map}, rows[-1]["forward_ms"], rows[-1]["both_ms"], file=sys.stderr, flush=True)
-    gated_gpu.tiling, edge_map.tiles = usual, tiles
+    gated_gpu.tiling, gated_gpu.product_tiles = usual, tiles
     return rows
 
 

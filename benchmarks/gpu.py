@@ -25,12 +25,13 @@ from typing import Any
 
 import torch
 import torch_geometric
-from gpu_attention import Row, check, features, large_case, linear_case, product_speeds, small_case, use_tf32
+from gpu_attention import Row, check, large_case, linear_case, product_speeds, small_case
 from gpu_steps import pattern, step_case
+from passes import features, use_tf32
 from reporting import report
 from timing import copy_rate, event_ms, need_device, replay_ms, workspace_mb
 
-from lrga.kernels import mix
+from lrga.ops import linear as linear_ops
 from lrga.version import __version__
 
 MIX_ROWS = (7_600, 15_000, 30_000, 60_000, 120_000, 300_000, 576_289)
@@ -54,7 +55,7 @@ def mix_case(rate: float, *, device: str = "cuda", sizes: Sequence[int] = MIX_RO
         bias = torch.randn(MIX_OUT, device=device, requires_grad=True)
         upstream = torch.randn(nodes, MIX_OUT, device=device)
         ways: dict[str, Callable[..., torch.Tensor]] = {
-            "in parts": mix._mixed,
+            "in parts": linear_ops._mixed,
             "concatenated": lambda p, w, b: torch.nn.functional.linear(torch.cat(p, -1), w, b),
         }
         leaves = [*parts, weight, bias]
@@ -73,7 +74,7 @@ def mix_case(rate: float, *, device: str = "cuda", sizes: Sequence[int] = MIX_RO
             row = {
                 "case": "mix", "nodes": nodes, "precision": "tf32", "method": method, "floor_ms": moved / rate * 1e3,
                 "workspace_mb": workspace_mb(run),
-                "taken": (nodes * sum(MIX_PARTS) >= mix.WORTH_IT) == (method == "in parts"),
+                "taken": (nodes * sum(MIX_PARTS) >= linear_ops.MIN_MIXED_NUMBERS) == (method == "in parts"),
             }  # fmt: skip
             rows.append({**row, "launch": "eager", "both_ms": event_ms(run)})
             rows.append({**row, "launch": "replay", "both_ms": replay_ms(run)})
@@ -168,7 +169,7 @@ def measure(only: Sequence[str], say: Callable[[str], None], *, profile: bool = 
         "triton": triton.__version__,
         "copy_tb_s": {name: rate / 1e12 for name, rate in rates.items()},
         "library_products": product_speeds() if "large" in only else None,
-        "mix_worth_it": mix.WORTH_IT,
+        "mix_worth_it": linear_ops.MIN_MIXED_NUMBERS,
         "targets": targets(rows),
         "rows": rows,
     }

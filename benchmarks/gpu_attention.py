@@ -1,16 +1,16 @@
 """The attention on a GPU: one large graph, many small ones, and time over the number of nodes. Cases of gpu.py."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from passes import LARGE, SMALL, Pass, features, small_sizes, use_tf32
 from timing import captured, event_ms, kernels_of, relative, replay_ms, workspace_mb
 from torch import Tensor, nn
 
 import lrga
-from lrga.bench.peers import Authors, Padded, Softmax, performer, sgformer
-from lrga.kernels.segments import Segments
+from lrga.ops.attention.segments import Segments
+from lrga.speed.peers import Authors, Padded, Softmax, performer, sgformer
 
 Row = dict[str, Any]
 # Whether float32 products may be TF32, whether autocast is on, the type of x.
@@ -20,48 +20,7 @@ PRECISIONS: dict[str, tuple[bool, bool, torch.dtype]] = {
     "bf16 autocast": (True, True, torch.float32),
     "bf16 autocast, x bf16": (True, True, torch.bfloat16),
 }
-LARGE = {"nodes": 576_289, "width": 256, "rank": 50}
-SMALL = {"nodes": 14_384, "graphs": 128, "width": 60, "rank": 30}
 LINEAR = {"sizes": (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000), "width": 64, "rank": 30}
-
-
-class Pass:
-    """Forward and backward of a module on one input, with the gradient that reaches its result."""
-
-    def __init__(self, module: nn.Module, x: Tensor, arguments: Iterable[Any] = (), *, autocast: bool = False) -> None:
-        self.module, self.x, self.arguments, self.autocast = module, x, tuple(arguments), autocast
-        with torch.no_grad():
-            shape = self.forward()
-        self.upstream = torch.randn(shape.shape, generator=_draw(x.device), device=x.device).to(shape.dtype)
-
-    def forward(self) -> Tensor:
-        with self._context():
-            return self.module(self.x, *self.arguments)
-
-    def inference(self) -> Tensor:
-        with torch.no_grad():
-            return self.forward()
-
-    def both(self) -> list[Tensor]:
-        """The result and the gradients of x and of every parameter."""
-        out = self.forward()
-        return [out, *torch.autograd.grad(out, [self.x, *self.module.parameters()], self.upstream)]
-
-    def _context(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.x.device.type, torch.bfloat16) if self.autocast else nullcontext()
-
-
-def _draw(device: torch.device) -> torch.Generator:
-    return torch.Generator(device).manual_seed(1)
-
-
-def use_tf32(allowed: bool) -> None:
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-
-
-def features(nodes: int, width: int, device: str, dtype: torch.dtype = torch.float32) -> Tensor:
-    x = torch.randn(nodes, width, generator=_draw(torch.device(device)), device=device)
-    return x.to(dtype).requires_grad_()
 
 
 def same_weights(module: nn.Module, other: nn.Module) -> nn.Module:
@@ -153,15 +112,6 @@ def _peer(module: nn.Module, x: Tensor, method: str, facts: Row) -> list[Row]:
     memory = workspace_mb(run.both)
     times = {"forward_ms": event_ms(run.inference, repeats=7), "both_ms": event_ms(run.both, repeats=7)}
     return [{**facts, "method": method, "launch": "eager", "workspace_mb": memory, **times}]
-
-
-def small_sizes(graphs: int = SMALL["graphs"], nodes: int = SMALL["nodes"]) -> list[int]:
-    """Graphs of about 40 to 190 nodes, so many nodes in all."""
-    sizes = torch.randint(40, 191, (graphs,), generator=torch.Generator().manual_seed(0)).tolist()
-    step = 1 if sum(sizes) < nodes else -1
-    for i in range(abs(nodes - sum(sizes))):
-        sizes[i % graphs] += step
-    return sizes
 
 
 def small_case(rate: float, *, device: str = "cuda", sizes: list[int] | None = None) -> list[Row]:

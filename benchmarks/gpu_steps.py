@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from gpu_attention import Row, use_tf32
+from gpu_attention import Row
+from passes import use_tf32
 from pyg_network import Peer, copy_weights, peer_loss
 from timing import kernels_of, synchronize, wall_ms
 from torch import nn
@@ -19,9 +20,9 @@ from lrga.data import PackedGraphs, load
 from lrga.data.packed.batch import PackedBatch
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
-from lrga.training.callbacks.events import Listener
+from lrga.training.callbacks.base import Callback
 from lrga.training.capture.capacity import Work
-from lrga.training.capture.eligibility import start_engine
+from lrga.training.capture.engine import start_engine
 
 BATCH_SIZE, LAYERS, RANK, CLASSES = 64, 8, 30, 2
 WIDTHS = {"gcn": 100, "gatedgcn": 80}
@@ -40,10 +41,10 @@ def pattern(graphs: int, device: str) -> dict[str, PackedGraphs]:
         }
 
 
-class Notes(Listener):
+class Notes(Callback):
     """Says on stderr what the trainer notes: why a step cannot be captured, for one."""
 
-    def noted(self, text: str) -> None:
+    def on_log(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
@@ -55,11 +56,11 @@ class Ours:
     ) -> None:  # fmt: skip
         torch.manual_seed(0)
         device = splits["train"].device
-        model = GNN(3, width, CLASSES, layers, conv=conv, rank=RANK, encoder="embedding", reading="B").to(device)
+        model = GNN(3, width, CLASSES, layers, conv=conv, rank=RANK, encoder="embedding").to(device)
         self.model = model.train()
         options = OptimizerConfig(batch_size=batch_size)
         problem = GraphProblem(model, task_of("PATTERN"), splits, options)
-        self.trainer = Trainer(problem, listener=Notes(), engine="captured")
+        self.trainer = Trainer(problem, callbacks=[Notes()], engine="captured")
 
     def start(self) -> None:
         """Records the steps; says why where that is not possible."""

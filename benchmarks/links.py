@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from gpu_attention import use_tf32
+from passes import use_tf32
 from reporting import report
 from timing import at_least_one, need_device, wall_ms
 from torch import Tensor
 
 from lrga.data import LinkData, load
 from lrga.data.links.split import SplitRequest, split_edges
-from lrga.training.options import make_config
-from lrga.training.problems.kinds import load_run_data
+from lrga.training.callbacks.base import Callback
+from lrga.training.presets import make_config
+from lrga.training.problems.data import load_run_data
 from lrga.training.problems.links import LinkProblem, Pairs
 from lrga.training.trainer import Trainer
 from lrga.version import __version__
@@ -109,7 +110,9 @@ def first_loss(trainer: Trainer) -> float:
 def seconds_of_epochs(trainer: Trainer, device: str, repeats: int) -> float:
     """The median time of an epoch, compilation and recording aside."""
     times: list[float] = []
-    trainer.checkpointer.record = lambda record: times.append(record.seconds)  # type: ignore[method-assign]
+    callback = Callback()
+    callback.on_epoch_end = lambda record: times.append(record.seconds)  # type: ignore[method-assign]
+    trainer.callbacks = [callback]
     trainer.fit()
     if device != "cpu" and trainer.choice == "captured" and trainer.engine is None:
         raise SystemExit("the steps were not captured: no timing of the wrong loop")

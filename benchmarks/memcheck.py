@@ -23,14 +23,15 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data.packed import PackedGraphs
 from lrga.data.packed.padded import Capacity, PaddedGraphs
-from lrga.kernels import edge_map, mix
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.gated import Normalization, gated_edges_fused
-from lrga.kernels.message import sum_edges, sum_sources
-from lrga.kernels.norm import Running
-from lrga.kernels.segments import Segments
-from lrga.kernels.tiles import Tiles
 from lrga.models.gnn import CONVOLUTIONS
+from lrga.ops import linear as linear_ops
+from lrga.ops.attention.segments import Segments
+from lrga.ops.attention.tiles import Tiles
+from lrga.ops.gated import gpu as gated_gpu
+from lrga.ops.gated.definition import gated_edges_fused
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.neighbors.reduce import sum_edges, sum_sources
+from lrga.ops.norm.definition import BatchNormState
 
 SIZES = (37, 0, 1, 70, 12)
 CHANNELS, RANK = 20, 5
@@ -77,7 +78,7 @@ def run(device: str) -> set[str]:
         large = torch.randn(LARGE, 33, device=device, requires_grad=True)
         lrga.LowRankGlobalAttention(33, 7, heads=2).to(device)(large).sum().backward()
         parts = [torch.randn(9, 2, device=device, requires_grad=True) for _ in range(2)]
-        mix._mixed(parts, torch.randn(3, 4, device=device), None).sum().backward()
+        linear_ops._mixed(parts, torch.randn(3, 4, device=device), None).sum().backward()
         path = torch.tensor([[0, 1], [1, 0]])
         packed = PackedGraphs.from_data_list([Data(x=torch.rand(2, 3), edge_index=path) for _ in range(5)]).to(device)
         PaddedGraphs(packed).gather(torch.tensor([3, 0, 5], device=device), Capacity(9, 11))
@@ -95,7 +96,7 @@ def launches() -> Iterator[set[str]]:
     launch = KernelInterface.__getitem__
 
     def noted(kernel, grid):  # type: ignore[no-untyped-def]
-        name = f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}"
+        name = f"{kernel.fn.__module__.removeprefix('lrga.ops.')}.{kernel.fn.__name__}"
         if name not in names:
             say(f"kernel {name}")
         names.add(name)
@@ -128,7 +129,8 @@ def run_kernels(device: str) -> set[str]:
 
 def over_edges(device: str) -> None:
     """Sums, maxima, attention over edges and GatedGCN, with a node of so many edges that they are divided."""
-    from lrga.kernels import sum_ops, triton_max, triton_scores, triton_softmax
+    from lrga.ops.gat import gpu as gat_gpu
+    from lrga.ops.neighbors import gpu as neighbors_gpu
 
     x, edge_index, _ = graphs(device)
     hub = torch.stack([torch.randint(0, len(x), (2_111,)), torch.full((2_111,), 3)]).to(device)
@@ -136,47 +138,42 @@ def over_edges(device: str) -> None:
     for ends, longest in ((edge_index, None), (hub, 2_111), (hub.flip(0), 2_111)):
         layout = replace(EdgeLayout.from_edge_index(ends, len(x))[0], longest=longest)
         weight = torch.rand(layout.num_edges, device=device, requires_grad=True)
-        sum_ops.sum_sources(x, layout, weight).sum().backward()
-        sum_ops.sum_edges(x[layout.source], layout).sum().backward()
+        neighbors_gpu.sum_sources(x, layout, weight).sum().backward()
+        neighbors_gpu.sum_edges(x[layout.source], layout).sum().backward()
     layout, _ = EdgeLayout.from_edge_index(edge_index, len(x))
-    triton_max.max_sources(x, layout).sum().backward()
+    neighbors_gpu.max_sources(x, layout).sum().backward()
     heads, vectors = x.view(-1, 4, CHANNELS // 4), torch.randn(2, 4, CHANNELS // 4, device=device, requires_grad=True)
-    scores = triton_scores.node_scores(heads, *vectors.unbind())
-    triton_softmax.attention_sum(heads, *scores, layout, 0.2).sum().backward()
+    scores = gat_gpu.node_scores(heads, *vectors.unbind())
+    gat_gpu.attention_sum(heads, *scores, layout, 0.2).sum().backward()
     e = layout.num_edges
-    for width in (CHANNELS, edge_map.WIDEST + 5):  # a product of ours, and the library's
+    for width in (CHANNELS, gated_gpu.MAX_PRODUCT_WIDTH + 5):  # a product of ours, and the library's
         shapes = ((e, width), (width, width), (width,), *[(len(x), width)] * 3)
         tensors = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
-        norm = Normalization(*(torch.ones(width, device=device) for _ in range(4)), True, 0.1, 1e-5)
+        norm = BatchNormState(*(torch.ones(width, device=device) for _ in range(4)), None, 0.1, 1e-5)
         mean, new = gated_edges_fused(*tensors, layout, norm=norm, scale=torch.rand(e, 1, device=device))
         assert new is not None
         (mean.sum() + new.square().sum()).backward()
 
 
 def over_rows(device: str) -> None:
-    """Normalisation, classes, embeddings and sums of columns."""
-    from lrga.kernels import classes, norm_ops
-    from lrga.kernels.embedding import category_sums
-    from lrga.kernels.triton_columns import launch_column_sum
+    """Normalisation and sums of columns."""
+    from lrga.ops.linear import launch_column_sum
+    from lrga.ops.norm import gpu as norm_ops
 
-    for rows in (ROWS, norm_ops.MANY // 33 + 77):
+    for rows in (ROWS, norm_ops.MIN_WHOLE // 33 + 77):
         x = torch.randn(rows, 33, device=device, requires_grad=True)
-        state = Running(*(torch.ones(33, device=device) for _ in range(4)), torch.tensor(0, device=device))
+        state = BatchNormState(*(torch.ones(33, device=device) for _ in range(4)), torch.tensor(0, device=device))
         real = torch.tensor(rows - 7, device=device)
         for training, count, after in ((True, None, "relu"), (True, real, "elu"), (False, None, "relu")):
             norm_ops.batch_norm(x, state, training=training, count=count, after=after, residual=x).sum().backward()
     x = torch.randn(ROWS, 33, device=device, requires_grad=True)
-    labels, counted = torch.randint(0, 33, (ROWS,), device=device), torch.rand(ROWS, device=device) < 0.7
-    classes.class_loss(x, labels, counted)[0].backward()
-    classes.class_accuracy(x.detach(), labels, counted)
-    category_sums(x.detach(), labels, 33)
     launch_column_sum(x.detach().unsqueeze(0))
 
 
 def attention(device: str) -> None:
     """Of many graphs; of one large graph, both ways backward, and features wider than the products."""
-    from lrga.kernels.fused import fused_attention, tiled_attention
-    from lrga.kernels.streaming import streaming_attention
+    from lrga.ops.attention.batched import fused_attention, tiled_attention
+    from lrga.ops.attention.streaming import streaming_attention
 
     x, _, batch = graphs(device)
     tiles = Tiles.of(Segments.from_batch(batch, len(batch), len(SIZES)), batch.device)
@@ -194,19 +191,14 @@ def attention(device: str) -> None:
 
 
 def batches(device: str) -> None:
-    """Tiles, roots of degrees, and a batch of two paths of two nodes with padding."""
-    from lrga.kernels import triton_gather
-    from lrga.kernels.triton_tiles import launch_cut, launch_roots
+    """A batch of two paths of two nodes with padding."""
+    from lrga.ops.neighbors import batch_layout
 
-    counts = torch.tensor(SIZES, device=device)
-    launch_cut(counts, sum(SIZES) // 64 + len(SIZES), 64)
-    ptr = torch.arange(0, 38, device=device)
-    launch_roots(ptr, 2 * ptr)
     table = torch.tensor([[0, 0, 2, 2], [2, 2, 2, 2], [4, 4, 0, 0]], device=device)
-    begins, shift, _, _ = triton_gather.batch_begins(table, torch.tensor([1, 0, 2], device=device), 9)
+    begins, shift, _, _ = batch_layout.launch_begins(table, torch.tensor([1, 0, 2], device=device), 9)
     source, target = (torch.tensor(ends, device=device) for ends in ([1, 0, 1, 0], [0, 1, 0, 1]))
     start = torch.arange(5, device=device)
-    triton_gather.batch_layout(begins, shift, source, target, source, start, start, 9, 11, 0, 0)
+    batch_layout.batch_layout_op(begins, shift, source, target, source, start, start, 9, 11, 0, 0)
 
 
 def say(what: str) -> None:

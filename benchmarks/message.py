@@ -24,10 +24,13 @@ from reporting import report
 from timing import copy_rate, need_kernels, replay_ms
 from torch import Tensor
 
-from lrga.kernels import message, norm_ops, sum_ops, triton_max, triton_scores, triton_softmax, triton_sum
-from lrga.kernels.attention_sum import attention_sum_reference
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.norm import Running, batch_norm_reference
+from lrga.ops.gat import gpu as gat_gpu
+from lrga.ops.gat.definition import attention_sum_reference
+from lrga.ops.neighbors import gpu as neighbors_gpu
+from lrga.ops.neighbors import reduce as message
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.norm import gpu as norm_ops
+from lrga.ops.norm.definition import BatchNormState, batch_norm_reference
 from lrga.version import __version__
 
 Function = Callable[..., Tensor]
@@ -67,8 +70,8 @@ def sum_case(name: str, layout: EdgeLayout, width: int) -> Case:
     moved = 4.0 * (layout.num_edges + layout.num_nodes) * width + 8.0 * layout.num_edges
     return Case(
         name,
-        lambda x: sum_ops.sum_sources(x, layout, into=into, out_of=out_of),
-        lambda x: message.sum_sources_reference(x, layout, into=into, out_of=out_of),
+        lambda x: neighbors_gpu.sum_sources(x, layout, dst_scale=into, src_scale=out_of),
+        lambda x: message.sum_sources_reference(x, layout, dst_scale=into, src_scale=out_of),
         [x],
         moved,
         moved,
@@ -81,7 +84,7 @@ def edge_sum_case(layout: EdgeLayout, width: int) -> Case:
     moved = 4.0 * (layout.num_edges + layout.num_nodes) * width
     return Case(
         f"sum of edges, width {width}",
-        lambda v: sum_ops.sum_edges(v, layout),
+        lambda v: neighbors_gpu.sum_edges(v, layout),
         lambda v: message.sum_edges_reference(v, layout.target, layout.num_nodes),
         [values],
         moved,
@@ -96,7 +99,7 @@ def max_case(layout: EdgeLayout, width: int) -> Case:
     own = 4.0 * layout.num_nodes * width
     return Case(
         f"max, width {width}",
-        lambda x: triton_max.max_sources(x, layout),
+        lambda x: neighbors_gpu.max_sources(x, layout),
         lambda x: message.max_sources_reference(x, layout),
         [x],
         gathered + 2 * own,
@@ -112,7 +115,7 @@ def attention_case(layout: EdgeLayout, heads: int, depth: int) -> Case:
     gathered = 4.0 * e * heads * depth + 4.0 * e * heads + 8.0 * e
     return Case(
         f"GAT, {heads} heads of {depth}, {n:,} nodes",
-        lambda x, s, t: triton_softmax.attention_sum(x, s, t, layout, 0.2),
+        lambda x, s, t: gat_gpu.attention_sum(x, s, t, layout, 0.2),
         lambda x, s, t: attention_sum_reference(x, s, t, edge_index, negative_slope=0.2),
         inputs,
         gathered + 4.0 * n * heads * depth,
@@ -127,7 +130,7 @@ def scores_case(nodes: int, heads: int, depth: int, device: str) -> Case:
     numbers = 4.0 * nodes * heads * depth
     return Case(
         f"GAT's scores, {heads} heads of {depth}",
-        lambda x, a, b: torch.add(*triton_scores.node_scores(x, a, b)),
+        lambda x, a, b: torch.add(*gat_gpu.node_scores(x, a, b)),
         lambda x, a, b: (x * a).sum(-1) + (x * b).sum(-1),
         inputs,
         numbers,
@@ -141,13 +144,13 @@ def norm_case(rows: int, width: int, device: str, padding: int = 0, after: str =
     x, residual = torch.randn(2, rows, width, device=device).unbind()
     parameters = [torch.rand(width, device=device) + 0.5, torch.randn(width, device=device)]
     count = torch.tensor(rows - padding, device=device) if padding else None
-    states: dict[Any, Running] = {}
+    states: dict[Any, BatchNormState] = {}
 
     def run(function: Any, x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         key = (function, weight.dtype)
         if key not in states:  # the running statistics of each side
             mean, var = torch.zeros(2, width, device=device, dtype=weight.dtype).unbind()
-            states[key] = Running(weight, bias, mean, var, torch.zeros((), dtype=torch.int64, device=device))
+            states[key] = BatchNormState(weight, bias, mean, var, torch.zeros((), dtype=torch.int64, device=device))
         state = replace(states[key], weight=weight, bias=bias)
         return function(x, state, training=True, count=count, after=after, residual=residual)
 
@@ -263,11 +266,11 @@ def sweep() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for nodes in (1, 2, 4, 8):
         for edges, block, warps in ((4, 128, 1), (8, 128, 1), (16, 128, 1), (8, 128, 2), (16, 128, 4), (16, 64, 1)):
-            how = triton_sum.Plan(nodes, edges, block, warps)
+            how = neighbors_gpu.Plan(nodes, edges, block, warps)
 
-            def run(how: triton_sum.Plan = how) -> Tensor:
+            def run(how: neighbors_gpu.Plan = how) -> Tensor:
                 arguments = (layout.in_ptr, layout.source, layout.target, False, torch.float32, how)
-                return triton_sum.launch_sum(x, None, None, into, out_of, *arguments)
+                return neighbors_gpu.launch_sum(x, None, None, into, out_of, *arguments)
 
             rows.append({"plan": str(how), "us": replayed_us(run)})
     return sorted(rows, key=lambda row: row["us"]) + sweep_attention()
@@ -278,17 +281,17 @@ def sweep_attention() -> list[dict[str, Any]]:
     case = attention_case(sbm_batch(96, 158, 51, "cuda"), 8, 22)
     inputs = [t.requires_grad_() for t in case.inputs]
     upstream = torch.randn_like(inputs[0])
-    chosen = (triton_softmax.WIDEST, triton_softmax.NUMBERS)
+    chosen = (gat_gpu.WIDEST, gat_gpu.NUMBERS)
     rows: list[dict[str, Any]] = []
     for widest, numbers in ((256, 16), (256, 32), (256, 64), (128, 16), (128, 32), (128, 64), (64, 32), (32, 32)):
-        triton_softmax.WIDEST, triton_softmax.NUMBERS = widest, numbers
+        gat_gpu.WIDEST, gat_gpu.NUMBERS = widest, numbers
 
         def run() -> None:
             torch.autograd.grad(case.ours(*inputs), inputs, upstream)
 
         plan = f"GAT, heads together up to {widest} numbers, {numbers} numbers of a thread"
         rows.append({"plan": plan, "us": replayed_us(run)})
-    triton_softmax.WIDEST, triton_softmax.NUMBERS = chosen
+    gat_gpu.WIDEST, gat_gpu.NUMBERS = chosen
     return sorted(rows, key=lambda row: row["us"])
 
 

@@ -4,9 +4,9 @@
     python benchmarks/ogb_pipeline.py --device cpu --batch-size 1048576 --recompute-layers  # an hour on 2 cores
 
 The files are those of ``ogb_reading.py`` (random edges: the scores mean nothing, the work is that of the real set).
-Then the commands that a user would give, each in its own process: ``lrga reproduce table2 --dataset ogbl-ppa`` reads
-them and trains LRGA + GCN for some epochs, with validation and test; ``lrga predict`` scores pairs and lists new links
-of a node. Written down are the seconds of each command and of the epochs, the peak of memory, and that of the GPU's.
+Then the commands that a user would give, each in a process of its own: ``lrga reproduce run table2 --dataset ogbl-ppa``
+reads them and trains LRGA + GCN for some epochs, with validation and test; ``lrga predict`` scores pairs and lists new
+links of a node. Written down are the seconds of each command and of the epochs, the peak of memory, and the GPU's.
 """
 
 import argparse
@@ -81,7 +81,8 @@ def measure(
     for name, value in (changes or {}).items():
         extra += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     trained = command(
-        "reproduce", "table2", "--dataset", "ogbl-ppa", "--model", "gcn", "--lrga", "--seeds", 0, "--epochs", epochs,
+        "reproduce", "run", "table2", "--dataset", "ogbl-ppa", "--model", "gcn", "--lrga", "--seeds", 0,
+        "--epochs", epochs,
         "--source", folder, "--output", runs, "--quiet", *where, *extra,
     )  # fmt: skip
     (path,) = (runs / "records").glob("*.json")

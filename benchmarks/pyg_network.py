@@ -9,7 +9,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import scatter
 
 from lrga import GNN
-from lrga.bench.peers import Padded
+from lrga.speed.peers import Padded
 
 
 class PeerGCN(nn.Module):

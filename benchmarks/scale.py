@@ -32,8 +32,8 @@ from torch import Tensor, nn
 
 import lrga
 from lrga.data.datasets.synthetic import synthetic_graph
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.support import allows_tf32
+from lrga.ops._triton import allows_tf32
+from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.version import __version__
 
 WIDTH, RANK, LAYERS, CLASSES, HEADS, PER_NODE = 64, 32, 2, 4, 4, 20

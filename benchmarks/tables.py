@@ -1,4 +1,4 @@
-"""Writes the tables of four documents from the records in results/.
+"""Writes the tables of four documents from the records in reproduction/results/.
 
     python benchmarks/tables.py          # refresh the documents
     python benchmarks/tables.py --check  # exit code 1 where one differs from the records
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "results"
+RECORDS = ROOT / "reproduction" / "results"
 DOCUMENTS = (
     ROOT / "README.md",
     *(ROOT / "docs" / f"{name}.md" for name in ("performance", "scale", "link-prediction")),
 )
 BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 QUIET = 0.5  # load average of the minute before a record was begun
-COMMAND = "python benchmarks/gpu.py --out results/speed/gpu-h200.json"
+COMMAND = "python benchmarks/gpu.py --out reproduction/results/speed/gpu-h200.json"
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -244,14 +244,16 @@ def scale_table(name: str, command: str) -> Callable[[Path], str]:
 def pipeline_table(folder: Path) -> str:
     found = [record for place in ("cpu", "h200") if (record := read(f"ogb-pipeline-{place}", folder)) is not None]
     if not found:
-        return "No record yet: `python benchmarks/ogb_pipeline.py --out results/speed/ogb-pipeline-h200.json` makes it."
+        command = "python benchmarks/ogb_pipeline.py --out reproduction/results/speed/ogb-pipeline-h200.json"
+        return f"No record yet: `{command}` makes it."
     return "\n\n".join(_pipeline(record) for record in found)
 
 
 def _pipeline(record: dict[str, Any]) -> str:
     train = record["train"]
     rows = [
-        ["`lrga reproduce table2 --dataset ogbl-ppa`", number(train["seconds"]), number(train["peak_bytes"] / 2**30),
+        ["`lrga reproduce run table2 --dataset ogbl-ppa`", number(train["seconds"]),
+         number(train["peak_bytes"] / 2**30),
          "–" if train["gpu_peak_bytes"] is None else number(train["gpu_peak_bytes"] / 2**30)],
         [f"of these training and evaluation, epochs: {train['epochs']}", number(train["run_seconds"]), "–", "–"],
         ["`lrga predict`, 100,000 pairs", number(record["score_pairs"]["seconds"]), "–", "–"],
@@ -277,7 +279,9 @@ def of_gpu(make: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str]:
 def attention_record(folder: Path) -> str:
     """What the README says of the record behind its table of CPU times."""
     record = read("attention-cpu", folder)
-    return "No record yet." if record is None else f"`results/speed/attention-cpu.json`. {conditions(record)}"
+    return (
+        "No record yet." if record is None else f"`reproduction/results/speed/attention-cpu.json`. {conditions(record)}"
+    )
 
 
 TABLES: dict[str, Callable[[Path], str]] = {
@@ -298,10 +302,11 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "attention-h200": attention_table("attention-h200"),
     "attention-cpu": attention_table("attention-cpu"),
     "training-cpu": training_table,
-    "scale-cpu": scale_table("scale-cpu", "python benchmarks/scale.py --out results/speed/scale-cpu.json"),
+    "scale-cpu": scale_table("scale-cpu", "python benchmarks/scale.py --out reproduction/results/speed/scale-cpu.json"),
     "scale-h200": scale_table(
         "scale-h200",
-        "python benchmarks/scale.py --device cuda --max-nodes 10000000 --out results/speed/scale-h200.json",
+        "python benchmarks/scale.py --device cuda --max-nodes 10000000 "
+        "--out reproduction/results/speed/scale-h200.json",
     ),
     "ppa": pipeline_table,
 }

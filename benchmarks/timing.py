@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from lrga.errors import DeviceError
-from lrga.kernels.support import has_triton, why_not_triton
 
 MIB = 2**20
 
@@ -23,6 +22,8 @@ def need_device(device: str) -> None:
 
 def need_kernels(device: str) -> None:
     """The same for scripts that launch Triton kernels: on a CPU only its interpreter does."""
+    from lrga.ops._triton import has_triton, why_not_triton
+
     need_device(device)
     why, remedy = why_not_triton(torch.empty(0, device=device)), "install Triton and run it on a GPU that it supports"
     if why is not None and device == "cpu" and has_triton():

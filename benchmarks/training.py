@@ -46,7 +46,7 @@ def endless(loader: Callable[[], Iterator]) -> Iterator:
 def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
     """Checks the first loss, then times ``steps`` steps of both in turns."""
     torch.manual_seed(0)
-    ours = GNN(3, WIDTH, CLASSES, LAYERS, conv=conv, rank=RANK, encoder="embedding", reading="B")
+    ours = GNN(3, WIDTH, CLASSES, LAYERS, conv=conv, rank=RANK, encoder="embedding")
     peer = Peer(conv, WIDTH, LAYERS, RANK, CLASSES).train()
     copy_weights(ours, peer)
     options = OptimizerConfig(batch_size=BATCH_SIZE)

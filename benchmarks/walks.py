@@ -22,7 +22,7 @@ from timing import at_least_one
 
 from lrga.data import load
 from lrga.data.links.walks import Walker
-from lrga.kernels.edges import EdgeLayout
+from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.version import __version__
 
 WANTED = {"uniform": 10e6, "biased": 3e6}  # steps a second on two cores

@@ -76,12 +76,14 @@ def main() -> None:
     print(f"plain      {accuracy(train(plain, graphs), unseen):.1%} of the nodes of unseen graphs right")
     print(f"augmented  {accuracy(train(augmented, graphs), unseen):.1%}")
 
-    found = lrga.report.explain_model(augmented, unseen[0], name="the augmented model", classes=("other", "as the key"))
+    found = lrga.explain.explain_model(
+        augmented, unseen[0], name="the augmented model", classes=("other", "as the key")
+    )
     for layer in found.layers:
         matrix = layer.matrix()  # all of it is at least 0
         share = matrix[:, 0].sum() / max(matrix.sum(), 1e-12)
         print(f"{layer.name}: {share:.0%} of the attention is on the key, one node of {found.num_nodes}")
-    lrga.report.write_explorer(found, page)
+    lrga.explain.write_explorer(found, page)
     print(f"the attention of every node: {page}")
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from lrga.data.own.edge_list import load_edge_list
 from lrga.training import train
-from lrga.training.options import make_config
-from lrga.training.problems.link_predict import LinkScorer
+from lrga.training.predict import LinkScorer
+from lrga.training.presets import make_config
 
 
 def social_network(path: Path, people: int = 120, clubs: int = 4) -> Path:

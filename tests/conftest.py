@@ -12,6 +12,8 @@ os.environ["OMP_NUM_THREADS"] = str(THREADS)
 import pytest
 import torch
 
+from tests.helpers.browser import browser  # noqa: F401 - one for all tests: a process cannot start a second
+
 # Before Triton is loaded: without a GPU its kernels are tried in its interpreter.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")

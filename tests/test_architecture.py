@@ -11,12 +11,13 @@ PACKAGE = ROOT / "src" / "lrga"
 
 # From the top of the house to the bottom; a room may import those above it, and itself.
 ROOMS = (
-    "errors", "version", "io", "kernels", "nn", "distributed", "theory", "data", "models", "tasks", "training",
-    "bench", "report", "cli",
+    "errors", "version", "checks", "io", "ops", "nn", "distributed", "data", "models", "tasks", "training", "explain",
+    "theory", "experiments", "paper", "speed", "report", "cli",
 )  # fmt: skip
 ONLY = {
-    "kernels": {"errors", "kernels"},
-    "theory": {"errors", "io", "kernels", "nn", "theory"},
+    "checks": {"errors"},
+    "ops": {"errors", "checks", "ops"},
+    "theory": {"errors", "checks", "io", "ops", "nn", "theory"},
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -51,8 +52,8 @@ def outsiders_imported_by(source: str) -> set[str]:
     return found - set(sys.stdlib_module_names) - {"lrga"}
 
 
-@pytest.mark.parametrize("module", sorted((PACKAGE / "kernels").glob("*.py")), ids=lambda m: m.name)
-def test_kernels_stand_on_torch_and_triton_alone(module):
+@pytest.mark.parametrize("module", sorted((PACKAGE / "ops").rglob("*.py")), ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_ops_stand_on_torch_and_triton_alone(module):
     assert outsiders_imported_by(module.read_text()) <= {"torch", "triton"}
 
 
@@ -74,7 +75,7 @@ def test_an_import_from_below_is_caught():
     source = "def f():\n    from lrga.training.trainer import fit\n"
     assert wrong_imports("data", rooms_imported_by(source)) == {"training"}
     assert wrong_imports("nn", rooms_imported_by("from lrga import models")) == {"models"}
-    assert wrong_imports("kernels", rooms_imported_by("import lrga.nn.attention")) == {"nn"}
+    assert wrong_imports("ops", rooms_imported_by("import lrga.nn.attention")) == {"nn"}
     assert outsiders_imported_by("import numpy as np\nfrom torch_geometric.nn import GCN") == {
         "numpy",
         "torch_geometric",
@@ -86,3 +87,9 @@ def test_an_import_from_below_is_caught():
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
 def test_a_module_has_at_most_600_lines(module):
     assert len(module.read_text().splitlines()) <= 600
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_no_module_needs_the_repository(module):
+    """``reproduction/`` is not in the wheel: what runs from a clone is asked for by ``lrga.cli.clone`` alone."""
+    assert "reproduction" not in outsiders_imported_by(module.read_text())

@@ -10,9 +10,22 @@ from lrga import errors
 from lrga.version import __version__
 
 if TYPE_CHECKING:
-    from lrga import bench, data, distributed, kernels, models, nn, report, tasks, theory, training
-    from lrga.kernels.checks import checking
-    from lrga.kernels.dispatch import low_rank_attention
+    from lrga import (
+        data,
+        distributed,
+        experiments,
+        explain,
+        models,
+        nn,
+        ops,
+        paper,
+        report,
+        speed,
+        tasks,
+        theory,
+        training,
+    )
+    from lrga.checks import checking
     from lrga.models.gnn import GNN
     from lrga.models.zoo import build_model
     from lrga.nn.attention import LowRankGlobalAttention
@@ -20,6 +33,7 @@ if TYPE_CHECKING:
     from lrga.nn.context import batch_context
     from lrga.nn.conv import LRGAConv
     from lrga.nn.random_features import RandomFeatures
+    from lrga.ops.attention import low_rank_attention
 
 __all__ = [
     "GNN",
@@ -29,25 +43,31 @@ __all__ = [
     "__version__",
     "augment",
     "batch_context",
-    "bench",
     "build_model",
     "checking",
     "data",
     "distributed",
     "errors",
-    "kernels",
+    "experiments",
+    "explain",
     "low_rank_attention",
     "models",
     "nn",
+    "ops",
+    "paper",
     "provide_batch",
     "report",
+    "speed",
     "tasks",
     "theory",
     "training",
 ]
 
 # All loaded on first use: `lrga --help` need not wait for PyTorch, nor a model for the data sets.
-_SUBPACKAGES = ("bench", "data", "distributed", "kernels", "models", "nn", "report", "tasks", "theory", "training")
+_SUBPACKAGES = (
+    "data", "distributed", "experiments", "explain", "models", "nn", "ops", "paper", "report", "speed", "tasks",
+    "theory", "training",
+)  # fmt: skip
 _HOME = {
     "GNN": "models.gnn",
     "LRGAConv": "nn.conv",
@@ -56,8 +76,8 @@ _HOME = {
     "augment": "nn.augment",
     "batch_context": "nn.context",
     "build_model": "models.zoo",
-    "checking": "kernels.checks",
-    "low_rank_attention": "kernels.dispatch",
+    "checking": "checks",
+    "low_rank_attention": "ops.attention",
     "provide_batch": "nn.augment",
 }
 

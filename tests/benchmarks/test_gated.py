@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrga.kernels.support import HAS_TRITON
+from lrga.ops._triton import HAS_TRITON
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "gated.py"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -45,18 +45,18 @@ def test_right_values_pass(benchmark, case, tf32, kind):
 
 
 def test_other_divisions_of_the_work_are_tried_and_then_the_usual_ones_are_back(benchmark, case, monkeypatch):
-    usual = benchmark.gated_gpu.tiling, benchmark.edge_map.tiles
+    usual = benchmark.gated_gpu.tiling, benchmark.gated_gpu.product_tiles
     seen = []
 
     def times(*_):
-        seen.append((benchmark.gated_gpu.tiling, benchmark.edge_map.tiles))
+        seen.append((benchmark.gated_gpu.tiling, benchmark.gated_gpu.product_tiles))
         return {"forward_ms": 1.0, "both_ms": 2.0}
 
     monkeypatch.setattr(benchmark, "times_of", times)
     rows = benchmark.tune(case, 1)
     assert len(rows) == len(set(seen)) == len(benchmark.CHANGES)
     assert rows[0]["map"]["rows"] == usual[1].rows
-    assert usual == (benchmark.gated_gpu.tiling, benchmark.edge_map.tiles)
+    assert usual == (benchmark.gated_gpu.tiling, benchmark.gated_gpu.product_tiles)
 
 
 def test_wrong_values_are_not_timed(benchmark, case, monkeypatch):

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from lrga.kernels.support import HAS_TRITON
+from lrga.ops._triton import HAS_TRITON
 
 DEVICE = "cpu"
 

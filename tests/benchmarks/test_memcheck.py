@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lrga.kernels.support import has_triton
+from lrga.ops._triton import has_triton
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,15 +19,16 @@ def memcheck():
 def kernels_of_the_source():
     """Triton's functions that no other of them calls: those that are launched."""
     functions, called = set(), set()
-    for path in (ROOT / "src" / "lrga" / "kernels").glob("triton_*.py"):
+    for path in (ROOT / "src" / "lrga" / "ops").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        places = {alias.asname or alias.name: f"{node.module.rpartition('.')[2]}.{alias.name}"
+        own = ".".join(path.relative_to(ROOT / "src" / "lrga" / "ops").with_suffix("").parts)
+        places = {alias.asname or alias.name: f"{node.module.removeprefix('lrga.ops.')}.{alias.name}"
                   for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
         for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
             if any(ast.unparse(decorator).startswith("triton.jit") for decorator in function.decorator_list):
-                functions.add(f"{path.stem}.{function.name}")
+                functions.add(f"{own}.{function.name}")
                 names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-                called |= {places.get(name, f"{path.stem}.{name}") for name in names}
+                called |= {places.get(name, f"{own}.{name}") for name in names}
     return functions - called
 
 
@@ -40,8 +41,8 @@ def test_it_runs_and_names_the_operators(memcheck, capsys):
 def test_it_launches_every_kernel_there_is_and_names_each_as_it_goes(memcheck, monkeypatch, capsys):
     for name, small in (("SIZES", (11, 0, 1, 5)), ("ROWS", 71), ("LARGE", 71)):
         monkeypatch.setattr(memcheck, name, small)
-    monkeypatch.setattr("lrga.kernels.norm_ops.MANY", 3_000)
+    monkeypatch.setattr("lrga.ops.norm.gpu.MIN_WHOLE", 3_000)
     wanted = kernels_of_the_source()
-    assert {"triton_sum._sum_long", "triton_streaming_backward.project_rows", "triton_edge_map.map_edges"} <= wanted
+    assert {"neighbors.kernels._sum_long", "gated.kernels.map_edges"} <= wanted
     assert memcheck.run_kernels("cpu") == wanted
     assert set(capsys.readouterr().err.splitlines()) == {f"kernel {name}" for name in wanted}

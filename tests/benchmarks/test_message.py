@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrga.kernels.support import has_triton
+from lrga.ops._triton import has_triton
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "message.py"
 pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")

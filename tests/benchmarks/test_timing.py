@@ -12,7 +12,7 @@ import pytest
 import timing
 import torch
 
-from lrga.kernels.support import has_triton
+from lrga.ops._triton import has_triton
 
 FOLDER = Path(timing.__file__).parent
 REPEATED = sorted(path.stem for path in FOLDER.glob("*.py") if '"--repeats"' in path.read_text(encoding="utf-8"))

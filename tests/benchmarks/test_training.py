@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lrga import GNN
-from lrga.data.datasets.loading import load
+from lrga.data.datasets.building import load
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "training.py"
 

@@ -3,9 +3,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from lrga.bench import speed
 from lrga.cli.main import app
 from lrga.errors import DeviceError, OptionError
+from lrga.speed import measure as speed
 
 runner = CliRunner()
 

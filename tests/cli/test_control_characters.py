@@ -67,12 +67,12 @@ def test_a_name_that_is_not_utf_8(tmp_path, lrga, monkeypatch):
 
 
 def test_a_record_with_such_a_name(tmp_path, lrga):
-    records = Path(__file__).resolve().parents[2] / "results" / "table1"
+    records = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "table1"
     record = json.loads(min(records.glob("*.json")).read_text(encoding="utf-8"))
     record |= {"run": NAME, "status": "failed", "reason": NAME}
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "a.json").write_text(json.dumps(record))
-    for command in (["report", "records"], ["reproduce", "table1", "--from-records", "records"]):
+    for command in (["report", "records"], ["reproduce", "table", "table1", "records"]):
         lrga(*command)
 
 

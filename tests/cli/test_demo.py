@@ -41,4 +41,4 @@ def test_ctrl_c_stops_it_cleanly_and_says_how_to_go_on(tmp_path):
     assert code == 130, text
     assert "the same command continues" in text
     assert "Traceback" not in text
-    assert "pending" in (tmp_path / "stdout.txt").read_text()  # the table, as far as it goes
+    assert "not yet run" in (tmp_path / "stdout.txt").read_text()  # the table, as far as it goes

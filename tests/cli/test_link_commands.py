@@ -121,7 +121,7 @@ def test_plans_and_mistakes(edges):
 
 
 def test_table2_and_the_authors_grid_are_listed(edges):
-    table = json.loads(call("reproduce", "table2", "--dataset", "ogbl-ddi", "--dry-run", "--json").stdout)
+    table = json.loads(call("reproduce", "run", "table2", "--dataset", "ogbl-ddi", "--dry-run", "--json").stdout)
     assert [cell["parameters"] for cell in table["cells"]][-1] == 1_576_081
     assert len(table["cells"]) == 6
     grid = json.loads(call("sweep", "ogbl-ddi", "--paper-grid", "--dry-run", "--json").stdout)

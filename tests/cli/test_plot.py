@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from lrga.cli.main import app
 from lrga.errors import OptionError
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
 
 def lrga(*arguments):

@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
-from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import SPLITS
 from lrga.errors import CheckpointError, DataMissingError
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig, train
 

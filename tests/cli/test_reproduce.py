@@ -18,27 +18,29 @@ def places(tmp_path):
 
 def test_cells_run_and_stand_beside_the_paper(places):
     cells = ["--dataset", "cluster", "--model", "gcn", "--budget", "500k", "--seeds", "41", "95"]
-    result = runner.invoke(app, ["reproduce", "table1", *cells, *TINY, *places])
+    result = runner.invoke(app, ["reproduce", "run", "table1", *cells, *TINY, *places])
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "68.49 ± 0.97" in result.stdout
     assert "76.01 ± 0.67" in result.stdout
-    assert "Not the paper's protocol" in result.stdout
-    rows = json.loads(runner.invoke(app, ["reproduce", "table1", *cells, "--json", *TINY, *places]).stdout)["rows"]
+    assert "Not the published protocol" in result.stdout
+    rows = json.loads(runner.invoke(app, ["reproduce", "run", "table1", *cells, "--json", *TINY, *places]).stdout)[
+        "rows"
+    ]
     assert [(row["lrga"], row["n"]) for row in rows] == [(False, 2), (True, 2)]
     assert set(rows[0]) >= {"mean", "std", "n", "published", "difference", "parameters", "epochs", "seconds"}
 
 
 @pytest.mark.parametrize(("experiment", "runs"), [("table1", 264), ("table3", 40), ("rank", 40)])
 def test_a_dry_run_lists_every_run_of_an_experiment(experiment, runs, tmp_path):
-    result = runner.invoke(app, ["reproduce", experiment, "--dry-run", "--output", str(tmp_path)])
+    result = runner.invoke(app, ["reproduce", "run", experiment, "--dry-run", "--output", str(tmp_path)])
     assert result.exit_code == 0
     assert f"{runs} runs: {runs} pending." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_filters_keep_rows(tmp_path):
-    command = ["reproduce", "table3", "--no-lrga", "--dry-run", "--json", "--output", str(tmp_path)]
+    command = ["reproduce", "run", "table3", "--no-lrga", "--dry-run", "--json", "--output", str(tmp_path)]
     cells = json.loads(runner.invoke(app, command).stdout)["cells"]
     assert [cell["model"] for cell in cells] == ["GCN", "GAT", "GraphSAGE", "GatedGCN", "GIN"]
     assert not any(cell["lrga"] for cell in cells)
@@ -47,38 +49,64 @@ def test_filters_keep_rows(tmp_path):
 def test_the_time_limit_ends_cleanly_and_the_same_command_continues(places):
     # The limit is shorter than reading the data takes: the run pauses before its first batch.
     cells = ["--dataset", "cluster", "--model", "gcn", "--budget", "100k", "--lrga", "--seeds", "41"]
-    result = runner.invoke(app, ["reproduce", "table1", *cells, "--time-limit", "0.00001", *TINY, *places])
+    result = runner.invoke(app, ["reproduce", "run", "table1", *cells, "--time-limit", "0.00001", *TINY, *places])
     assert result.exit_code == 3
     assert "the same command continues" in " ".join(result.stdout.split())
-    assert "time-limited" in result.stdout
-    result = runner.invoke(app, ["reproduce", "table1", *cells, *TINY, *places])
+    assert "paused" in result.stdout
+    result = runner.invoke(app, ["reproduce", "run", "table1", *cells, *TINY, *places])
     assert result.exit_code == 0
-    assert "time-limited" not in result.stdout
+    assert "paused" not in result.stdout
     assert "68.44 ± 0.16" in result.stdout
 
 
 def test_unknown_experiments_are_answered_with_the_choices():
-    result = runner.invoke(app, ["reproduce", "table9"])
+    result = runner.invoke(app, ["reproduce", "run", "table9"])
     assert isinstance(result.exception, OptionError)
     assert "table1, table2, table3, rank" in str(result.exception)
 
 
 def test_the_layers_of_the_preset_are_listed_with_their_reasons():
     rows = json.loads(runner.invoke(app, ["reproduce", "preset", "--json"]).stdout)
-    assert {(row["model"], row["layers"], row["reading"]) for row in rows} >= {
-        ("GCN", "2020", None), ("LRGA + GAT", "2022", "B-outer"), ("GatedGCN", "2022", None),
+    assert {(row["model"], row["layers"], row["wiring"]) for row in rows} >= {
+        ("GCN", "2020", None), ("LRGA + GAT", "2022", "outer-norm"), ("GatedGCN", "2022", None),
     }  # fmt: skip
     listed = runner.invoke(app, ["reproduce", "preset", "--markdown"]).stdout
     assert all(f"| {row['model']} | {row['layers']} |" in listed for row in rows)
-    assert "LRGA + GAT: layers of 2022, reading B-outer" in runner.invoke(app, ["reproduce", "preset"]).stdout
-    refused = runner.invoke(app, ["reproduce", "preset", "--dataset", "ZINC"])
-    assert isinstance(refused.exception, OptionError)
+    assert "wiring outer-norm" in runner.invoke(app, ["reproduce", "preset"]).stdout
 
 
 @pytest.mark.parametrize("preset", ["paper", "2022", "2020"])
 def test_the_preset_of_a_table_can_be_named(preset, tmp_path):
-    command = ["reproduce", "table1", "--dataset", "ZINC", "--model", "gcn", "--preset", preset, "--dry-run", "--json"]
+    command = [
+        "reproduce",
+        "run",
+        "table1",
+        "--dataset",
+        "ZINC",
+        "--model",
+        "gcn",
+        "--preset",
+        preset,
+        "--dry-run",
+        "--json",
+    ]
     plan = json.loads(runner.invoke(app, [*command, "--output", str(tmp_path)]).stdout)
     assert {cell["optimizer"]["patience"] for cell in plan["cells"]} == {5 if preset == "2020" else 10}
     assert f"layers{' and patience' if preset == '2020' else ''} of preset" in plan["notes"][1]
     assert plan["notes"][1].count("2022") == (preset == "2022")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["table1", "--dataset", "ZINC"], "lrga reproduce run table1"),
+        (["Table-3", "--from-records", "results"], "lrga reproduce table table3 FOLDER"),
+        (["table1", "--verify", "RECORD"], "lrga reproduce verify RECORD"),
+        (["claims"], "lrga reproduce ablation"),
+        (["claims", "--from-records"], "lrga reproduce table ablation FOLDER"),
+    ],
+)
+def test_an_old_spelling_is_answered_with_the_new_one(old, new):
+    result = runner.invoke(app, ["reproduce", *old])
+    assert result.exit_code == 2
+    assert new in result.stderr

@@ -1,17 +1,16 @@
 """``lrga theory``: the tour on the command line."""
 
 import json
-from dataclasses import replace
 
 from typer.testing import CliRunner
 
-from lrga.bench import theory as bench
-from lrga.bench.theory_monomials import MonomialConfig
 from lrga.cli import theory as command
 from lrga.cli.main import app
 from lrga.errors import OptionError
 from lrga.theory import statements
 from lrga.theory.tour import Measurement, Statement
+from reproduction.theory import experiments
+from reproduction.theory.monomials import MonomialConfig
 
 runner = CliRunner()
 
@@ -51,8 +50,8 @@ def test_what_takes_training_is_shown_from_records(tmp_path):
 
 def test_train_trains_afresh_with_progress_and_writes_the_record(tmp_path, monkeypatch):
     small = MonomialConfig(seeds=(0,), monomials=((1, 1),), samples=(8, 256), steps=300, test_samples=200)
-    chosen = next(e for e in bench.EXPERIMENTS if e.key == "learned-monomials")
-    monkeypatch.setattr(bench, "EXPERIMENTS", (replace(chosen, config=small),))
+    learn = experiments.EXPERIMENTS["learned-monomials"][1]
+    monkeypatch.setitem(experiments.EXPERIMENTS, "learned-monomials", (small, learn))
     result = runner.invoke(app, ["theory", "learned-monomials", "--train", "--output", str(tmp_path)])
     assert result.exit_code == 0
     assert "learning xy" in result.stderr

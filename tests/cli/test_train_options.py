@@ -12,7 +12,7 @@ from lrga.errors import LRGAError, OptionError
 VALUES = {
     "model": ["gcn", "gat", "gatedgcn", "mf", "nothing"], "budget": ["500k", "x"], "hidden": ["8", "0"],
     "layers": ["1"], "heads": ["2"], "rank": ["3", "-1"], "attention_heads": ["2"], "preset": ["2020", "1999"],
-    "reading": ["A", "Z"],
+    "wiring": ["norm-first", "A"],
     "dropout": ["0.5", "7"], "readout": ["sum", "x"], "epochs": ["1", "0"], "batch_size": ["4", "0"],
     "eval_batch_size": ["4"], "lr": ["0.1", "nan", "0"], "lr_factor": ["0.5", "2"], "patience": ["3", "-1"],
     "min_lr": ["1e-6"], "weight_decay": ["0.1", "inf"], "clip_gradient": ["1"], "precision": ["bf16", "x"],
@@ -24,7 +24,8 @@ VALUES = {
     "walk_length": ["5"], "walk_context": ["3"], "walk_p": ["2"], "walk_q": ["2"],
     "seed": ["7", "-1", "99999999999999999999"], "seeds": ["1,2", "x"], "device": ["cpu", "x", "cuda:99"],
     "engine": ["plain", "captured", "x"], "run_name": ["a"], "output": ["out"], "time_limit": ["1"],
-    "checkpoint_minutes": ["1", "-1"], "settings": ["schedule=cosine", "schedule=x", "lr", "x=1"],
+    "published": ["absent.toml"], "checkpoint_minutes": ["1", "-1"],
+    "settings": ["schedule=cosine", "schedule=x", "lr", "x=1"],
 }  # fmt: skip
 LEFT_OUT = {"resume", "config", "name"}  # which take a place, and have tests of their own
 OWN = {"folder": ["own"], "folder with a split": ["divided"], "file": ["own.pt"]}
@@ -89,7 +90,7 @@ UNUSED = [
     (["CLUSTER", "--model", "gin", "--heads", "4"], "--heads: only gat"),
     (["own", "--no-lrga", "--rank", "4"], "--rank: the network has no low-rank attention"),
     (["own", "--no-lrga", "--attention-heads", "2"], "--attention-heads: the network has no low-rank"),
-    (["own", "--no-lrga", "--reading", "A"], "--reading: the network has no low-rank"),
+    (["own", "--no-lrga", "--wiring", "norm-first"], "--wiring: the network has no low-rank"),
     (["edges.csv", "--task", "link", "--no-lrga", "--rank", "4"], "--rank: the network has no low-rank"),
     (["ogbl-ddi", "--no-lrga", "--rank", "4"], "--rank: the network has no low-rank"),
     (["own", "--edge-features"], "--edge-features: only gatedgcn"),

@@ -8,16 +8,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from lrga.bench.runner import Campaign
-from lrga.bench.study import Cell
-from lrga.bench.verifying import verify
 from lrga.cli.main import app
 from lrga.errors import CheckpointError, OptionError, UntrustedCodeError
-from lrga.report.attention import explain
+from lrga.experiments.campaign import Campaign
+from lrga.experiments.study import Cell
+from lrga.explain.attention import explain
 from lrga.training import TrainingConfig, continue_run
-from lrga.training.options import make_config
 from lrga.training.predict import Predictor
+from lrga.training.presets import make_config
 from lrga.training.runs.trust import data_from_file
+from reproduction.verification import verify
 
 MODULE = """
 from pathlib import Path
@@ -141,12 +141,10 @@ def test_a_record_is_not_verified_by_importing_what_it_names(run, tmp_path):
     sys.modules.pop("foreign")
     (tmp_path / "imported").unlink()
     with pytest.raises(UntrustedCodeError, match="--trust"):
-        lrga("reproduce", "table1", "--verify", path, "--device", "cpu")
+        lrga("reproduce", "verify", path, "--device", "cpu")
     assert not (tmp_path / "imported").exists()
-    again = lrga("reproduce", "table1", "--verify", path, "--device", "cpu", "--trust")
+    again = lrga("reproduce", "verify", path, "--device", "cpu", "--trust")
     assert "Equal to the last bit." in again.stdout
-    with pytest.raises(OptionError, match="--verify beside it"):
-        lrga("reproduce", "table1", "--trust")
 
 
 def test_trust_without_a_file_to_trust_is_refused():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ogb_files import make_ogb
+from data_files import make_ogb
 
 
 @pytest.fixture

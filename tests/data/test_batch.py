@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data
 from lrga.data import PackedGraphs
 from lrga.data.packed.arrays import pack_arrays
 from lrga.errors import OptionError
-from lrga.kernels.edges import EdgeLayout
+from lrga.ops.neighbors.edges import EdgeLayout
 
 
 def graphs(seed=0):

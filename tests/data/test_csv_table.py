@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrga.data.own.csv_table import BLOCK_ROWS, read_table
+from lrga.data.own.csv_folder import BLOCK_ROWS, read_table
 from lrga.errors import DataError, DataMissingError
 
 

@@ -9,7 +9,7 @@ from lrga.data.own.csv_folder import read_folder
 from lrga.data.own.reading import load_custom, load_inputs
 from lrga.errors import DataError
 from lrga.training import DataConfig
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.problems.data import load_training_data
 
 RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from lrga.io.files import atomic_path, write_bytes
-from lrga.training.predict import write_table_file
+from lrga.training.predict import write_table
 from lrga.training.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks for processes as POSIX systems do")
@@ -38,7 +38,7 @@ def left_over(folder):
 
 WRITERS = {
     "write_bytes": lambda path: write_bytes(path, b"whole"),
-    "predict": lambda path: write_table_file(["a"], [["b"]], path),
+    "predict": lambda path: write_table(["a"], [["b"]], path),
 }
 
 
@@ -91,7 +91,7 @@ def test_several_predictions_into_one_file_do_not_fail_each_other(tmp_path):
 
     def predict(number):
         try:
-            assert write_table_file(["n"], rows(number), path) == 1000
+            assert write_table(["n"], rows(number), path) == 1000
         except BaseException as error:
             problems.append(error)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from data_files import shared
 from torch_geometric.io import read_planetoid_data
 
 from lrga.data import PackedGraphs, load, spec_of
@@ -16,10 +17,9 @@ from lrga.data.datasets.building import plan_dataset
 from lrga.data.datasets.spec import Inputs, dataset_specs
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 from lrga.training import train
-from lrga.training.options import make_config
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.presets import make_config
+from lrga.training.problems.data import load_training_data
 
-SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 PLANETOID = ("Cora", "CiteSeer", "PubMed")
 HETEROPHILOUS = ("minesweeper", "tolokers", "chameleon-filtered", "squirrel-filtered", "actor")
 
@@ -171,10 +171,9 @@ def test_a_network_learns_on_the_nodes_of_train_alone(tmp_path, small_actor):
 
 @pytest.mark.parametrize("options", [{}, {"fanouts": [10, 5]}])
 def test_a_small_network_learns_on_the_real_cora(tmp_path, options):
-    if not (SHARED / "planetoid").is_dir():
-        pytest.skip("the real files of Cora are not beside the checkout")
+    shared("planetoid")
     config = make_config(
-        "Cora", hidden=64, layers=2, max_epochs=20, device="cpu", root=str(tmp_path / "root"), source=str(SHARED),
+        "Cora", hidden=64, layers=2, max_epochs=20, device="cpu", root=str(tmp_path / "root"), source=str(shared()),
         **options,
     )  # fmt: skip
     assert train(config, tmp_path / "run").best.val_metric > 45  # the largest class is 32% of these nodes
@@ -182,10 +181,9 @@ def test_a_small_network_learns_on_the_real_cora(tmp_path, options):
 
 @pytest.mark.parametrize("name", [*PLANETOID, *HETEROPHILOUS])
 def test_the_real_files_have_the_published_totals(tmp_path, name):
-    if not (SHARED / "planetoid").is_dir():
-        pytest.skip(f"the real files of {name} are not beside the checkout")
+    shared("planetoid")
     spec = spec_of(name)
-    splits = load(name, tmp_path, source=SHARED)
+    splits = load(name, tmp_path, source=shared())
     assert {split: int(graphs.attribute("mask").sum()) for split, graphs in splits.items()} == spec.splits
     graph = splits["train"]
     assert (graph.num_nodes, graph.num_edges) == (spec.mean_nodes, spec.mean_edges)

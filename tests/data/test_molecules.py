@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from data_files import shared
 
 from lrga.data import load, spec_of
 from lrga.data.datasets import molecules
@@ -15,7 +16,6 @@ from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import DataError, DataMissingError
 from lrga.models.zoo import build_model
 
-SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 FILES = {"ogbg-molhiv": "molhiv.npz", "Peptides-func": "peptides_func.npz"}
 
 
@@ -165,9 +165,8 @@ def test_a_network_takes_the_molecules(small, conv):
 
 @pytest.mark.parametrize(("name", "positive"), [("ogbg-molhiv", [1232, 81, 130]), ("Peptides-func", None)])
 def test_the_real_files_have_the_published_totals(tmp_path, name, positive):
-    if not (SHARED / "ogbg_molhiv").is_dir():
-        pytest.skip(f"the real files of {name} are not beside the checkout")
-    splits = load(name, tmp_path, source=SHARED)
+    shared("ogbg_molhiv")
+    splits = load(name, tmp_path, source=shared())
     assert {split: len(graphs) for split, graphs in splits.items()} == spec_of(name).splits
     if positive is not None:
         assert [int(graphs.y.sum()) for graphs in splits.values()] == positive

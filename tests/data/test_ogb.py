@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ogb_files import write_csv
+from data_files import write_csv
 
 from lrga.data import load
-from lrga.data.datasets.loading import verify
+from lrga.data.datasets.building import verify
 from lrga.data.datasets.ogb import SETS
 from lrga.data.datasets.spec import dataset_specs
 from lrga.errors import ChecksumError, DataError, DataMissingError

@@ -1,5 +1,4 @@
 import io
-import os
 import pickle
 import random
 import sys
@@ -8,6 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from data_files import Hostile
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 from lrga.data.own.pyg import graph_table, load_factory, load_file
@@ -185,14 +185,6 @@ def test_a_processed_file_of_pyg_is_loaded(tmp_path):
     made = table(load_file(tmp_path / "data.pt"))
     assert made.num_nodes.tolist() == [3, 4]
     assert made.edge_index.tolist() == torch.cat([PATH, PATH], 1).tolist()
-
-
-class Hostile:
-    def __init__(self, mark):
-        self.mark = mark
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.mark}",)
 
 
 @pytest.mark.parametrize("form", ["torch", "old torch", "pickle", "inside"])

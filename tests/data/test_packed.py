@@ -7,7 +7,7 @@ from torch_geometric.loader import DataLoader
 from lrga.data import PackedGraphs
 from lrga.data.packed.graphs import Column, positions
 from lrga.errors import BatchError, DTypeError, OptionError
-from lrga.training.capture.cuda_graph import no_waiting
+from lrga.training.capture.engine import no_waiting
 
 
 def graphs(count=23):

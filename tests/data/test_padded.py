@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from lrga.data.packed import PackedGraphs
 from lrga.data.packed.padded import Capacity, PaddedGraphs, why_not_padded
-from lrga.kernels.segments import Segments
+from lrga.ops.attention.segments import Segments
 
 
 def graph(nodes, edges, generator):
@@ -75,8 +75,8 @@ def test_segments_are_those_of_the_batch_vector(packed):
     assert batch.segments.in_order
     assert torch.equal(batch.segments.counts, read.counts)
     slot, graph_of_chunk = batch.segments.chunks
-    assert torch.equal(slot, read.slot)
-    assert torch.equal(graph_of_chunk[: read.graph_of_chunk.numel()], read.graph_of_chunk)
+    assert torch.equal(slot, read.chunks[0])
+    assert torch.equal(graph_of_chunk[: read.chunks[1].numel()], read.chunks[1])
 
 
 def test_rows_that_count_are_real_and_in_the_mask(packed):
@@ -112,6 +112,6 @@ def test_a_set_without_edges_has_batches_too():
     assert torch.all(batch.edges.target >= 4)
 
 
-def test_capacities_say_which_rows_are_real(packed):
+def test_the_layout_says_which_nodes_and_edges_are_real(packed):
     batch = packed.padded.gather(torch.tensor([0, 2]), Capacity(16, 64))
-    assert {rows: int(real) for rows, real in batch.capacities().items()} == {16: 10, 64: 21, 3: 2}
+    assert (int(batch.edges.valid_nodes), int(batch.edges.valid_edges), int(batch.real["graph"])) == (10, 21, 2)

@@ -9,7 +9,7 @@ from torch_geometric.data import Data, InMemoryDataset
 from lrga.data import PackedGraphs
 from lrga.errors import DataError, OptionError
 from lrga.training.config import DataConfig
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.problems.data import load_training_data
 
 SPLITS = ("train", "val", "test")
 RING = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])  # 4 nodes, 8 edges

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data import NeighborSampler, PackedGraphs, from_neighbor_batch
 from lrga.errors import DataError, OptionError
-from lrga.kernels.message import sum_sources, symmetric_factors
+from lrga.ops.neighbors.reduce import sum_sources, symmetric_factors
 from lrga.tasks import Task
 
 
@@ -77,7 +77,7 @@ def test_every_subset_of_the_neighbours_is_as_likely():
 
 def _gcn_sum(batch):
     into, out_of = symmetric_factors(batch.edges, batch.x)
-    return sum_sources(batch.x, batch.edges, into=into, out_of=out_of)
+    return sum_sources(batch.x, batch.edges, dst_scale=into, src_scale=out_of)
 
 
 @pytest.mark.parametrize("conv", ["gcn", "gat", "gatedgcn", "graphsage", "gin"])

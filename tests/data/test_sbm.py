@@ -1,9 +1,48 @@
+"""PATTERN and CLUSTER follow their recipes, and are the same for ever."""
+
+import hashlib
+import time
+
 import numpy as np
 import pytest
 import torch
 
-from lrga.data.datasets.place import BuildPlace
-from lrga.data.datasets.sbm.blocks import GRAPHS_OF_A_CHUNK, Graph, RandomStream, sample
+from lrga.data.datasets.sbm import (
+    CLUSTER,
+    CLUSTER_BLOCKS,
+    PATTERN,
+    PATTERN_BLOCKS,
+    PATTERNS,
+    RandomStream,
+    draw_pattern_graph,
+    draw_patterns,
+)
+from lrga.data.datasets.source import BuildContext
+from lrga.errors import OptionError
+
+BOTH = pytest.mark.parametrize("spec", [PATTERN, CLUSTER], ids=lambda spec: spec.name)
+
+
+def built(spec, folder=None, workers=2, progress=None, **options):
+    told = {} if progress is None else {"progress": progress}
+    return spec.build(BuildContext(folder, folder, workers=workers, **told), **spec.options(**options))
+
+
+@pytest.fixture(scope="module")
+def timed():
+    """All of PATTERN and the seconds of computing it took: about two."""
+    start = time.process_time()
+    return built(PATTERN), time.process_time() - start
+
+
+@pytest.fixture(scope="module")
+def pattern(timed):
+    return timed[0]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    return built(CLUSTER)
 
 
 def test_the_stream_is_fixed_for_ever():
@@ -55,38 +94,238 @@ def test_edges_are_drawn_once_for_each_pair_with_the_probability_of_its_blocks()
             assert pairs.mean() == pytest.approx(probability[a, b], abs=5 * deviation)
 
 
-def small_graphs(workers, count, progress=None):
-    def graph(stream, number):
-        blocks = np.zeros(number % 7 + 1, dtype=np.int64)
-        return Graph(stream.adjacency(blocks, np.array([[0.6]])), np.full(len(blocks), number % 5), blocks)
-
-    place = BuildPlace(None, None, workers=workers, **({} if progress is None else {"progress": progress}))
-    return sample(place, "test", count, stream=lambda chunk: RandomStream(3, chunk), graph=graph)
-
-
-def test_the_number_of_workers_does_not_matter():
-    count = 2 * GRAPHS_OF_A_CHUNK + 17
-    one, four = small_graphs(1, count), small_graphs(4, count)
-    assert torch.equal(one.source, four.source)
-    assert torch.equal(one.in_degree, four.in_degree)
-    assert torch.equal(one.node_ptr, four.node_ptr)
-    assert torch.equal(one.x, four.x)
+@BOTH
+def test_the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers(spec, tmp_path):
+    contents = []
+    for workers in (1, 2, 3):
+        splits = built(spec, tmp_path, workers, sizes=(250, 30, 120), seed=7)
+        for name, split in splits.items():
+            split.save(tmp_path / name)
+        contents.append([hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in splits])
+    assert contents[0] == contents[1] == contents[2]
 
 
-def test_packed_graphs_are_the_drawn_ones():
-    packed = small_graphs(1, 5)
-    stream = RandomStream(3, 0)
-    for number in range(5):
-        adjacency = stream.adjacency(np.zeros(number + 1, dtype=np.int64), np.array([[0.6]]))
-        data = packed[number]
-        dense = torch.zeros(number + 1, number + 1, dtype=torch.bool)
-        dense[data.edge_index[1], data.edge_index[0]] = True
-        assert torch.equal(dense, torch.from_numpy(adjacency))
-        assert data.num_edges == adjacency.sum()
-        assert data.x.tolist() == [number] * (number + 1)
+@pytest.mark.parametrize(
+    ("spec", "sha256"),
+    [
+        (PATTERN, "bf049ac4e88099ca2f7993651771b9eccd40efd52b02d255f544d0c5b0785bda"),
+        (CLUSTER, "2821f9659abb7ae13462ba8ade14af05e8ff60553e7636031ce39140630ab668"),
+    ],
+)
+def test_the_bytes_are_those_recorded(spec, sha256):
+    """Whoever changes them changes the data: raise recipe_version."""
+    assert spec.recipe_version == 1
+    small = built(spec, sizes=(3, 1, 1))["train"]
+    assert hashlib.sha256(small.source.numpy().tobytes() + small.x.numpy().tobytes()).hexdigest() == sha256
+
+
+@BOTH
+def test_another_seed_and_another_split_give_other_graphs(spec):
+    one, other = built(spec, sizes=(5, 5, 5), seed=1), built(spec, sizes=(5, 5, 5), seed=2)
+    assert not torch.equal(one["train"].x, other["train"].x)
+    assert not torch.equal(one["train"].node_ptr, one["val"].node_ptr)
+
+
+@BOTH
+def test_options_are_checked(spec):
+    assert spec.options() == {"seed": 41, "sizes": list(spec.splits.values())}
+    assert spec.options(sizes=(1500, 250, 250)) == {"seed": 41, "sizes": [1500, 250, 250]}
+    for wrong in ({"sizes": (1, 2)}, {"sizes": (1, 2, 0)}, {"seed": -1}):
+        with pytest.raises(OptionError):
+            spec.options(**wrong)
 
 
 def test_progress_reaches_the_end():
     seen = []
-    small_graphs(2, 250, progress=lambda label, done, total: seen.append((label, done, total)))
-    assert seen == [("test", 100, 250), ("test", 200, 250), ("test", 250, 250)]
+    built(CLUSTER, sizes=(250, 1, 1), progress=lambda *step: seen.append(step))
+    assert seen[:3] == [("CLUSTER train", 100, 250), ("CLUSTER train", 200, 250), ("CLUSTER train", 250, 250)]
+
+
+@pytest.mark.parametrize("name", ["pattern", "cluster"])
+def test_graphs_are_undirected_without_loops_or_double_edges(name, request):
+    for data in request.getfixturevalue(name)["val"][::100]:
+        dense = torch.zeros(data.num_nodes, data.num_nodes)
+        dense.index_put_(tuple(data.edge_index), torch.ones(data.num_edges), accumulate=True)
+        assert torch.equal(dense, dense.t())
+        assert dense.max() == 1
+        assert dense.diagonal().sum() == 0
+
+
+def test_all_14_000_graphs_are_there_within_ten_seconds(timed):
+    splits, seconds = timed
+    assert [len(split) for split in splits.values()] == [10_000, 2_000, 2_000]
+    # Computing time of all threads together: less than that passes on the clock of two free cores.
+    assert seconds < 10
+
+
+def test_mean_nodes_and_edges_are_the_published_ones_in_pattern(pattern):
+    nodes = sum(split.num_nodes for split in pattern.values()) / 14_000
+    edges = sum(split.num_edges for split in pattern.values()) / 14_000
+    assert nodes == pytest.approx(118.9, abs=0.8)
+    assert edges == pytest.approx(6_079, rel=0.015)
+
+
+def test_mean_nodes_are_those_of_the_recipe(pattern):
+    """Five blocks of 19.5 nodes in the mean and the pattern: over 14,000 graphs to five standard deviations."""
+    sizes = np.array([len(p.features) for p in draw_patterns(41)])
+    nodes = sum(split.num_nodes for split in pattern.values()) / 14_000
+    assert nodes == pytest.approx(5 * 19.5 + sizes.mean(), abs=5 * (5 * 899 / 12 / 14_000) ** 0.5)
+
+
+def test_mean_edges_are_those_of_the_recipe(pattern):
+    """E[n] = 19.5, E[n²] = 455.17 for a block; every pair counts twice as edges are directed."""
+    sizes = np.array([len(p.features) for p in draw_patterns(41)])
+    inside = 5 * (455.17 - 19.5) * 0.5
+    between = 5 * 4 * 19.5**2 * 0.35
+    joined = 2 * 5 * 19.5 * sizes.mean() * 0.5
+    planted = np.mean([p.adjacency.sum() for p in draw_patterns(41)])
+    edges = sum(split.num_edges for split in pattern.values()) / 14_000
+    assert edges == pytest.approx(inside + between + joined + planted, rel=0.01)
+
+
+def test_sizes_stay_within_the_recipes_bounds(pattern):
+    for split in pattern.values():
+        assert int(split.nodes_per_graph.min()) >= 6 * 5
+        assert int(split.nodes_per_graph.max()) <= 6 * 34
+
+
+def test_features_are_three_values_equally_often_and_labels_mark_the_pattern(pattern):
+    x, y = pattern["train"].x, pattern["train"].y
+    assert torch.bincount(x).div(len(x)).sub(1 / 3).abs().max() < 0.01
+    assert sorted(y.unique().tolist()) == [0, 1]
+    sizes = [len(p.features) for p in draw_patterns(41)]
+    graph = torch.repeat_interleave(pattern["train"].nodes_per_graph)
+    marked = torch.zeros(10_000, dtype=torch.int64).index_add_(0, graph, y)
+    assert marked.tolist() == [sizes[g // 100] for g in range(10_000)]
+
+
+def test_the_planted_pattern_is_there_node_by_node(pattern):
+    """The same pattern in two graphs: equal up to the order of its nodes, features included."""
+    planted = draw_patterns(41)[7]
+    for data in (pattern["train"][700], pattern["train"][799], pattern["test"][140]):
+        members = data.y.nonzero().flatten()
+        dense = torch.zeros(data.num_nodes, data.num_nodes, dtype=torch.bool)
+        dense[tuple(data.edge_index)] = True
+        inner = dense[members][:, members]
+        assert int(inner.sum()) == int(planted.adjacency.sum())
+        assert sorted(inner.sum(1).tolist()) == sorted(planted.adjacency.sum(1).tolist())
+        profile = sorted(zip(data.x[members].tolist(), inner.sum(1).tolist(), strict=True))
+        assert profile == sorted(zip(planted.features.tolist(), planted.adjacency.sum(1).tolist(), strict=True))
+
+
+def test_densities_of_one_drawn_graph_follow_the_blocks(monkeypatch):
+    """Blocks and labels are visible only while drawing, so the densities are measured there."""
+    pairs, edges = np.zeros(3), np.zeros(3)
+    adjacency_of = RandomStream.adjacency
+
+    def watched(self, blocks, probability):
+        adjacency = adjacency_of(self, blocks, probability)
+        same = blocks[:, None] == blocks[None, :]
+        other = (blocks[:, None] == PATTERN_BLOCKS) ^ (blocks[None, :] == PATTERN_BLOCKS)
+        base = (blocks[:, None] < PATTERN_BLOCKS) & (blocks[None, :] < PATTERN_BLOCKS)
+        upper = np.triu(np.ones_like(same), 1)
+        for kind, mask in enumerate((same & base, ~same & base, other)):
+            pairs[kind] += (mask & upper).sum()
+            edges[kind] += (mask & upper & adjacency).sum()
+        return adjacency
+
+    patterns = draw_patterns(3)
+    monkeypatch.setattr(RandomStream, "adjacency", watched)
+    stream = RandomStream(3, 1)
+    for number in range(60):
+        draw_pattern_graph(stream, patterns[number])
+    for density, expected, count in zip(edges / pairs, (0.5, 0.35, 0.5), pairs, strict=True):
+        assert density == pytest.approx(expected, abs=5 * (expected * (1 - expected) / count) ** 0.5)
+
+
+def test_patterns_have_5_to_34_nodes_and_half_of_their_pairs_joined():
+    patterns = draw_patterns(5)
+    assert len(patterns) == PATTERNS
+    sizes = [len(p.features) for p in patterns]
+    assert min(sizes) >= 5
+    assert max(sizes) <= 34
+    pairs = sum(n * (n - 1) for n in sizes)
+    assert sum(p.adjacency.sum() for p in patterns) / pairs == pytest.approx(0.5, abs=0.02)
+
+
+def test_each_pattern_is_in_the_same_number_of_graphs():
+    small = built(PATTERN, sizes=(200, 100, 300))
+    sizes = [len(p.features) for p in draw_patterns(41)]
+    for split, each in (("train", 2), ("val", 1), ("test", 3)):
+        marked = [int(data.y.sum()) for data in small[split]]
+        assert marked == [sizes[g // each] for g in range(len(marked))]
+
+
+def test_nodes_are_shuffled_in_pattern(pattern):
+    positions = [data.y.nonzero().flatten().double().mean() / (data.num_nodes - 1) for data in pattern["val"][:400]]
+    assert float(sum(positions)) / 400 == pytest.approx(0.5, abs=0.02)
+
+
+def test_all_12_000_graphs_are_there(cluster):
+    assert [len(split) for split in cluster.values()] == [10_000, 1_000, 1_000]
+
+
+def test_mean_nodes_and_edges_are_the_published_ones_in_cluster(cluster):
+    assert cluster["train"].statistics["mean_nodes"] == pytest.approx(117.2, abs=0.8)
+    assert cluster["train"].statistics["mean_edges"] == pytest.approx(4_303, rel=0.01)
+
+
+def test_mean_nodes_and_edges_are_those_of_the_recipe_in_cluster(cluster):
+    nodes = sum(split.num_nodes for split in cluster.values()) / 12_000
+    edges = sum(split.num_edges for split in cluster.values()) / 12_000
+    assert nodes == pytest.approx(6 * 19.5, abs=5 * (6 * 899 / 12 / 12_000) ** 0.5)
+    # E[n] = 19.5, E[n²] = 455.17 for a block; every pair counts twice as edges are directed.
+    assert edges == pytest.approx(6 * (455.17 - 19.5) * 0.55 + 30 * 19.5**2 * 0.25, rel=0.01)
+
+
+def test_blocks_have_5_to_34_nodes_equally_often(cluster):
+    split = cluster["train"]
+    graph = torch.repeat_interleave(split.nodes_per_graph)
+    sizes = torch.bincount(graph * CLUSTER_BLOCKS + split.y, minlength=CLUSTER_BLOCKS * len(split))
+    assert (int(sizes.min()), int(sizes.max())) == (5, 34)
+    counts = torch.bincount(sizes)[5:].double()
+    # Chi-square with 29 degrees of freedom: mean 29, standard deviation 7.6.
+    assert float(((counts - 2_000) ** 2 / 2_000).sum()) < 29 + 5 * 7.6
+
+
+def test_densities_inside_and_between_blocks_are_the_recipes(cluster):
+    part = cluster["val"].batch(slice(None))
+    source, target = part.edge_index
+    same_edges = int((part.y[source] == part.y[target]).sum())
+    sizes = (
+        torch.bincount(part.batch * CLUSTER_BLOCKS + part.y, minlength=CLUSTER_BLOCKS * part.num_graphs)
+        .view(-1, CLUSTER_BLOCKS)
+        .double()
+    )
+    same_pairs = float((sizes * (sizes - 1)).sum())
+    other_pairs = float((sizes.sum(1) ** 2 - (sizes**2).sum(1)).sum())
+    for found, pairs, expected in (
+        (same_edges / same_pairs, same_pairs, 0.55),
+        ((part.num_edges - same_edges) / other_pairs, other_pairs, 0.25),
+    ):
+        # Every pair is counted twice, in both directions.
+        assert found == pytest.approx(expected, abs=5 * (expected * (1 - expected) / (pairs / 2)) ** 0.5)
+
+
+def test_one_node_of_each_block_carries_its_number(cluster):
+    x, y, graph = cluster["train"].x, cluster["train"].y, torch.repeat_interleave(cluster["train"].nodes_per_graph)
+    marked = x.nonzero().flatten()
+    assert torch.equal(x[marked], y[marked] + 1)
+    counts = torch.bincount(graph[marked] * CLUSTER_BLOCKS + y[marked], minlength=CLUSTER_BLOCKS * 10_000)
+    assert counts.unique().tolist() == [1]
+
+
+def test_the_marked_node_is_any_node_of_its_block(cluster):
+    """Its place among the nodes of its block is uniform: the mean of (place + .5) / size is one half."""
+    places = []
+    for data in cluster["val"][:300]:
+        for block in range(CLUSTER_BLOCKS):
+            members = (data.y == block).nonzero().flatten()
+            place = (data.x[members] > 0).nonzero().flatten()
+            places.append((float(place) + 0.5) / len(members))
+    assert np.mean(places) == pytest.approx(0.5, abs=5 * 0.29 / 1800**0.5)
+
+
+def test_nodes_are_shuffled_in_cluster(cluster):
+    means = [float(data.y[: data.num_nodes // 2].double().mean()) for data in cluster["val"][:400]]
+    assert np.mean(means) == pytest.approx(2.5, abs=0.05)

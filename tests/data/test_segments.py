@@ -8,16 +8,13 @@ from lrga.data.packed import segments
 from lrga.data.packed.segments import (
     Selection,
     _order_at_once,
-    add_repeated,
     chunks,
     edge_ends,
     narrow,
-    numbers_repeated,
     order_by,
     pointer,
     repeat,
     take,
-    widen,
 )
 
 
@@ -58,24 +55,9 @@ def test_rows_are_taken_in_any_type(dtype, shape):
     assert torch.equal(take(values, slice(1, 3)), values[1:3])
 
 
-def test_widening_gives_the_asked_type():
-    assert torch.equal(widen(torch.tensor([1, 2], dtype=torch.uint8), torch.int64), torch.tensor([1, 2]))
-    assert widen(torch.tensor([1.0]), torch.bfloat16).dtype == torch.bfloat16
-
-
 def test_repeating_equals_torch():
     values, counts = torch.tensor([5, 7, 9]), torch.tensor([2, 0, 3])
     assert torch.equal(repeat(values, counts, 5), torch.repeat_interleave(values, counts))
-    assert torch.equal(numbers_repeated(counts, 5), torch.tensor([0, 0, 2, 2, 2]))
-
-
-@pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
-def test_numbers_are_added_segment_by_segment_whatever_the_chunk(monkeypatch, rows_of_a_chunk):
-    monkeypatch.setattr(segments, "_CHUNK_ROWS", rows_of_a_chunk)
-    ptr, small = torch.tensor([0, 2, 2, 5]), torch.arange(5, dtype=torch.uint8)
-    assert torch.equal(add_repeated(small, ptr, torch.tensor([5, 7, 9]), 14), torch.tensor([5, 6, 11, 12, 13]))
-    large = torch.tensor([1 << 32, 0, 0])
-    assert add_repeated(small, ptr, large, 1 << 33).tolist() == [1 << 32, (1 << 32) + 1, 2, 3, 4]
 
 
 def test_a_pointer_begins_with_zero_and_ends_with_the_sum():
@@ -124,9 +106,7 @@ def test_rows_beyond_31_bits_are_numbered_in_64():
     assert selection.rows.tolist() == [1 << 33, (1 << 33) + 1]
 
 
-@pytest.mark.parametrize("rows_of_a_chunk", [1, 3, 1 << 16])
-def test_the_ends_of_edges_count_through_all_graphs(monkeypatch, rows_of_a_chunk):
-    monkeypatch.setattr(segments, "_CHUNK_ROWS", rows_of_a_chunk)
+def test_the_ends_of_edges_count_through_all_graphs():
     # Two graphs of 2 and 3 nodes; edges 1 -> 0, 0 -> 1 and 2 -> 0, 0 -> 2.
     ends = edge_ends(
         torch.tensor([1, 0, 2, 0], dtype=torch.uint8),

@@ -1,12 +1,13 @@
 import io
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lrga.data.datasets.shards import Shard, make_shard, make_shards, rebuilt_error, serve
-from lrga.errors import DataError, DTypeError, LRGAError, OptionError
+from lrga.data.datasets.shards import Shard, make_shards, serve
+from lrga.errors import DataError, DTypeError, OptionError
 from lrga.io.progress import silent
 
 
@@ -53,33 +54,25 @@ def test_a_worker_that_dies_is_told_of(tmp_path, monkeypatch):
 
 def test_only_known_tasks_are_done(tmp_path):
     with pytest.raises(OptionError, match="os:system"):
-        make_shard("a", "os:system", {}, tmp_path)
-
-
-def test_an_error_is_rebuilt_by_its_name():
-    error = rebuilt_error("DTypeError", ["a", "b", "c"])
-    assert isinstance(error, DTypeError)
-    assert (error.expected, error.got, error.remedy) == ("a", "b", "c")
-    other = rebuilt_error("ZeroDivisionError", ["division by zero"])
-    assert isinstance(other, LRGAError)
-    assert "division by zero" in str(other)
-    assert isinstance(rebuilt_error("annotations", ["x"]), DataError)
-
-
-def request(folder, stack, name: str) -> str:
-    arguments = {"images": str(stack), "first": 0, "stop": 1, "limit": 75, "extra": 20, "compactness": 0.25}
-    return json.dumps({"name": name, "task": "regions", "arguments": arguments, "folder": str(folder)}) + "\n"
+        Shard("a", "os:system", {}, 1, ()).make(tmp_path)
 
 
 def test_every_request_gets_one_answer_and_an_error_does_not_end_the_service(tmp_path):
     pytest.importorskip("skimage")
-    np.save(tmp_path / "images.npy", np.zeros((1, 28, 28), np.uint8))
-    requests = request(tmp_path, tmp_path / "missing.npy", "a") + request(tmp_path, tmp_path / "images.npy", "b")
+    (good,) = image_shards(tmp_path, 1)
+    bad = replace(good, name="a", arguments={**good.arguments, "images": str(tmp_path / "missing.npy")})
     answers = io.StringIO()
-    serve(io.StringIO(requests), answers)
+    serve(io.StringIO("".join(json.dumps(asdict(shard)) + "\n" for shard in (bad, good))), answers, tmp_path)
     first, second = (json.loads(line) for line in answers.getvalue().splitlines())
-    assert first["name"] == "a"
-    assert first["error"][0] == "FileNotFoundError"
-    assert second == {"name": "b", "error": None}
-    assert (tmp_path / "b.npz").is_file()
-    assert not (tmp_path / "a.npz").exists()
+    assert first[0] == "FileNotFoundError"
+    assert second is None
+    assert good.path(tmp_path).is_file()
+    assert not bad.path(tmp_path).exists()
+
+
+def test_an_error_of_another_kind_in_a_worker_names_it(tmp_path):
+    pytest.importorskip("skimage")
+    shards = image_shards(tmp_path, 2)
+    (tmp_path / "images.npy").unlink()
+    with pytest.raises(DataError, match="FileNotFoundError"):
+        make_shards(shards, tmp_path / "work", workers=2, progress=silent, label="cutting")

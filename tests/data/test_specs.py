@@ -85,11 +85,11 @@ def test_a_schedule_changes_where_all_of_a_condition_holds():
 
 def test_a_new_module_with_a_spec_is_all_that_a_new_set_takes(tmp_path, monkeypatch):
     from lrga.data import datasets, load
-    from lrga.training.options import make_config
+    from lrga.training.presets import make_config
 
     (tmp_path / "pairs.py").write_text(
         "from dataclasses import replace\n"
-        "from lrga.data.datasets.sbm.cluster import SPEC as CLUSTER\n"
+        "from lrga.data.datasets.sbm import CLUSTER\n"
         "SPEC = replace(CLUSTER, name='pairs', note='')\n"
     )
     monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])

@@ -1,3 +1,5 @@
+"""Instances of TSP, their tours and the graphs made of them."""
+
 import signal
 import subprocess
 import sys
@@ -7,19 +9,125 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from data_files import context, shared
 
 from lrga.data import built_sets, load
 from lrga.data.datasets import tsp
-from lrga.data.datasets.place import BuildPlace
-from lrga.data.datasets.tours import GRID, Tours
-from lrga.errors import DataMissingError, OptionError
+from lrga.data.datasets.tsp import GRID, Tours, draw_instance, geo_distances, join, read_tours, solve, solve_instances
+from lrga.errors import DataError, DataMissingError, OptionError
 
-SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
+# burma14 of TSPLIB: coordinates of its cities, all of its first row of distances, and the length of its shortest tour.
+BURMA = np.array(
+    [
+        [16.47, 96.10], [16.47, 94.44], [20.09, 92.54], [22.39, 93.37], [25.23, 97.24], [22.00, 96.05], [20.47, 97.02],
+        [17.20, 96.29], [16.30, 97.38], [14.05, 98.12], [16.53, 97.38], [21.52, 95.59], [19.41, 97.13], [20.09, 94.55],
+    ]
+)  # fmt: skip
+BURMA_ROW = [0, 153, 510, 706, 966, 581, 455, 70, 160, 372, 157, 567, 342, 398]
+BURMA_BEST = 3323
+
+
+def length(distance: np.ndarray, tour: np.ndarray) -> int:
+    return int(distance[tour, np.roll(tour, -1)].sum())
+
+
+def test_distances_are_those_that_tsplib_prints_for_burma14():
+    distance = geo_distances(BURMA)
+    assert distance[0].tolist() == BURMA_ROW
+    np.testing.assert_array_equal(distance, distance.T)
+
+
+def test_the_shortest_tour_of_burma14_is_found():
+    elkai = pytest.importorskip("elkai")
+    tour = np.array(elkai.DistanceMatrix(geo_distances(BURMA).tolist()).solve_tsp(runs=1)[:-1])
+    assert length(geo_distances(BURMA), tour) == BURMA_BEST
+
+
+def test_points_in_one_place_are_one_apart_and_never_undefined():
+    distance = geo_distances(np.zeros((3, 2)))
+    assert distance.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+
+
+def test_an_instance_depends_on_its_seed_split_and_number_alone():
+    first = draw_instance(7, "train", 3, (50, 60))
+    np.testing.assert_array_equal(first, draw_instance(7, "train", 3, (50, 60)))
+    others = [draw_instance(8, "train", 3, (50, 60)), draw_instance(7, "val", 3, (50, 60))]
+    others.append(draw_instance(7, "train", 4, (50, 60)))
+    assert all(other.shape != first.shape or (other != first).any() for other in others)
+    sizes = {len(draw_instance(0, "test", i, (50, 52))) for i in range(40)}
+    assert sizes == {50, 51, 52}
+
+
+def test_tours_are_near_the_best_and_the_same_again():
+    pytest.importorskip("elkai")
+    made = solve_instances("val", 0, 2, seed=3, nodes=(30, 40))
+    again = solve_instances("val", 1, 2, seed=3, nodes=(30, 40))
+    n = made["n"]
+    np.testing.assert_array_equal(made["tour"][n[0] :], again["tour"])
+    grid, tour = made["xy"][: n[0]], made["tour"][: n[0]]
+    assert sorted(tour.tolist()) == list(range(n[0]))
+    distance = geo_distances(grid / GRID)
+    # No exchange of two edges makes it shorter: a tour that LKH leaves is at least locally best.
+    best = length(distance, tour)
+    for i in range(n[0]):
+        for j in range(i + 2, n[0]):
+            other = np.concatenate([tour[: i + 1], tour[i + 1 : j + 1][::-1], tour[j + 1 :]])
+            assert length(distance, other) >= best
+
+
+def test_the_prepared_instances_are_drawn_again_with_tours_of_the_same_length():
+    path = shared("tsp/tsp_test.npz")
+    if not path.is_file():
+        pytest.skip("the prepared tours are not beside this checkout")
+    pytest.importorskip("elkai")
+    prepared = read_tours(path)
+    start = np.concatenate([[0], np.cumsum(prepared.n)])
+    small = [i for i in range(30) if prepared.n[i] < 160][:4]
+    for i in small:
+        grid, tour = (values[start[i] : start[i + 1]] for values in (prepared.xy, prepared.tour))
+        np.testing.assert_array_equal(draw_instance(1234, "test", i, (50, 500)), grid)
+        distance = geo_distances(grid / GRID)
+        assert abs(length(distance, solve(grid)) - length(distance, tour)) <= 1
+
+
+def arrays() -> dict[str, np.ndarray]:
+    return {
+        "n": np.array([3, 4], np.int16),
+        "xy": np.arange(14, dtype=np.uint16).reshape(7, 2),
+        "tour": np.array([0, 2, 1, 3, 1, 0, 2], np.int16),
+    }
+
+
+def test_instances_are_read_joined_and_cut(tmp_path):
+    np.savez(tmp_path / "a.npz", **arrays())
+    tours = read_tours(tmp_path / "a.npz")
+    twice = join([tours, tours])
+    assert twice.n.tolist() == [3, 4, 3, 4]
+    first = twice.first(3)
+    assert isinstance(first, Tours)
+    assert first.tour.tolist() == [0, 2, 1, 3, 1, 0, 2, 0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("tour", np.array([0, 2, 2, 3, 1, 0, 2], np.int16), "instance 0"),
+        ("tour", np.array([0, 2, 1, 4, 1, 0, 2], np.int16), "instance 1"),
+        ("tour", np.array([0, 2, 1, -1, 1, 0, 2], np.int16), "instance 1"),
+        ("tour", np.array([0, 2, 1], np.int16), "n \\[2\\]"),
+        ("n", np.array([3, 3], np.int16), "n \\[2\\]"),
+        ("n", np.array([], np.int16), "n \\[0\\]"),
+        ("xy", np.zeros((7, 2)), "float64"),
+        ("xy", np.zeros((7, 3), np.uint16), "7, 3"),
+    ],
+)
+def test_instances_that_do_not_fit_are_refused(name, value, match, tmp_path):
+    np.savez(tmp_path / "a.npz", **(arrays() | {name: value}))
+    with pytest.raises(DataError, match=match):
+        read_tours(tmp_path / "a.npz")
+
+
 FIELDS = ("x", "y", "edge_index", "edge_attr")
-
-
-def place(folder: Path, source: Path | None = None, **options) -> BuildPlace:
-    return BuildPlace(raw=folder / "raw", work=folder / "work", source=source, **options)
 
 
 def same(a, b) -> bool:
@@ -61,11 +169,10 @@ def test_points_that_coincide_are_joined_to_each_other_and_never_to_themselves()
 
 def few_prepared(folder: Path, counts: dict[str, int]) -> Path:
     """The first instances of the real prepared files."""
-    if not (SHARED / "tsp").is_dir():
-        pytest.skip("the prepared tours are not beside this checkout")
+    shared("tsp")
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in counts.items():
-        with np.load(SHARED / f"tsp/tsp_{split}.npz") as arrays:
+        with np.load(shared(f"tsp/tsp_{split}.npz")) as arrays:
             n = arrays["n"][:count]
             rows = int(n.sum(dtype=int))
             np.savez(folder / f"tsp_{split}.npz", n=n, xy=arrays["xy"][:rows], tour=arrays["tour"][:rows])
@@ -74,7 +181,7 @@ def few_prepared(folder: Path, counts: dict[str, int]) -> Path:
 
 def test_the_prepared_tours_are_read_and_a_short_split_is_marked(tmp_path):
     source = few_prepared(tmp_path / "prepared", {"train": 35, "val": 20, "test": 40})
-    graphs = tsp.build(place(tmp_path, source), **tsp.options(sizes=(100, 20, 30)))
+    graphs = tsp.build(context(tmp_path, source), **tsp.options(sizes=(100, 20, 30)))
     assert graphs["train"].meta["incomplete"].startswith("35 of 100")
     assert "--missing generate" in graphs["train"].meta["incomplete"]
     assert graphs["train"].meta["missing"] == 65
@@ -102,7 +209,7 @@ def test_loading_an_incomplete_set_says_so_every_time_and_its_manifest_keeps_it(
 def test_what_prepared_tours_lack_can_be_generated(tmp_path):
     pytest.importorskip("elkai")
     options = {"sizes": (4, 2, 2), "nodes": (8, 12), "neighbours": 3}
-    whole = tsp.build(place(tmp_path), **tsp.options(**options))
+    whole = tsp.build(context(tmp_path), **tsp.options(**options))
     source = tmp_path / "prepared"
     source.mkdir()
     for split in ("train", "val", "test"):
@@ -110,7 +217,7 @@ def test_what_prepared_tours_lack_can_be_generated(tmp_path):
         with np.load(part) as arrays:
             tours = Tours(**arrays).first(3 if split == "train" else 2)
             np.savez(source / f"tsp_{split}.npz", n=tours.n, xy=tours.xy, tour=tours.tour)
-    filled = tsp.build(place(tmp_path / "b", source), **tsp.options(missing="generate", **options))
+    filled = tsp.build(context(tmp_path / "b", source), **tsp.options(missing="generate", **options))
     assert same(whole, filled)
     assert filled["train"].meta["generated"] == 1
     assert "incomplete" not in filled["train"].meta
@@ -118,17 +225,17 @@ def test_what_prepared_tours_lack_can_be_generated(tmp_path):
 
 def test_the_number_of_workers_does_not_matter(tmp_path, monkeypatch):
     pytest.importorskip("elkai")
-    monkeypatch.setattr(tsp, "PART_INSTANCES", 3)
+    monkeypatch.setattr(tsp, "SHARD_INSTANCES", 3)
     options = tsp.options(sizes=(7, 2, 4), nodes=(10, 20), neighbours=5)
     seen = []
-    one = tsp.build(place(tmp_path / "1"), **options)
-    two = tsp.build(place(tmp_path / "2", workers=2, progress=lambda *args: seen.append(args)), **options)
+    one = tsp.build(context(tmp_path / "1"), **options)
+    two = tsp.build(context(tmp_path / "2", workers=2, progress=lambda *args: seen.append(args)), **options)
     assert same(one, two)
     tours = [done for label, done, _ in seen if label == "finding the tours of TSP"]
     assert tours[0] == 0
     assert tours[-1] == 13
     assert len(tours) > 3
-    other = tsp.build(place(tmp_path / "3"), **(options | {"seed": 5}))
+    other = tsp.build(context(tmp_path / "3"), **(options | {"seed": 5}))
     assert not torch.equal(other["train"].x[:5], one["train"].x[:5])
 
 
@@ -137,10 +244,10 @@ import sys
 from pathlib import Path
 from lrga.data import built_sets, load
 from lrga.data.datasets import tsp
-from lrga.data.datasets.place import BuildPlace
-tsp.PART_INSTANCES = 5
+from lrga.data.datasets.source import BuildContext
+tsp.SHARD_INSTANCES = 5
 folder = Path(sys.argv[1])
-tsp.build(BuildPlace(raw=folder, work=folder / "work", workers=2), **tsp.options(sizes=(90, 5, 5), nodes=(60, 70)))
+tsp.build(BuildContext(raw=folder, work=folder / "work", workers=2), **tsp.options(sizes=(90, 5, 5), nodes=(60, 70)))
 """
 
 
@@ -154,12 +261,12 @@ def test_killed_in_the_middle_it_goes_on_and_ends_with_the_same_graphs(tmp_path,
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    monkeypatch.setattr(tsp, "PART_INSTANCES", 5)
+    monkeypatch.setattr(tsp, "SHARD_INSTANCES", 5)
     options = tsp.options(sizes=(90, 5, 5), nodes=(60, 70))
-    whole = tsp.build(place(tmp_path / "whole"), **options)
+    whole = tsp.build(context(tmp_path / "whole"), **options)
     kept = {path: path.stat().st_mtime_ns for path in work.glob("*.npz")}
     assert 2 <= len(kept) < 20  # the workers finished what they had begun, and left
-    assert same(whole, tsp.build(place(tmp_path / "broken"), **options))
+    assert same(whole, tsp.build(context(tmp_path / "broken"), **options))
     assert {path: path.stat().st_mtime_ns for path in kept} == kept  # what was finished was not done again
 
 
@@ -187,7 +294,7 @@ def test_options_outside_their_range_are_refused(options):
 
 def test_a_source_without_tours_is_told_which_files_belong_there(tmp_path):
     with pytest.raises(DataMissingError, match=r"tsp_train\.npz"):
-        tsp.build(place(tmp_path, tmp_path), **tsp.options(sizes=(1, 1, 1)))
+        tsp.build(context(tmp_path, tmp_path), **tsp.options(sizes=(1, 1, 1)))
 
 
 def test_an_incomplete_source_does_not_yield_to_the_data_root(tmp_path):
@@ -198,5 +305,5 @@ def test_an_incomplete_source_does_not_yield_to_the_data_root(tmp_path):
             tours = random_tours([30, 30])
             np.savez(folder / f"tsp_{split}.npz", n=tours.n, xy=tours.xy, tour=tours.tour)
     with pytest.raises(DataMissingError, match=r"got no tsp_val\.npz, tsp_test\.npz\."):
-        tsp.build(place(tmp_path, tmp_path / "mine"), **tsp.options(sizes=(1, 1, 1)))
-    assert len(tsp.build(place(tmp_path), **tsp.options(sizes=(1, 1, 1)))["train"]) == 1  # none was named
+        tsp.build(context(tmp_path, tmp_path / "mine"), **tsp.options(sizes=(1, 1, 1)))
+    assert len(tsp.build(context(tmp_path), **tsp.options(sizes=(1, 1, 1)))["train"]) == 1  # none was named

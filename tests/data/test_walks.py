@@ -4,7 +4,7 @@ import torch
 from lrga.data.links import walks
 from lrga.data.links.walks import Walker
 from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.edges import EdgeLayout
+from lrga.ops.neighbors.edges import EdgeLayout
 
 # 0 and 1 share the neighbour 2; 3 hangs at 0; 4 hangs at 1; 5 is alone
 PAIRS = torch.tensor([[0, 1], [0, 2], [1, 2], [0, 3], [1, 4]])

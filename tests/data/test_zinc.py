@@ -1,7 +1,6 @@
 import gzip
 import http.server
 import io
-import os
 import pickle
 import subprocess
 import sys
@@ -13,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from data_files import Hostile, shared
 
-from lrga.data import load
 from lrga.data.datasets import zinc
-from lrga.data.datasets.place import BuildPlace
+from lrga.data.datasets.source import BuildContext
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 from lrga.io.download import check_recorded
 
-SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 SPLITS = ("train", "val", "test")
 
 
@@ -46,14 +44,12 @@ def write_raw(folder: Path, counts=(5, 2, 2), **changed) -> Path:
 
 
 def build(folder: Path, source: Path | None, sizes=(3, 2, 2), **options):
-    place = BuildPlace(raw=folder / "raw", work=folder / "work", source=source, **options)
-    return zinc.build(place, **zinc.options(sizes=sizes))
+    place = BuildContext(raw=folder / "raw", work=folder / "work", source=source, **options)
+    return zinc.build(place, **zinc.SPEC.options(sizes=sizes))
 
 
 def test_the_real_files_have_the_protocols_statistics(tmp_path):
-    if not (SHARED / "zinc").is_dir():
-        pytest.skip("ZINC is not beside this checkout")
-    graphs = build(tmp_path, SHARED / "zinc", sizes=None)
+    graphs = build(tmp_path, shared("zinc"), sizes=None)
     facts = zinc.SPEC
     assert (
         {split: len(graphs[split]) for split in SPLITS} == facts.splits == {"train": 10000, "val": 1000, "test": 1000}
@@ -73,10 +69,8 @@ def test_the_real_files_have_the_protocols_statistics(tmp_path):
 
 
 def test_the_raw_pickles_hold_the_same_molecules_as_the_prepared_file(tmp_path):
-    if not (SHARED / "zinc").is_dir():
-        pytest.skip("ZINC is not beside this checkout")
-    prepared = build(tmp_path, SHARED / "zinc", sizes=None)["val"]
-    raw = zinc.read_pickles(SHARED / "zinc/raw/val.pickle", SHARED / "zinc/raw/val.index")
+    prepared = build(tmp_path, shared("zinc"), sizes=None)["val"]
+    raw = zinc.read_pickles(shared("zinc/raw/val.pickle"), shared("zinc/raw/val.index"))
     for name in ("x", "edge_index", "edge_attr", "y"):
         assert torch.equal(getattr(raw, name), getattr(prepared, name))
 
@@ -97,14 +91,6 @@ def test_the_index_chooses_and_orders_the_molecules(tmp_path):
     graphs = zinc.read_pickles(raw / "train.pickle", raw / "train.index", limit=2)
     assert [data.num_nodes for data in graphs] == [7, 6]
     assert [float(data.y) for data in graphs] == [2.0, 1.5]
-
-
-class Hostile:
-    def __init__(self, mark: Path):
-        self.mark = mark
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.mark}",)
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -155,14 +141,6 @@ def test_an_index_that_does_not_fit_is_refused(text, tmp_path):
         build(tmp_path, raw)
 
 
-def test_a_truncated_pickle_is_named(tmp_path):
-    raw = write_raw(tmp_path / "zinc")
-    whole = (raw / "val.pickle").read_bytes()
-    (raw / "val.pickle").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"val\.pickle"):
-        build(tmp_path, raw)
-
-
 def test_a_prepared_file_with_wrong_shapes_is_refused(tmp_path):
     arrays = {f"{split}_{name}": np.zeros(2, np.uint8) for split in SPLITS for name in zinc._ARRAYS}
     np.savez(tmp_path / "zinc12k.npz", **arrays)
@@ -180,7 +158,7 @@ def test_without_files_the_error_says_which_to_put_where(tmp_path):
 
 def test_sizes_beyond_the_subset_are_refused():
     with pytest.raises(OptionError, match="at most 10,000 graphs of train"):
-        zinc.options(sizes=(10_001, 1, 1))
+        zinc.SPEC.options(sizes=(10_001, 1, 1))
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -242,23 +220,6 @@ def test_two_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, site):
 
 
 def test_smiles_and_graphs_of_the_real_files_belong_together():
-    if not (SHARED / "zinc").is_dir():
-        pytest.skip("ZINC is not beside this checkout")
-    with gzip.open(SHARED / "zinc/smiles_val.txt.gz", "rt") as file:
+    with gzip.open(shared("zinc/smiles_val.txt.gz"), "rt") as file:
         count = len(file.read().split())
-    assert count == len(zinc.read_prepared(SHARED / "zinc/zinc12k.npz", "val"))
-
-
-def test_it_is_loaded_by_its_name_and_kept(tmp_path):
-    if not (SHARED / "zinc").is_dir():
-        pytest.skip("ZINC is not beside this checkout")
-    built = load("zinc", tmp_path, source=SHARED / "zinc", sizes=(40, 10, 10))
-    again = load("ZINC", tmp_path, download=False, sizes=(40, 10, 10))
-    for split in SPLITS:
-        assert torch.equal(built[split].x, again[split].x)
-        assert torch.equal(built[split].y, again[split].y)
-    assert again["train"].batch([3]).y.shape == (1,)
-    damaged = next(tmp_path.rglob("train.safetensors"))
-    damaged.write_bytes(damaged.read_bytes()[:-1])
-    with pytest.raises(ChecksumError, match=r"train\.safetensors"):
-        load("ZINC", tmp_path, download=False, sizes=(40, 10, 10))
+    assert count == len(zinc.read_prepared(shared("zinc/zinc12k.npz"), "val"))

@@ -17,8 +17,8 @@ from torch_geometric.nn import GCN
 
 import lrga
 from lrga.distributed import (
-    DividedAttention,
     Partition,
+    PartitionedAttention,
     RankBatchNorm,
     all_reduce_sum,
     count_traffic,
@@ -124,14 +124,14 @@ def check_variants(groups):
     for conv in CONVOLUTIONS:
         for task in ("edge", "graph"):
             results[f"{conv} {task}"] = compare(conv, 3, group, task=task)
-        results[f"{conv} preset 2020"] = compare(conv, 3, group, preset="2020", reading="C")
+        results[f"{conv} preset 2020"] = compare(conv, 3, group, preset="2020", wiring="outer-residual")
         results[f"{conv} metis"] = compare(conv, 3, group, method="metis", nodes=40, edges=150)
         results[f"{conv} two nodes"] = compare(conv, 3, groups.get(4, group), nodes=2, edges=3)
         results[f"{conv} no edges"] = compare(conv, 3, group, edges=0)
         results[f"{conv} float32"] = compare(conv, 3, group, dtype=torch.float32)
     results["gcn no norm"] = compare("gcn", 3, group, batch_norm=False)
     results["gcn two heads"] = compare("gcn", 3, group, attention_heads=2)
-    results["gat norm after the mixture"] = compare("gat", 3, group, reading="B-outer")
+    results["gat norm after the mixture"] = compare("gat", 3, group, wiring="outer-norm")
     results["gcn one node"] = compare("gcn", 3, group, nodes=1, edges=0)
     if two is not None:
         results["gcn no residual"] = compare("gcn", 3, two, residual=False)
@@ -315,7 +315,7 @@ def check_attention(groups):
                 for nodes in (2, 17, 90):
                     torch.manual_seed(3)
                     whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize).double()
-                    ours = DividedAttention.of(copy.deepcopy(whole), nodes, group)
+                    ours = PartitionedAttention.of(copy.deepcopy(whole), nodes, group)
                     x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
                     mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
                     own, everything = x[mine].requires_grad_(), x.clone().requires_grad_()
@@ -337,7 +337,7 @@ def check_attention(groups):
         for parameter in whole.parameters():
             dist.broadcast(parameter.data, 0, group=group)
         mine = Partition.blocks(9, world).nodes(dist.get_rank(group))
-        ours = DividedAttention.of(copy.deepcopy(whole), 9, group)
+        ours = PartitionedAttention.of(copy.deepcopy(whole), 9, group)
         results[f"maps {world}"] = float((ours(x[mine]) - whole(x)[mine]).abs().max()) if len(mine) else 0.0
     return {"differences": results, "payloads": payloads}
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import lrga
-from lrga.distributed.attention import DividedAttention
+from lrga.distributed.attention import PartitionedAttention
 from lrga.errors import UnsupportedError
 
 
@@ -20,7 +20,7 @@ def test_traffic_is_a_matrix_and_two_vectors_for_each_head_whatever_the_number_o
 
 
 def test_a_batch_of_graphs_is_refused():
-    attention = DividedAttention.of(lrga.LowRankGlobalAttention(3, rank=2), 4)
+    attention = PartitionedAttention.of(lrga.LowRankGlobalAttention(3, rank=2), 4)
     with pytest.raises(UnsupportedError, match="one graph divided"):
         attention(torch.zeros(4, 3), torch.tensor([0, 0, 1, 1]))
 
@@ -32,7 +32,7 @@ def test_one_rank_attends_as_the_whole_module_does_under_autocast_too():
     expected = whole(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = whole(x)
-    ours = DividedAttention.of(whole, 30)
+    ours = PartitionedAttention.of(whole, 30)
     assert torch.allclose(ours(x), expected, atol=1e-6)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = ours(x)
@@ -40,4 +40,4 @@ def test_one_rank_attends_as_the_whole_module_does_under_autocast_too():
 
 
 def test_rank_zero_has_no_columns():
-    assert DividedAttention.of(lrga.LowRankGlobalAttention(3, rank=0), 4)(torch.zeros(4, 3)).shape == (4, 0)
+    assert PartitionedAttention.of(lrga.LowRankGlobalAttention(3, rank=0), 4)(torch.zeros(4, 3)).shape == (4, 0)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lrga.distributed.layers import part_of
+from lrga.distributed.graph import part_of
 from lrga.errors import DTypeError
 
 

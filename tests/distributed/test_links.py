@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.distributed import count_traffic, fetch_nodes, link_step, partition_graph, partition_model, score_links
-from lrga.distributed.links import OwnRows
+from lrga.distributed.links import ShardedEmbedding
 from lrga.errors import ShapeError
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 
@@ -35,7 +35,7 @@ def test_rows_of_own_nodes_take_weights_of_the_whole_model():
     part = partition_graph(EDGES, 4)
     whole = LinkModel(LinkGNN(6, 6, 2, rank=2), LinkPredictor(6, 6, 2), num_nodes=4)
     ours = partition_model(whole, part)
-    assert isinstance(ours.embedding, OwnRows)
+    assert isinstance(ours.embedding, ShardedEmbedding)
     ours.load_state_dict(whole.state_dict())
     whole.load_state_dict(ours.state_dict())
     assert torch.allclose(ours.eval().encode(None, part.edges), whole.eval().encode(None, EDGES), atol=1e-6)

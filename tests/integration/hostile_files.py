@@ -30,7 +30,7 @@ from typing import Any
 MAX_MEMORY = 200_000_000  # that a file may ask for
 HEADROOM = 2_000_000_000  # that the process may take beside: what is above counts as a blow-up
 SECONDS = 60.0  # for one file
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
 
 class TooLong(BaseException):
@@ -324,7 +324,7 @@ class Format:
 
 
 def _own_config(name: Path, **options: Any) -> Any:
-    from lrga.training.options import make_config
+    from lrga.training.presets import make_config
 
     return make_config(str(name), hidden=8, layers=1, device="cpu", batch_size=4, max_epochs=1, **options)
 
@@ -346,7 +346,7 @@ def make_csv(folder: Path) -> None:
 
 def read_csv(folder: Path) -> list[Callable[[], Any]]:
     from lrga.data.own.reading import load_inputs
-    from lrga.training.runs.plan import plan_run
+    from lrga.training.problems.data import plan_run
 
     places = [folder / "own", folder / "one"]
     return [lambda: [plan_run(_own_config(place)) for place in places], lambda: [load_inputs(p) for p in places]]
@@ -372,7 +372,7 @@ def make_edge_lists(folder: Path) -> None:
 
 def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
     from lrga.data.own.edge_list import read_pairs
-    from lrga.training.runs.plan import plan_run
+    from lrga.training.problems.data import plan_run
 
     names = ["plain.csv", "spaces.txt", "tabs.tsv", "packed.csv.gz"]
     plans: list[Callable[[], Any]] = [
@@ -411,7 +411,7 @@ def make_torch_files(folder: Path) -> None:
 
 def read_torch_files(folder: Path) -> list[Callable[[], Any]]:
     from lrga.data.own.reading import load_inputs
-    from lrga.training.runs.plan import plan_run
+    from lrga.training.problems.data import plan_run
 
     paths = [folder / f"{name}.pt" for name in ("list", "old", "dict", "collated", "one")]
     reads: list[Callable[[], Any]] = [lambda path=path: plan_run(_own_config(path)) for path in paths]
@@ -447,9 +447,8 @@ def make_arrays(folder: Path) -> None:
 
 
 def read_array_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels.regions import read_prepared as read_superpixels
-    from lrga.data.datasets.tours import read_tours
-    from lrga.data.datasets.tsp import tour_graphs
+    from lrga.data.datasets.superpixels.images import read_prepared as read_superpixels
+    from lrga.data.datasets.tsp import read_tours, tour_graphs
     from lrga.data.datasets.zinc import read_prepared
 
     return [
@@ -461,7 +460,7 @@ def read_array_files(folder: Path) -> list[Callable[[], Any]]:
 
 def make_ogb(folder: Path) -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
-    from ogb_files import make_ogb as make
+    from data_files import make_ogb as make
 
     make(folder / "ogbl_ddi", "ogbl-ddi")
     make(folder / "ogbl_collab", "ogbl-collab")
@@ -542,7 +541,7 @@ def read_images(folder: Path) -> list[Callable[[], Any]]:
 
 def make_run(folder: Path) -> None:
     from lrga.training import train
-    from lrga.training.options import make_config
+    from lrga.training.presets import make_config
 
     options = {
         "hidden": 8,
@@ -558,7 +557,7 @@ def make_run(folder: Path) -> None:
 
 def make_link_run(folder: Path) -> None:
     from lrga.training import train
-    from lrga.training.options import make_config
+    from lrga.training.presets import make_config
 
     make_edge_lists(folder)
     options = {"hidden": 8, "layers": 1, "device": "cpu", "max_epochs": 1}
@@ -613,7 +612,7 @@ def read_unfinished_run(folder: Path) -> list[Callable[[], Any]]:
 def read_link_run(folder: Path) -> list[Callable[[], Any]]:
     from lrga.report.page import write_report
     from lrga.training import load_run
-    from lrga.training.problems.link_predict import LinkScorer
+    from lrga.training.predict import LinkScorer
 
     run = folder / "run"
     return [
@@ -648,17 +647,17 @@ def make_records(folder: Path) -> None:
 
 
 def read_records(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.bench.gathering import gather_records
-    from lrga.bench.records import read_record
+    from lrga.experiments.loading import load_runs
+    from lrga.experiments.records import read_record
     from lrga.report.page import write_report
 
     paths = sorted(folder.glob("record*.json"))
     reads: list[Callable[[], Any]] = [lambda path=path: read_record(path) for path in paths]
-    return [*reads, lambda: gather_records([folder]), lambda: write_report([folder], folder / "page.html")]
+    return [*reads, lambda: load_runs([folder]), lambda: write_report([folder], folder / "page.html")]
 
 
 def make_data_set(folder: Path) -> None:
-    from lrga.data.datasets.loading import load
+    from lrga.data.datasets.building import load
     from lrga.data.datasets.ogb import SETS
 
     load("CLUSTER", folder / "root", sizes=(6, 2, 2))
@@ -687,8 +686,8 @@ def sign_data_set(folder: Path) -> None:
 
 
 def read_data_set(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.loading import load, overview, verify
-    from lrga.data.datasets.place import SPLITS
+    from lrga.data.datasets.building import load, overview, verify
+    from lrga.data.datasets.spec import SPLITS
 
     root = folder / "root"
 

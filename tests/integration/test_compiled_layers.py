@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import lrga
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.segments import Segments
-from lrga.kernels.support import has_triton
 from lrga.models.gnn import CONVOLUTIONS
-from lrga.nn.lrga_layer import LRGALayer
+from lrga.nn.layers.lrga import LRGALayer
+from lrga.ops._triton import has_triton
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.edges import EdgeLayout
 
 pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 N, E, D, K = 9, 30, 6, 3
@@ -24,8 +24,8 @@ def fresh_compiler():
 @pytest.fixture
 def kernels_everywhere(monkeypatch):
     """The automatic choice of a GPU, on the CPU."""
-    for module in ("message", "norm", "attention_sum", "node_scores", "gated"):
-        monkeypatch.setattr(f"lrga.kernels.{module}.runs_on_gpu", lambda *tensors: True)
+    for module in ("neighbors.reduce", "norm.definition", "gat.definition", "gated.definition"):
+        monkeypatch.setattr(f"lrga.ops.{module}.runs_on_gpu", lambda *tensors: True)
 
 
 def values_and_gradients(run, module, x, *rest, **options):

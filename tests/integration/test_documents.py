@@ -191,7 +191,7 @@ def give_pair(folder):
 
 def give_runs(folder):
     """Runs that a campaign has left."""
-    shutil.copytree(ROOT / "results" / "table1", folder / "runs")
+    shutil.copytree(ROOT / "reproduction" / "results" / "table1", folder / "runs")
 
 
 # What the reader of a page has before reading it: files, and names in Python.

@@ -8,11 +8,15 @@ from torch.autograd import forward_ad
 
 import lrga
 from lrga.errors import UnsupportedError
-from lrga.kernels import attention_sum, gated, message, mix, node_scores, norm
-from lrga.kernels.dispatch import low_rank_attention
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.support import has_triton, why_not_triton
 from lrga.models.gnn import CONVOLUTIONS, GNN
+from lrga.ops import linear as linear_ops
+from lrga.ops._triton import has_triton, why_not_triton
+from lrga.ops.attention import low_rank_attention
+from lrga.ops.gat import definition as gat
+from lrga.ops.gated import definition as gated
+from lrga.ops.neighbors import reduce as message
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.norm import definition as norm
 
 N, E, D, H, C = 9, 30, 6, 2, 3
 needs_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
@@ -22,9 +26,16 @@ BATCH = torch.arange(N) // 4
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """The automatic choice of a GPU, in Triton's interpreter."""
-    for module in ("message", "norm", "attention_sum", "node_scores", "gated", "dispatch", "linear"):
-        monkeypatch.setattr(f"lrga.kernels.{module}.runs_on_gpu", lambda *tensors: why_not_triton(*tensors) is None)
-    monkeypatch.setattr(mix, "WORTH_IT", 0)
+    for module in (
+        "neighbors.reduce",
+        "norm.definition",
+        "gat.definition",
+        "gated.definition",
+        "attention",
+        "linear",
+    ):
+        monkeypatch.setattr(f"lrga.ops.{module}.runs_on_gpu", lambda *tensors: why_not_triton(*tensors) is None)
+    monkeypatch.setattr(linear_ops, "MIN_MIXED_NUMBERS", 0)
 
 
 def draw(*shape):
@@ -38,20 +49,20 @@ def attention(x, edges):
 
 def weighted_scores(x, edges):
     heads = x.view(-1, H, C)
-    scores = node_scores.node_scores(heads, draw(H, C).to(x), draw(H, C).to(x) + 1)
-    return attention_sum.attention_sum(heads, *scores, edges, negative_slope=0.2)
+    scores = gat.node_scores(heads, draw(H, C).to(x), draw(H, C).to(x) + 1)
+    return gat.attention_sum(heads, *scores, edges, negative_slope=0.2)
 
 
 def gates(x, edges):
     statistics = [draw(D).to(x) + shift for shift in (0.0, 1.0, 2.0, 3.0)]
-    normalization = gated.Normalization(*statistics, False, 0.1, 1e-5)
+    state = norm.BatchNormState(*statistics, None)
     rows = x.index_select(0, message.endpoints(edges)[0])
-    mean, new = gated.gated_edges(rows, draw(D, D).to(x), draw(D).to(x), x, x, x, edges, norm=normalization)
+    mean, new = gated.gated_edges(rows, draw(D, D).to(x), draw(D).to(x), x, x, x, edges, norm=state, training=False)
     return torch.cat([mean, new])
 
 
 def normalized(x, edges):
-    state = norm.Running(*(draw(D).to(x) for _ in range(4)), torch.tensor(0))
+    state = norm.BatchNormState(*(draw(D).to(x) for _ in range(4)), torch.tensor(0))
     return norm.batch_norm(x, state, training=False, after="elu", residual=x)
 
 
@@ -64,7 +75,7 @@ FUNCTIONS = {
     "gat": weighted_scores,
     "gates": gates,
     "norm": normalized,
-    "mixture": lambda x, edges: mix.mixed_linear([x, x.square()], draw(C, 2 * D).to(x), draw(C).to(x)),
+    "mixture": lambda x, edges: linear_ops.mixed_linear([x, x.square()], draw(C, 2 * D).to(x), draw(C).to(x)),
 }
 
 

@@ -10,7 +10,7 @@ from torch_geometric.nn import GCN, GCNConv
 import lrga
 from lrga.errors import BatchError, DeviceError, NonFiniteError
 from lrga.models.gnn import CONVOLUTIONS, GNN
-from lrga.training.capture.cuda_graph import no_waiting
+from lrga.training.capture.engine import no_waiting
 
 pytestmark = pytest.mark.gpu
 D = 8

@@ -3,27 +3,27 @@
 import pytest
 import torch
 
-from lrga.bench.protocols import table1
-from lrga.bench.runner import Campaign
-from lrga.bench.workers import run_side_by_side
-from lrga.training.callbacks.events import Listener
+from lrga.experiments.campaign import Campaign
+from lrga.experiments.workers import run_side_by_side
+from lrga.paper.protocols import table1
+from lrga.training.callbacks.base import Callback
 
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda"
 NUMBERS = ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric", "lr")
 
 
-class StopAfter(Listener):
+class StopAfter(Callback):
     """Pulls the deadline of a campaign to now after some epochs."""
 
     def __init__(self, monkeypatch, epochs):
         self.monkeypatch, self.left = monkeypatch, epochs
 
-    def epoch_done(self, record):
+    def on_epoch_end(self, record):
         self.left -= 1
         if self.left == 0:
             self.monkeypatch.setattr(
-                "lrga.training.runs.checkpointer.FolderCheckpointer.pause", lambda keeper, trainer: "time_limit"
+                "lrga.training.runs.checkpoint.FolderCheckpointer.pause", lambda checkpointer, trainer: "time_limit"
             )
 
 
@@ -48,7 +48,7 @@ def test_interrupted_it_is_equal_to_the_last_bit_where_sums_have_one_order(engin
     cells = [cell(deterministic=True, engine=engine)]
     whole = Campaign(cells, tmp_path / "whole").run()
     with monkeypatch.context() as patch:
-        paused = Campaign(cells, tmp_path / "a", listeners=lambda title: (StopAfter(patch, 2),)).run()
+        paused = Campaign(cells, tmp_path / "a", callbacks=lambda title: (StopAfter(patch, 2),)).run()
     assert paused[0].status == "time-limited"
     assert paused[0].record.epochs == 2
     assert numbers(Campaign(cells, tmp_path / "a").run()) == numbers(whole)
@@ -65,6 +65,6 @@ def test_without_one_order_of_sums_it_is_near(cell, tmp_path, monkeypatch):
     cells = [cell()]
     whole = Campaign(cells, tmp_path / "whole").run()
     with monkeypatch.context() as patch:
-        Campaign(cells, tmp_path / "a", listeners=lambda title: (StopAfter(patch, 2),)).run()
+        Campaign(cells, tmp_path / "a", callbacks=lambda title: (StopAfter(patch, 2),)).run()
     again = Campaign(cells, tmp_path / "a").run()
     assert again[0].record.last["train_loss"] == pytest.approx(whole[0].record.last["train_loss"], rel=0.05)

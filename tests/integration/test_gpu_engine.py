@@ -13,12 +13,12 @@ from lrga.data.packed import PackedGraphs
 from lrga.errors import NonFiniteError
 from lrga.tasks import Task
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
-from lrga.training.callbacks.events import Listener
-from lrga.training.capture.cuda_graph import no_waiting
+from lrga.training.callbacks.base import Callback
+from lrga.training.capture.engine import no_waiting
 from lrga.training.capture.graphs import GraphEngine
 from lrga.training.determinism import deterministic
 from lrga.training.problems.graphs import GraphProblem
-from lrga.training.runs.interleave import train_together
+from lrga.training.runs.seeds import train_interleaved
 from lrga.training.trainer import Checkpointer, Trainer
 
 pytestmark = [
@@ -60,10 +60,11 @@ class Records(Checkpointer):
     def __init__(self):
         self.records, self.notes = [], []
 
-    def record(self, record):
+    def end_epoch(self, trainer, record):
         self.records.append(record)
+        self.save(trainer)
 
-    def note(self, text, facts):
+    def log(self, text, facts):
         self.notes.append(text)
 
 
@@ -99,9 +100,9 @@ def test_losses_of_200_steps_in_double_precision_are_those_of_the_plain_loop(con
     trainers = [make_trainer(splits, e, level=level, dtype=torch.float64, model_options=options)
                 for e in ("plain", "captured")]  # fmt: skip
     plain, captured = (losses(trainer, 200) for trainer in trainers)
-    assert trainers[1].engine is not None, trainers[1].keeper.notes
+    assert trainers[1].engine is not None, trainers[1].checkpointer.notes
     torch.testing.assert_close(captured, plain, rtol=0, atol=1e-8)
-    for ours, theirs in zip(trainers[1].keeper.records, trainers[0].keeper.records, strict=True):
+    for ours, theirs in zip(trainers[1].checkpointer.records, trainers[0].checkpointer.records, strict=True):
         for key in ("train_metric", "val_loss", "val_metric", "test_loss", "test_metric"):
             assert getattr(ours, key) == pytest.approx(getattr(theirs, key), rel=1e-6)
 
@@ -206,7 +207,7 @@ def test_a_run_that_ends_leaves_the_steps_of_another_alone():
     found, before = [], 0.0
     for number in range(40):
         next(mine)
-        total = float(first.sums.loss.total)
+        total = float(first.problem.sums.loss.total)
         found.append(total - (before if first.batch > 1 else 0.0))
         before = total
         if number < 10:
@@ -224,15 +225,12 @@ def test_the_rate_of_the_moment_is_used():
     trainer.model.train()
     engine = GraphEngine(trainer, trainer.problem)
     work = next(iter(engine.rest_of_epoch()))
-    step = engine.training_step(work.capacity)
-    engine.put(work.graphs)
     moved = []
     for rate in (1e-3, 1e-3, 1e-6):
         trainer.optimizer.param_groups[0]["lr"] = rate
-        next(iter(engine.rest_of_epoch()))
         weight = trainer.model.head.mlp.lins[0].weight.detach()
         before = weight.clone()
-        step()
+        engine.step(work)
         moved.append(float((weight - before).abs().max()))
     assert moved[1] > 1e-4
     assert moved[2] < 1e-5
@@ -273,14 +271,14 @@ def test_no_step_waits_for_the_gpu():
 
 
 def test_a_loss_that_is_not_finite_names_batch_and_layer():
-    class Poison(Listener):
-        def batch_done(self, epoch, batch, batches):
+    class Poison(Callback):
+        def on_batch_end(self, epoch, batch, batches):
             if (epoch, batch) == (1, 4):
                 with torch.no_grad():
                     trainer.problem.splits["train"].columns["x"].values[:] = float("nan")
 
     trainer = make_trainer(make_splits(), "captured")
-    trainer.listener = Poison()
+    trainer.callbacks = [Poison()]
     with pytest.raises(NonFiniteError, match="epoch 1, batch"):
         trainer.fit()
 
@@ -295,12 +293,12 @@ def test_a_loss_that_is_not_finite_names_batch_and_layer():
 def test_what_cannot_be_captured_trains_in_the_plain_loop(wrap, reason):
     said = []
 
-    class Ear(Listener):
-        def noted(self, text):
+    class Ear(Callback):
+        def on_log(self, text):
             said.append(text)
 
     trainer = make_trainer(make_splits(), "auto", wrap=wrap, max_epochs=1)
-    trainer.listener = Ear()
+    trainer.callbacks = [Ear()]
     trainer.fit()
     assert trainer.engine is None
     assert len(said) == 1
@@ -358,7 +356,7 @@ def test_seeds_at_once_are_those_one_after_the_other_to_the_last_bit(tmp_path):
     splits = make_splits(device="cpu")
     configs = [config_of(deterministic=True, seed=seed) for seed in (41, 95, 12, 35)]
     alone = [train(config, tmp_path / f"alone{config.run.seed}", data=splits) for config in configs]
-    together = train_together(configs, [tmp_path / f"both{c.run.seed}" for c in configs], data=splits)
+    together = train_interleaved(configs, [tmp_path / f"both{c.run.seed}" for c in configs], data=splits)
     for one, other in zip(alone, together, strict=True):
         assert not isinstance(other, Exception), other
         assert [r.train_loss for r in one.history] == [r.train_loss for r in other.history]

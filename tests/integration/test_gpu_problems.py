@@ -12,7 +12,7 @@ from test_sampled import make_trainer, one_graph
 
 import lrga
 from lrga.data import NeighborSampler, PackedGraphs
-from lrga.data.datasets.loading import load
+from lrga.data.datasets.building import load
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
 

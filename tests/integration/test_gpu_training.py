@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lrga.data.datasets.loading import load
+from lrga.data.datasets.building import load
 from lrga.data.datasets.spec import spec_of
 from lrga.errors import NonFiniteError
 from lrga.tasks import task_of
@@ -18,8 +18,8 @@ from lrga.training import (
     continue_run,
     train,
 )
-from lrga.training.architecture import resolve
-from lrga.training.capture.cuda_graph import no_waiting
+from lrga.training.capture.engine import no_waiting
+from lrga.training.problems.architecture import resolve
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from lrga.kernels.support import has_triton
+from lrga.ops._triton import has_triton
 
 SCRIPT = """
 import torch
@@ -18,11 +18,15 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from lrga.kernels import norm_ops, sum_ops, triton_classes, triton_columns, triton_embedding, triton_max, triton_softmax
-from lrga.kernels import triton_scores, triton_tiles
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.gated import Normalization, gated_edges_fused
-from lrga.kernels.norm import Running
+from lrga.ops.norm import gpu as norm_ops
+from lrga.ops.neighbors import gpu as neighbors_gpu
+from lrga.ops import linear as linear_ops
+from lrga.ops.neighbors import gpu as neighbors_gpu
+from lrga.ops.gat import gpu as gat_gpu
+from lrga.ops.gat import gpu as gat_gpu
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.gated.definition import gated_edges_fused
+from lrga.ops.norm.definition import BatchNormState
 
 
 class Driver:
@@ -63,39 +67,31 @@ for nodes, edges, dtype in ((1, 1, torch.float32), (5000, 40_000, torch.float32)
     heads = torch.zeros(nodes, 8, 19, dtype=dtype, requires_grad=True)
     scores = torch.zeros(nodes, 8, requires_grad=True)
     values = torch.zeros(edges, 7, dtype=dtype, requires_grad=True)
-    differentiate(sum_ops.sum_sources(x, layout, weight, into=torch.ones(nodes), out_of=torch.ones(nodes)), x, weight)
-    differentiate(sum_ops.sum_sources(heads, layout, torch.zeros(edges, 8)), heads)
-    differentiate(sum_ops.sum_edges(values, layout), values)
-    differentiate(triton_max.max_sources(x, layout), x)
-    differentiate(triton_softmax.attention_sum(heads, scores, scores, layout, 0.2), heads, scores)
+    ones = torch.ones(nodes)
+    differentiate(neighbors_gpu.sum_sources(x, layout, weight, dst_scale=ones, src_scale=ones), x, weight)
+    differentiate(neighbors_gpu.sum_sources(heads, layout, torch.zeros(edges, 8)), heads)
+    differentiate(neighbors_gpu.sum_edges(values, layout), values)
+    differentiate(neighbors_gpu.max_sources(x, layout), x)
+    differentiate(gat_gpu.attention_sum(heads, scores, scores, layout, 0.2), heads, scores)
     vectors = torch.zeros(8, 19)
-    differentiate(triton_scores.node_scores(heads, vectors, vectors)[0], heads)
+    differentiate(gat_gpu.node_scores(heads, vectors, vectors)[0], heads)
 for rows, width, count, before, after, momentum in (
     (1, 1, None, None, None, 0.1), (7_600, 100, torch.tensor(1), "relu", None, None),
     (60_000, 80, None, None, "relu", 0.1), (7_600, 176, None, None, "elu", 0.1),
 ):
     x = torch.zeros(rows, width, requires_grad=True)
-    state = Running(*torch.zeros(4, width).unbind(), torch.tensor(0), momentum)
+    state = BatchNormState(*torch.zeros(4, width).unbind(), torch.tensor(0), momentum)
     options = {"count": count, "before": before, "after": after}
     differentiate(norm_ops.batch_norm(x, state, training=True, residual=x, **options), x)
     differentiate(norm_ops.batch_norm(x, state, training=False, **options), x)
 for rows, width in ((1, 1), (7_600, 100), (60_000, 25)):
-    triton_columns.launch_column_sum(torch.zeros(2, rows, width))
-for rows, width in ((1, 1), (7_600, 2), (600_000, 200)):
-    scores, labels = torch.zeros(rows, width), torch.zeros(rows, dtype=torch.int64)
-    _, factor = triton_classes.launch_loss(scores, labels, labels == 0)
-    triton_classes.launch_loss_gradient(scores, labels, labels == 0, factor, torch.zeros(()))
-    triton_classes.launch_accuracy(scores, labels, labels == 0)
-for graphs in (1, 65, 2048):
-    triton_tiles.launch_cut(torch.ones(graphs, dtype=torch.int64), 2 * graphs, 64)
-    triton_tiles.launch_roots(*torch.zeros(2, graphs + 1, dtype=torch.int64))
-triton_embedding.launch_category_sums(torch.zeros(7_600, 100), torch.zeros(7_600, dtype=torch.int64), 3)
+    linear_ops.launch_column_sum(torch.zeros(2, rows, width))
 torch.backends.cuda.matmul.allow_tf32 = True  # where the products of edges are ours
 for width, dtype, scaled in ((80, torch.float32, False), (33, torch.bfloat16, True), (200, torch.float32, False)):
     layout, _ = EdgeLayout.from_edge_index(torch.randint(0, 50, (2, 900)), 50)
     shapes = ((900, width), (width, width), (width,), (50, width), (50, width), (50, width))
     tensors = [torch.zeros(shape, dtype=dtype, requires_grad=True) for shape in shapes]
-    norm = Normalization(*(torch.ones(width) for _ in range(4)), True, 0.1, 1e-5)
+    norm = BatchNormState(*(torch.ones(width) for _ in range(4)), None)
     scale = torch.ones(900, 1, dtype=dtype) if scaled else None
     mean, new = gated_edges_fused(*tensors, layout, norm=norm, scale=scale)
     torch.autograd.grad((mean, new), tensors, (torch.zeros_like(mean), torch.zeros_like(new)))
@@ -114,7 +110,6 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
         "_attend_gradient_rows", "_dot_rows", "score_rows", "score_gradient_rows",
         "part_statistics", "whole_statistics", "normalize_rows", "part_gradients", "whole_gradients", "gradient_rows",
         "sum_rows_of_part",
-        "sum_classes", "whole_loss", "whole_accuracy", "loss_gradient", "cut", "roots", "sum_categories",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
         "norm_backward_sums", "map_edges",
     ])  # fmt: skip

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
 SCRIPT = """
 import sys
 from lrga.training import train
-from lrga.training.options import make_config
+from lrga.training.presets import make_config
 walks = {"walk_epochs": 3, "walk_length": 6, "walk_context": 3, "walk_batch_size": 8}
 config = make_config(
     sys.argv[1], data_options={"task": "link"}, model=sys.argv[3], hidden=8, max_epochs=12, batch_size=20, seed=3,

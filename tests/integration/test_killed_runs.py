@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from lrga.data.datasets.loading import load
+from lrga.data.datasets.building import load
 from lrga.io.progress import silent
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
-from lrga.training.runs import checkpointer as keeper
+from lrga.training.runs import checkpoint
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
 
@@ -22,7 +22,7 @@ def processes():
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lrga.training", "lrga.data.datasets.loading", "lrga.data.own.reading"])
+    context.set_forkserver_preload(["lrga.training", "lrga.data.datasets.building", "lrga.data.own.reading"])
     first = context.Process(target=time.monotonic)  # the server imports once, before anything is timed
     first.start()
     first.join()
@@ -51,7 +51,7 @@ def config_of(root, **options):
 
 
 def train_and_save_every_epoch(config, folder):
-    keeper.EPOCH_SECONDS = 0.0
+    checkpoint.MIN_SECONDS = 0.0
     train(config, folder)
 
 

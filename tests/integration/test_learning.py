@@ -7,7 +7,7 @@ import torch
 
 from lrga.errors import DataError, MissingDependencyError
 from lrga.training import train
-from lrga.training.options import make_config
+from lrga.training.presets import make_config
 
 SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
 PREPARED = {"ZINC": "zinc", "MNIST": "superpixels", "CIFAR10": "superpixels", "TSP": "tsp"}

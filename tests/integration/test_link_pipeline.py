@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.data import load
-from lrga.training.options import make_config
-from lrga.training.problems.kinds import load_run_data
+from lrga.training.presets import make_config
+from lrga.training.problems.data import load_run_data
 from lrga.training.trainer import Trainer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
-from ogb_files import make_ogb
+from data_files import make_ogb
 
 DDI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ogbl_ddi"
 
@@ -41,7 +41,7 @@ def test_every_row_of_a_set_is_reproduced_from_files_of_ogbs_layout(tmp_path, mo
     source = make_ogb(tmp_path / "files", dataset)
     small = ("--epochs", 2, "--seeds", 7, "--set", "hidden=8", "--set", "walk_epochs=1", "--set", "walk_length=5")
     small += ("--set", "walk_context=3", "--rank", 3, "--device", "cpu", "--quiet", "--json")
-    arguments = ("reproduce", "table2", "--dataset", dataset, "--source", source, "--data-root", "root", *small)
+    arguments = ("reproduce", "run", "table2", "--dataset", dataset, "--source", source, "--data-root", "root", *small)
     table = json.loads(call(*arguments).stdout)
     assert table["complete"]
     assert [row["model"] for row in table["rows"]] == ["Node2Vec", "DeepWalk", "MF", "GraphSAGE", "GCN", "GCN"]

@@ -6,11 +6,11 @@ import pkgutil
 import pytest
 import torch
 
-import lrga.kernels
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.segments import Segments
-from lrga.kernels.support import has_triton
-from lrga.kernels.tiles import Tiles
+import lrga.ops
+from lrga.ops._triton import has_triton
+from lrga.ops.attention.segments import Segments
+from lrga.ops.attention.tiles import Tiles
+from lrga.ops.neighbors.edges import EdgeLayout
 
 pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 N, E, D, K, H, C = 9, 30, 6, 3, 2, 4
@@ -20,8 +20,8 @@ SLOPE, EPS = 0.2, 1e-6
 @pytest.fixture(autouse=True, scope="module")
 def loaded():
     """Every operator is known from the import of its module on."""
-    for module in pkgutil.iter_modules(lrga.kernels.__path__):
-        importlib.import_module(f"lrga.kernels.{module.name}")
+    for module in pkgutil.walk_packages(lrga.ops.__path__, "lrga.ops."):
+        importlib.import_module(module.name)
 
 
 def operator(name):
@@ -60,10 +60,10 @@ def tiled(direction):
 
 def sums(kind):
     edges, x, weight, into, out_of = layout(), rand(N, H, D), rand(E, H), rand(N), rand(N)
-    turned = (edges.out_order, edges.out_target, edges.out_ptr)
+    transposed = (edges.out_order, edges.out_target, edges.out_ptr)
     return {
-        "sum": (x, weight, into, out_of, edges.source, edges.target, edges.in_ptr, *turned, True),
-        "turned": (x, weight, edges.out_order, out_of, into, edges.out_ptr, edges.out_target, edges.source, True,
+        "sum": (x, weight, into, out_of, edges.source, edges.target, edges.in_ptr, *transposed, True),
+        "transposed": (x, weight, edges.out_order, out_of, into, edges.out_ptr, edges.out_target, edges.source, True,
                    torch.float32),
         "dots": (x, rand(N, H, D), edges.source, edges.target, into, out_of, edges.in_ptr, torch.float32),
         "edges": (rand(E, H, D), edges.target, edges.in_ptr, True),
@@ -81,12 +81,12 @@ def maxima(gradient):
 
 def softmax(gradient):
     edges, x, by_source, by_target = layout(), rand(N, H, D), rand(N, H), rand(N, H)
-    turned = (edges.out_order, edges.out_target, edges.out_ptr)
-    given = (x, by_source, by_target, edges.source, edges.target, edges.in_ptr, *turned, SLOPE, True)
+    transposed = (edges.out_order, edges.out_target, edges.out_ptr)
+    given = (x, by_source, by_target, edges.source, edges.target, edges.in_ptr, *transposed, SLOPE, True)
     if not gradient:
         return given
     kept = operator("attention_sum")(*given)
-    return (rand(N, H, D), x, by_source, by_target, *kept, edges.target, edges.in_ptr, *turned, SLOPE, True)
+    return (rand(N, H, D), x, by_source, by_target, *kept, edges.target, edges.in_ptr, *transposed, SLOPE, True)
 
 
 def norm(gradient):
@@ -127,13 +127,6 @@ def gated(gradient):
     return (*grads, edge_attr, weight, *nodes, *of_norm, scale, *graph, *kept, True, True)
 
 
-def classes(gradient):
-    scores, labels, counted = torch.randn(N, C), torch.arange(N) % C, torch.arange(N) < 7
-    if not gradient:
-        return scores, labels, counted
-    return scores, labels, counted, operator("class_loss")(scores, labels, counted)[1], rand()
-
-
 def gathered():
     begins = torch.tensor([[0, 0], [3, 2], [5, 6]])
     small = [torch.randint(0, 2, (6,)).to(kind) for kind in (torch.uint8, torch.int16, torch.int32)]
@@ -149,7 +142,7 @@ EXAMPLES = {
     "tiled_forward": lambda: tiled("forward"),
     "tiled_backward": lambda: tiled("backward"),
     "sum_sources": lambda: sums("sum"),
-    "turned_sum": lambda: sums("turned"),
+    "transposed_sum": lambda: sums("transposed"),
     "edge_dots": lambda: sums("dots"),
     "sum_edges": lambda: sums("edges"),
     "spread": lambda: sums("spread"),
@@ -163,12 +156,8 @@ EXAMPLES = {
     "batch_norm_gradient": lambda: norm(gradient=True),
     "gated_forward": lambda: gated(gradient=False),
     "gated_backward": lambda: gated(gradient=True),
-    "class_loss": lambda: classes(gradient=False),
-    "class_accuracy": lambda: classes(gradient=False),
-    "class_loss_gradient": lambda: classes(gradient=True),
     "mixed_linear": lambda: ([rand(N, 2), rand(N, 3)], rand(C, 5), rand(C)),
     "column_sum": lambda: (rand(H, N, D),),
-    "category_sums": lambda: (rand(N, D), torch.arange(N) % C, C),
     "batch_layout": gathered,
 }
 

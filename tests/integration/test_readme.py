@@ -44,7 +44,7 @@ def test_no_placeholder_is_left():
 
 
 def test_the_speeds_are_those_of_the_records():
-    record = json.loads((ROOT / "results" / "speed" / "attention-cpu.json").read_text())
+    record = json.loads((ROOT / "reproduction" / "results" / "speed" / "attention-cpu.json").read_text())
     for method in ("padded LRGA", "authors' arithmetic", "PyG Performer", "PyG SGFormer", "MultiheadAttention"):
         (line,) = re.findall(rf"^\| {re.escape(method)} \|.*$", README, re.MULTILINE)
         for cell, case in zip(line.split("|")[2:5], ("uniform", "skewed", "large"), strict=True):

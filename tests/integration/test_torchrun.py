@@ -10,6 +10,7 @@ import time
 import pytest
 
 TRAIN = ["train", "CLUSTER", "--sizes", "24,4,4", "--hidden", "8", "--layers", "2", "--batch-size", "4"]
+EPOCHS = 50
 
 
 def start(folder, *more, restarts=0):
@@ -23,7 +24,7 @@ def start(folder, *more, restarts=0):
 
 
 def children_of(pid):
-    text = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout  # 1: none
     return [int(word) for word in text.split()]
 
 
@@ -45,14 +46,25 @@ def run_to_the_end(process, folder):
         process.wait()
 
 
+def wait_for_ranks(process):
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        if len(ranks := children_of(process.pid)) == 2:
+            return ranks
+        time.sleep(0.05)
+    return pytest.fail("torchrun started no two processes")
+
+
 def kill_one_after_two_epochs(folder, epochs):
     """Trains with one rank killed on the way and one restart allowed; its run folder and the number of the victim."""
     folder.mkdir()
     process = start(folder, "--epochs", str(epochs), "--checkpoint-minutes", "0", restarts=1)
     try:
+        victim = wait_for_ranks(process)[-1]
         wait_for_epochs(folder, 2, process)
-        victim = children_of(process.pid)[-1]
         os.kill(victim, signal.SIGKILL)
+        # The epochs are many, so that the kill comes before the last one on a slow machine, too.
+        assert not list(folder.glob("runs/*/result.json")), "the run ended before its rank was killed"
     finally:
         run_to_the_end(process, folder)
     (run,) = (folder / "runs").iterdir()  # the restart took no other folder, and no note of it is left
@@ -60,20 +72,20 @@ def kill_one_after_two_epochs(folder, epochs):
 
 
 def test_a_killed_rank_is_named_and_the_restart_loses_nothing(tmp_path):
-    folder, victim = kill_one_after_two_epochs(tmp_path / "run", 12)
+    folder, victim = kill_one_after_two_epochs(tmp_path / "run", EPOCHS)
     assert f"got rank 1 (process {victim} on" in (tmp_path / "run" / "errors.txt").read_text()
     assert "continues at epoch" in (folder / "log.txt").read_text()
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [line["epoch"] for line in lines] == list(range(1, 13))
+    assert [line["epoch"] for line in lines] == list(range(1, EPOCHS + 1))
     assert (folder / "result.json").is_file()
 
 
 @pytest.mark.slow
 def test_a_restarted_run_ends_as_an_undisturbed_one_to_the_last_bit(tmp_path):
-    folder, _ = kill_one_after_two_epochs(tmp_path / "disturbed", 20)
+    folder, _ = kill_one_after_two_epochs(tmp_path / "disturbed", EPOCHS)
     quiet = tmp_path / "quiet"
     quiet.mkdir()
-    run_to_the_end(start(quiet, "--epochs", "20"), quiet)
+    run_to_the_end(start(quiet, "--epochs", str(EPOCHS)), quiet)
     (other,) = (quiet / "runs").iterdir()
     for name in ("model.safetensors", "best.safetensors"):
         assert (folder / name).read_bytes() == (other / name).read_bytes()

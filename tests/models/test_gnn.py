@@ -7,9 +7,10 @@ from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_torch_csr_tensor
 
 from lrga.errors import BatchError, DTypeError, OptionError, ShapeError
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.segments import Segments
 from lrga.models.gnn import CONVOLUTIONS, GNN
+from lrga.nn.layers.lrga import WIRINGS
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.edges import EdgeLayout
 
 SIZES = (5, 1, 8, 3)
 
@@ -42,7 +43,9 @@ def trained(model, data):
 
 @pytest.mark.parametrize("conv", CONVOLUTIONS)
 @pytest.mark.parametrize("task", ["node", "graph", "edge"])
-@pytest.mark.parametrize("options", [{}, {"rank": None, "preset": "2020"}, {"preset": "2020", "reading": "C"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rank": None, "preset": "2020"}, {"preset": "2020", "wiring": "outer-residual"}]
+)
 def test_a_batch_equals_each_of_its_graphs_alone(conv, task, options):
     data = x, edge_index, edge_attr, batch = graphs()
     model = trained(network(conv, task, **options), data)
@@ -103,8 +106,8 @@ def test_sorted_path_equals_the_path_that_compilers_see(conv, monkeypatch):
         torch.manual_seed(3)
         model = network(conv, "edge")
         if not fast:
-            monkeypatch.setattr("lrga.models.gnn.is_fast", lambda *tensors: False)
-            monkeypatch.setattr("lrga.kernels.csr.is_fast", lambda *tensors: False)
+            monkeypatch.setattr("lrga.models.gnn.is_supported", lambda *tensors: False)
+            monkeypatch.setattr("lrga.ops.neighbors.cpu.is_supported", lambda *tensors: False)
         out = model(*data, len(SIZES))
         (out**2).sum().backward()
         results.append([out, *(p.grad for p in model.parameters() if p.grad is not None), *model.buffers()])
@@ -134,24 +137,24 @@ def test_reset_draws_every_weight_anew_and_restores_the_rest(conv):
     assert all(torch.equal(b, torch.zeros_like(b)) for name, b in model.named_buffers() if "running_mean" in name)
 
 
-@pytest.mark.parametrize("reading", "ABCD")
-def test_readings_share_their_parameter_count_and_differ_in_value(reading):
+@pytest.mark.parametrize("wiring", [name for name in WIRINGS if name != "outer-norm"])
+def test_wirings_share_their_parameter_count_and_differ_in_value(wiring):
     data = graphs()
     torch.manual_seed(3)
-    model, default = network(reading=reading), network()
+    model, default = network(wiring=wiring), network()
     assert model.num_parameters == default.num_parameters
     default.load_state_dict(model.state_dict())
     same = torch.equal(model(*data, len(SIZES)), default(*data, len(SIZES)))
-    assert same == (reading == "B")
+    assert same == (wiring == "authors-code")
 
 
 def test_the_one_norm_of_gat_is_inside_or_after_the_mixture_at_the_same_count():
-    inner, outer = network("gat"), network("gat", reading="B-outer")
+    inner, outer = network("gat"), network("gat", wiring="outer-norm")
     assert inner.num_parameters == outer.num_parameters
     assert all(layer.base.norm is not None and layer.norm is None for layer in inner.layers)
     assert all(layer.base.norm is None and layer.norm is not None for layer in outer.layers)
-    assert all(layer.norm is not None for layer in network("gat", rank=None, reading="B-outer").layers)
-    without = network("gat", reading="B-outer", batch_norm=False)
+    assert all(layer.norm is not None for layer in network("gat", rank=None, wiring="outer-norm").layers)
+    without = network("gat", wiring="outer-norm", batch_norm=False)
     assert all(layer.base.norm is None and layer.norm is None for layer in without.layers)
 
 
@@ -265,7 +268,7 @@ def test_exported_network_runs_at_other_sizes(conv):
         ({"conv": "chebyshev"}, OptionError, "'gcn', 'gat', 'gatedgcn'"),
         ({"task": "link"}, OptionError, "'node', 'graph', 'edge'"),
         ({"conv": "gat", "heads": 3}, OptionError, "multiple of heads=3"),
-        ({"reading": "Z"}, OptionError, "A, B, C, D"),
+        ({"wiring": "B"}, OptionError, "pass 'authors-code'"),
         ({"encoder": "mlp"}, OptionError, "'embedding', 'embeddings', 'linear'"),
         ({"rank": -1}, OptionError, "rank"),
     ],

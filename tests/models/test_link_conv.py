@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.kernels.edges import EdgeLayout
 from lrga.models.link import LinkGNN
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
+from lrga.ops.neighbors.edges import EdgeLayout
 
 N, E = 40, 160
 
@@ -28,9 +28,20 @@ def test_sums_over_a_layout_equal_pyg_with_every_gradient(name, weighted, widths
     scale = gcn_scale(layout, sorted_weight, x.dtype)
     ours = convolve(conv, x, layout, sorted_weight, scale)
     theirs = conv(x, edge_index) if weight is None else conv(x, edge_index, weight)
+    assert_same_gradients(ours, theirs, [x, *conv.parameters()])
+
+
+def test_gat_over_a_layout_equals_pyg_whatever_loops_there_are():
+    conv = CONVOLUTIONS["gat"](5, 8).double()
+    edge_index = torch.cat([torch.randint(N, (2, E)), torch.tensor([[3, 3, 7], [3, 3, 7]])], dim=1)
+    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
+    x = torch.randn(N, 5, dtype=torch.float64, requires_grad=True)
+    assert_same_gradients(convolve(conv, x, layout, None, None), conv(x, edge_index), [x, *conv.parameters()])
+
+
+def assert_same_gradients(ours, theirs, parameters):
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     seed = torch.randn_like(ours)
-    parameters = [x, *conv.parameters()]
     for a, b in zip(
         torch.autograd.grad(ours, parameters, seed), torch.autograd.grad(theirs, parameters, seed), strict=True
     ):

@@ -79,9 +79,10 @@ def test_options_vary_a_cell():
             == 396_941 - 8 * 60 * 100 - 8 * 120 * 101
         )
         assert build_model("ZINC", "gatedgcn", lrga=False, edge_features=False).num_parameters == 105_735
-        narrow = build_model("MNIST", "gat", hidden=32, layers=3, heads=2, preset="2020", reading="A", dropout=0.1)
+        options = {"preset": "2020", "wiring": "norm-first", "dropout": 0.1}
+        narrow = build_model("MNIST", "gat", hidden=32, layers=3, heads=2, **options)
         random = build_model("PATTERN", "gcn", budget="500K", random_features=True)
-    assert (narrow.hidden_channels, narrow.num_layers, narrow.preset, narrow.reading) == (32, 3, "2020", "A")
+    assert (narrow.hidden_channels, narrow.num_layers, narrow.preset, narrow.wiring) == (32, 3, "2020", "norm-first")
     assert random.num_parameters == 396_437 - 3 * 100
 
 

@@ -12,11 +12,11 @@ from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 import lrga
 from lrga.errors import ShapeError
-from lrga.kernels.edges import EdgeLayout
 from lrga.models.embeddings import MatrixFactorization
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 from lrga.nn.gps import GPSAttention
 from lrga.nn.linear import is_plain
+from lrga.ops.neighbors.edges import EdgeLayout
 
 pytestmark = pytest.mark.filterwarnings(  # of PyTorch, where the input of a module needs no gradient
     "ignore:Full backward hook is firing:UserWarning"

@@ -465,3 +465,4 @@ def test_tasks_that_wait_for_each_other_have_a_batch_each():
     for batch in (BATCH, OTHER):
         torch.testing.assert_close(found[id(batch)], model(X, EDGES, batch=batch))
     assert context.current() is None
+    assert context._traced.assignment is None  # which traced code would read

@@ -4,9 +4,9 @@ import math
 import pytest
 import torch
 
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.support import has_triton
-from lrga.nn.gat import GATLayer
+from lrga.nn.layers.gat import GATLayer
+from lrga.ops._triton import has_triton
+from lrga.ops.neighbors.edges import EdgeLayout
 
 N, D, H = 7, 6, 2
 SLOPE = {"2022": 0.2, "2020": 0.01}
@@ -94,10 +94,8 @@ def test_dropout_changes_training_and_leaves_evaluation_alone(preset):
 @pytest.mark.parametrize("preset", ["2022", "2020"])
 def test_the_kernels_give_the_values_and_gradients_of_the_definition(monkeypatch, preset, device):
     if device == "cpu":  # in Triton's interpreter, which is never the automatic choice
-        for module in ("attention_sum", "node_scores", "norm"):
-            monkeypatch.setattr(
-                f"lrga.kernels.{module}.runs_on_gpu", lambda *tensors: tensors[0].dtype != torch.float64
-            )
+        for module in ("gat.definition", "norm.definition"):
+            monkeypatch.setattr(f"lrga.ops.{module}.runs_on_gpu", lambda *tensors: tensors[0].dtype != torch.float64)
     layer = GATLayer(D, 3, heads=H, preset=preset).to(device)
     exact = copy.deepcopy(layer).double()
     x = torch.randn(9, D, device=device)

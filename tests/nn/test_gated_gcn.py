@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from lrga.errors import ShapeError
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.padding import padded
-from lrga.nn.gated_gcn import GatedGCNLayer, maps_at_once
+from lrga.nn.layers.gated_gcn import GatedGCNLayer, maps_at_once
+from lrga.ops.neighbors.edges import EdgeLayout
 
 N, D = 7, 4
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 0, 4, 5, 5], [1, 0, 0, 1, 0, 2, 5, 4, 4]])
@@ -100,12 +99,12 @@ def test_padded_edges_are_seen_by_no_statistic(momentum, real, training):
         torch.cat([short.in_ptr, short.in_ptr[-1:]]),
         torch.cat([short.out_order, torch.arange(real, real + 4)]),
         torch.cat([short.out_ptr, short.out_ptr[-1:]]),
+        valid_edges=torch.tensor(real),
     )
     for _ in range(2):
         x, edge_attr = torch.randn(N + 1, D).double(), torch.randn(real + 4, D).double()
         h, e = alone(x[:N], short, edge_attr[:real])
-        with padded({real + 4: torch.tensor(real)}):
-            padded_h, padded_e = filled(x, layout, edge_attr)
+        padded_h, padded_e = filled(x, layout, edge_attr)
         torch.testing.assert_close(padded_h[:N], h)
         torch.testing.assert_close(padded_e[:real], e)
         assert padded_e.isfinite().all()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lrga.nn.gcn import GCNLayer
+from lrga.nn.layers.gcn import GCNLayer
 
 N, D = 7, 4
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lrga.nn.gin import GINLayer
+from lrga.nn.layers.gin import GINLayer
 
 N, D = 7, 4
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.segments import Segments
 from lrga.nn.heads import MLP, Head, LayerwiseHead, readout
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.edges import EdgeLayout
 
 N, D = 5, 8
 EDGES = torch.tensor([[0, 1, 4, 2], [1, 2, 3, 0]])

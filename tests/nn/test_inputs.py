@@ -9,17 +9,17 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_t
 
 import lrga
 from lrga.errors import DTypeError, ShapeError
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.segments import Segments
 from lrga.models.link import LinkGNN
 from lrga.nn.blocks import attend_in_blocks
-from lrga.nn.gat import GATLayer
-from lrga.nn.gated_gcn import GatedGCNLayer
-from lrga.nn.gcn import GCNLayer
-from lrga.nn.gin import GINLayer
 from lrga.nn.inputs import as_edges, as_segments, edge_graph_norm, graph_norm
-from lrga.nn.lrga_layer import LRGALayer
-from lrga.nn.sage import SAGELayer
+from lrga.nn.layers.gat import GATLayer
+from lrga.nn.layers.gated_gcn import GatedGCNLayer
+from lrga.nn.layers.gcn import GCNLayer
+from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.lrga import LRGALayer
+from lrga.nn.layers.sage import SAGELayer
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.edges import EdgeLayout
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 0, 3, 2, 2]])
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.nn.gcn import GCNLayer
-from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.layers.gcn import GCNLayer
 
 
 @pytest.mark.parametrize(

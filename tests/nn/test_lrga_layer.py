@@ -2,18 +2,19 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.nn.gated_gcn import GatedGCNLayer
-from lrga.nn.gcn import GCNLayer
-from lrga.nn.lrga_layer import READINGS, LRGALayer
+from lrga.nn.layers.gated_gcn import GatedGCNLayer
+from lrga.nn.layers.gcn import GCNLayer
+from lrga.nn.layers.lrga import WIRING_OF_READING, WIRINGS, LRGALayer, Wiring, renamed_reading, wiring_of
 
 N, D, K = 6, 4, 3
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 0, 0, 4, 5, 3]])
 BATCH = torch.tensor([0, 0, 0, 1, 1, 1])
 
 
-def make(reading="B", rank=K, **options):
-    base = GCNLayer(D, D, residual=reading != "C", batch_norm=reading != "B-outer")
-    return LRGALayer(base, D, rank, reading=reading, **options).double().eval()
+def make(wiring="authors-code", rank=K, **options):
+    joined = wiring_of(wiring)
+    base = GCNLayer(D, D, residual=joined.inner_residual, batch_norm=joined.inner_norm)
+    return LRGALayer(base, D, rank, wiring=wiring, **options).double().eval()
 
 
 def attention_by_loops(layer, x):
@@ -28,22 +29,22 @@ def attention_by_loops(layer, x):
     return torch.cat(parts)
 
 
-@pytest.mark.parametrize("reading", READINGS)
-def test_each_reading_is_its_formula(reading):
-    layer = make(reading)
+@pytest.mark.parametrize("wiring", WIRINGS)
+def test_each_wiring_is_its_formula(wiring):
+    layer = make(wiring)
     layer.norm.running_mean.normal_()
     x = torch.randn(N, D, dtype=torch.float64)
     mixed = layer.mix(torch.cat([x, attention_by_loops(layer, x), layer.base(x, EDGES)], dim=1))
     expected = {
-        "A": lambda: layer.norm(mixed).relu(),
-        "B": lambda: layer.norm(mixed.relu()),
-        "C": lambda: x + layer.norm(mixed).relu(),
-        "D": lambda: x + layer.norm(mixed).relu(),
-        "B-outer": lambda: layer.norm(mixed.relu()),
-    }[reading]()
+        "norm-first": lambda: layer.norm(mixed).relu(),
+        "authors-code": lambda: layer.norm(mixed.relu()),
+        "outer-residual": lambda: x + layer.norm(mixed).relu(),
+        "two-residuals": lambda: x + layer.norm(mixed).relu(),
+        "outer-norm": lambda: layer.norm(mixed.relu()),
+    }[wiring]()
     torch.testing.assert_close(layer(x, EDGES, batch=BATCH), expected, rtol=1e-12, atol=1e-12)
-    assert layer.base.residual == (reading != "C")
-    assert (layer.base.norm is None) == (reading == "B-outer")
+    assert layer.base.residual == (wiring != "outer-residual")
+    assert (layer.base.norm is None) == (wiring == "outer-norm")
 
 
 def test_rank_zero_mixes_input_and_convolution_only():
@@ -72,10 +73,34 @@ def test_several_heads_widen_the_mixing_map():
     assert layer(torch.randn(N, D, dtype=torch.float64), EDGES).shape == (N, D)
 
 
-def test_unknown_readings_and_base_layers_of_another_reading_are_refused():
-    with pytest.raises(OptionError, match="A, B, C, D"):
+def test_unknown_wirings_and_base_layers_of_another_wiring_are_refused():
+    with pytest.raises(OptionError, match="authors-code, norm-first"):
         make("E")
     with pytest.raises(OptionError, match="residual=False"):
-        LRGALayer(GCNLayer(D, D), D, K, reading="C")
+        LRGALayer(GCNLayer(D, D), D, K, wiring="outer-residual")
     with pytest.raises(OptionError, match="batch_norm=False"):
-        LRGALayer(GCNLayer(D, D), D, K, reading="B-outer")
+        LRGALayer(GCNLayer(D, D), D, K, wiring="outer-norm")
+
+
+@pytest.mark.parametrize("wiring", WIRINGS)
+def test_a_wiring_says_how_many_parameters_it_adds(wiring):
+    layer = make(wiring)
+    plain = GCNLayer(D, D)
+    added = sum(p.numel() for p in layer.parameters()) - sum(p.numel() for p in plain.parameters())
+    assert wiring_of(wiring).parameters(D, K) == added
+
+
+def test_a_wiring_of_ones_own_need_not_concatenate_the_input():
+    layer = make(Wiring(concatenate=("attention", "local")))
+    x = torch.randn(N, D, dtype=torch.float64)
+    expected = layer.norm(layer.mix(torch.cat([attention_by_loops(layer, x), layer.base(x, EDGES)], dim=1)).relu())
+    torch.testing.assert_close(layer(x, EDGES, batch=BATCH), expected, rtol=1e-12, atol=1e-12)
+    with pytest.raises(OptionError, match="concatenate"):
+        Wiring(concatenate=("input", "input"))
+
+
+@pytest.mark.parametrize(("letter", "name"), WIRING_OF_READING.items())
+def test_letters_of_old_runs_are_read_and_answered_with_the_present_name(letter, name):
+    assert renamed_reading({"reading": letter, "rank": 3}) == {"wiring": name, "rank": 3}
+    with pytest.raises(OptionError, match=f"pass '{name}'"):
+        wiring_of(letter)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from lrga.nn.mix import mix
+from lrga.nn.linear import mix
 
 
 def test_the_result_is_that_of_the_concatenation():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lrga.nn.sage import SAGELayer
+from lrga.nn.layers.sage import SAGELayer
 
 N, D = 7, 4
 

@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
-import plotly.graph_objects as go
+import pytest
 
-from lrga.report.cells import rank_series, result_cells
+from lrga.experiments.loading import Run, grouped_rows, rank_series
+from lrga.paper.reference import THE_PAPER
 from lrga.report.figures import rank_figure, result_figures, speed_figures
-from lrga.report.runs import run_of_record
 from lrga.report.speed import speed_record
+
+go = pytest.importorskip("plotly.graph_objects")
 
 
 def cells_of(*records):
-    return result_cells(run_of_record(record, record.run) for record in records)
+    return grouped_rows([Run(record, record.run) for record in records], THE_PAPER)
 
 
 def test_results_stand_beside_the_paper_s_with_error_bars(make_record):
@@ -20,7 +22,7 @@ def test_results_stand_beside_the_paper_s_with_error_bars(make_record):
     drawn = go.Figure(figure)  # refuses what Plotly does not know
     assert name == "CLUSTER"
     ours, paper = drawn.data
-    places = {cell.label: place for place, cell in enumerate(cells)}
+    places = {cell.cell.labels["model"]: place for place, cell in enumerate(cells)}
     place = places["LRGA + GCN 100K"]
     assert (ours.y[place], ours.x[place], ours.error_x.array[place]) == (place, 69.0, 2**0.5)
     assert (paper.x[place], paper.error_x.array[place]) == (68.44, 0.16)

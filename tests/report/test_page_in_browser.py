@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from lrga.report.cells import result_cells
+from lrga.experiments.cell import model_label
+from lrga.experiments.loading import grouped_rows
+from lrga.paper.reference import THE_PAPER
 from lrga.report.page import write_report
 
 NASTY = "<script>window.hacked=1</script><b>bold</b>"
@@ -79,11 +81,11 @@ def traces(page, chart):
 
 def test_it_opens_without_network_or_complaint_and_shows_python_s_numbers(page, page_file, keep_screenshot):
     path, found = page_file
-    cells = [cell for cell in result_cells(found.runs) if cell.first.dataset == "CLUSTER"]
+    cells = [cell for cell in grouped_rows(found.runs, THE_PAPER) if cell.cell.labels["dataset"] == "CLUSTER"]
     ours, paper = traces(page, page.get_by_role("img", name="Results on CLUSTER").get_attribute("id"))
     assert ours["x"] == pytest.approx([cell.spread().mean for cell in cells])
     assert ours["error"] == pytest.approx([cell.spread().std or 0.0 for cell in cells])
-    published = [cell.published for cell in cells if cell.published is not None]
+    published = [cell.cell.published for cell in cells if cell.cell.published is not None]
     assert paper["x"] == pytest.approx([cell.mean for cell in published])
     assert paper["error"] == pytest.approx([cell.std for cell in published])
     shown = dict(zip(column(page, "cells", "network"), column(page, "cells", "ours"), strict=True))
@@ -131,13 +133,15 @@ def test_filters_hold_for_curves_and_table(page, page_file):
     found = page_file[1]
     page.select_option("[data-choice=dataset]", "CLUSTER")
     page.select_option("[data-choice=model]", "GCN")
-    expected = sorted(run.name for run in found.runs if (run.dataset, run.model) == ("CLUSTER", "GCN"))
+    expected = sorted(
+        run.name for run in found.runs if (run.config.data.name, model_label(run.config)) == ("CLUSTER", "GCN")
+    )
     assert sorted(column(page, "run-table", "run")) == expected
     drawn = traces(page, "curves-chart")
     assert len(drawn) == len(expected)
     by_last = sorted(trace["y"][-1] for trace in drawn)
     chosen = [run for run in found.runs if run.name in expected]
-    assert by_last == pytest.approx(sorted(run.curve["val_metric"][-1] for run in chosen))
+    assert by_last == pytest.approx(sorted(run.record.curve["val_metric"][-1] for run in chosen))
     page.select_option("[data-choice=seed]", "95")
     assert column(page, "run-table", "run") == ["CLUSTER-False-95"]
     page.check("[data-split=train]")

@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError, OptionError
-from lrga.report.pictures import plot_curves, plot_rank, plot_scale, plot_table, save_figure
+from lrga.explain.style import save_figure
+from lrga.report.pictures import plot_curves, plot_rank, plot_scale, plot_table
 from lrga.report.sources import gather
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
@@ -35,7 +36,7 @@ def test_each_is_drawn_in_each_format(found, tmp_path, plot, kind):
 
 def test_text_in_an_svg_is_text(found, tmp_path):
     text = plot_table(found, tmp_path / "a.svg").read_text()
-    for word in ("ours", "paper", "68.44 ± 0.16", "CLUSTER", "LRGA + GCN"):
+    for word in ("ours", "published", "68.44 ± 0.16", "CLUSTER", "LRGA + GCN"):
         assert word in text
 
 

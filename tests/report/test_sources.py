@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from lrga.errors import DataError, DataMissingError
+from lrga.report.page import page_of
 from lrga.report.sources import gather
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
 
 def test_the_records_of_this_project_are_found():
     found = gather([RESULTS])
     assert len(found.runs) >= 8
     assert len(found.speed) >= 4
-    assert {run.dataset for run in found.runs} >= {"CLUSTER", "PATTERN", "ZINC"}
+    assert {run.config.data.name for run in found.runs} >= {"CLUSTER", "PATTERN", "ZINC"}
 
 
 def test_a_run_folder_a_record_and_a_folder_of_both_are_read(trained, make_record, write_records):
@@ -66,7 +67,7 @@ def test_broken_files_become_problems(trained, make_record, write_records, tmp_p
 
 
 def test_a_folder_and_its_record_are_one_run(trained, make_record, tmp_path):
-    from lrga.bench.recording import make_record as record_of
+    from lrga.experiments.recording import make_record as record_of
     from lrga.training.runs.folder import RunFolder
 
     record = record_of(RunFolder(trained).config(), trained, status="finished", reason="max_epochs")
@@ -77,7 +78,7 @@ def test_a_folder_and_its_record_are_one_run(trained, make_record, tmp_path):
 
 
 def test_how_an_unfinished_run_failed_is_known_from_its_record(trained, tmp_path):
-    from lrga.bench.recording import make_record as record_of
+    from lrga.experiments.recording import make_record as record_of
     from lrga.training.runs.folder import RunFolder
 
     folder = shutil.copytree(trained, tmp_path / "cluster-run")
@@ -86,7 +87,7 @@ def test_how_an_unfinished_run_failed_is_known_from_its_record(trained, tmp_path
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "a.attempt-1.json").write_text(json.dumps(record.to_json()))
     (run,) = gather([tmp_path]).runs
-    assert (run.status, run.reason, run.epochs) == ("diverged", "loss was NaN", 2)
+    assert (run.record.status, run.record.reason, run.record.epochs) == ("diverged", "loss was NaN", 2)
     assert gather([tmp_path]).failed == [run]
 
 
@@ -95,7 +96,7 @@ def test_of_several_attempts_the_last_counts(make_record, tmp_path):
         record = make_record("a", status="failed", reason=f"attempt {number}")
         (tmp_path / f"a.attempt-{number}.json").write_text(json.dumps(record.to_json()))
     (run,) = gather([tmp_path]).runs
-    assert run.reason == "attempt 10"
+    assert run.record.reason == "attempt 10"
     (tmp_path / "a.json").write_text(json.dumps(make_record("a").to_json()))
     (run,) = gather([tmp_path]).runs
     assert run.finished
@@ -119,5 +120,6 @@ def test_an_integer_that_no_float_holds_is_damage_and_no_crash(make_record, tmp_
     found = gather([tmp_path])
     assert len(found.problems) == 2
     assert [row.get("ms") for row in found.speed[0].rows] == [None, 1]
-    assert "lr" not in found.runs[0].curve
-    assert "val_metric" in found.runs[0].curve
+    page = page_of(found)
+    assert '"val_metric":[' in page
+    assert '"lr":[' not in page

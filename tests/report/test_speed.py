@@ -7,7 +7,7 @@ import pytest
 
 from lrga.report.speed import kind_of, speed_record
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "speed"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "speed"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda p: p.stem)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lrga.theory.colouring import Colouring, histograms_differ
+from lrga.theory.wl.colouring import Colouring, histograms_differ
 
 
 def test_the_histogram_counts_colours():

@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 
 from lrga.errors import OptionError
-from lrga.theory.comparison import chosen_tests, read_named_graphs, verdict_report
+from lrga.theory.wl.comparison import chosen_tests, read_named_graphs, verdict_report
 
 
 @pytest.fixture

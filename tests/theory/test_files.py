@@ -8,7 +8,7 @@ import pytest
 
 from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, UnsupportedError
 from lrga.theory.files import parse_edge_list, read_graphs
-from lrga.theory.verdicts import distinguishes
+from lrga.theory.wl.verdicts import distinguishes
 
 
 def arcs_of(graph):

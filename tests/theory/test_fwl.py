@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from lrga.errors import DeviceError
-from lrga.theory import fwl
-from lrga.theory.fwl import refine_pairs
 from lrga.theory.graphs import circular_skip_links, random_graph
 from lrga.theory.inputs import as_graph
-from lrga.theory.joint import join
 from lrga.theory.multiset import same_partition
-from lrga.theory.pairs import pair_types
 from lrga.theory.strongly_regular import rook, shrikhande
+from lrga.theory.wl import fwl
+from lrga.theory.wl.fwl import refine_pairs
+from lrga.theory.wl.joint import join
+from lrga.theory.wl.pairs import pair_types
 
 
 def by_definition(graphs, rounds=None):
@@ -125,7 +125,7 @@ def test_memory_stays_within_what_is_asked_for():
     """In a process of its own, since the peak of a process never falls."""
     script = (
         "import torch; torch.set_num_threads(1)\n"
-        "from lrga.theory import fwl\n"
+        "from lrga.theory.wl import fwl\n"
         "from lrga.theory.graphs import random_graph\n"
         "def peak_of_process():\n"
         "    lines = open('/proc/self/status').read().splitlines()\n"

@@ -4,7 +4,7 @@ import pytest
 
 from lrga.errors import DTypeError
 from lrga.theory.inputs import as_graph
-from lrga.theory.joint import join
+from lrga.theory.wl.joint import join
 
 PATH = [(0, 1), (1, 2)]
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from lrga.errors import DataError, OptionError
-from lrga.theory import kfwl
-from lrga.theory.fwl import refine_pairs
 from lrga.theory.graphs import cai_fuerer_immerman, random_graph
 from lrga.theory.inputs import as_graph
-from lrga.theory.kfwl import refine_tuples
 from lrga.theory.multiset import same_partition
 from lrga.theory.strongly_regular import rook, shrikhande
+from lrga.theory.wl import kfwl
+from lrga.theory.wl.fwl import refine_pairs
+from lrga.theory.wl.kfwl import refine_tuples
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,7 +9,7 @@ from lrga.errors import DTypeError, ShapeError
 from lrga.theory import fwl_update, refine
 from lrga.theory.atlas import connected_graphs
 from lrga.theory.multiset import channel_power, colours_of, heads, same_partition
-from lrga.theory.verdicts import verdict_matrix
+from lrga.theory.wl.verdicts import verdict_matrix
 
 
 def types_of(family):

@@ -4,8 +4,8 @@ import pytest
 
 from lrga.errors import DataError
 from lrga.theory.inputs import as_graph
-from lrga.theory.joint import join
-from lrga.theory.pairs import check_no_self_loops, pair_types
+from lrga.theory.wl.joint import join
+from lrga.theory.wl.pairs import check_no_self_loops, pair_types
 
 
 def test_pairs_of_an_unlabelled_graph_are_nodes_edges_or_neither():

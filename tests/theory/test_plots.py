@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from lrga.errors import MissingDependencyError
-from lrga.theory.plots import draw
-from lrga.theory.tour import Measurement, Series, Statement, Stop
+from lrga.theory.tour import Measurement, Series, Statement, Stop, draw
 
 
 def stop(series):

@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from lrga.errors import DataError
-from lrga.theory.report import write_tour
-from lrga.theory.tour import Measurement, Series, Statement, run_tour
+from lrga.theory.tour import Measurement, Series, Statement, run_tour, write_tour
 
 
 def tour(holds=True):

@@ -19,3 +19,14 @@ def test_keys_are_different_and_can_be_chosen():
     assert choose([]) == list(STATEMENTS)
     with pytest.raises(OptionError, match="monomials"):
         choose(["lemma 9"])
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.key)
+def test_the_statement_holds(statement):
+    measurement = statement.measure()
+    assert measurement.holds, measurement.figure
+
+
+def test_measurements_are_the_same_each_time():
+    (statement,) = choose(["random-factorisation"])
+    assert statement.measure().values == statement.measure().values

@@ -8,7 +8,7 @@ import pytest
 
 from lrga.theory import strongly_regular as srg
 from lrga.theory.graphs import cycle
-from lrga.theory.verdicts import verdict_matrix
+from lrga.theory.wl.verdicts import verdict_matrix
 
 
 def to_networkx(graph):

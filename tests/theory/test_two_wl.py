@@ -6,15 +6,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from lrga.theory import two_wl
 from lrga.theory.atlas import connected_graphs
 from lrga.theory.graphs import random_graph
 from lrga.theory.inputs import as_graph
-from lrga.theory.joint import join
 from lrga.theory.multiset import same_partition
-from lrga.theory.pairs import pair_types
-from lrga.theory.two_wl import refine_pairs_obliviously
-from lrga.theory.verdicts import verdict_matrix
+from lrga.theory.wl import two_wl
+from lrga.theory.wl.joint import join
+from lrga.theory.wl.pairs import pair_types
+from lrga.theory.wl.two_wl import refine_pairs_obliviously
+from lrga.theory.wl.verdicts import verdict_matrix
 
 
 def by_definition(graph):

@@ -3,8 +3,8 @@
 import numpy as np
 
 from lrga.theory.inputs import as_graph
-from lrga.theory.joint import join
-from lrga.theory.views import ranges, views_of
+from lrga.theory.wl.joint import join
+from lrga.theory.wl.views import ranges, views_of
 
 
 def test_ranges_concatenate_slices():

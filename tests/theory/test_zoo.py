@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lrga.theory.verdicts import distinguishes, verdict_matrix
+from lrga.theory.wl.verdicts import distinguishes, verdict_matrix
 from lrga.theory.zoo import zoo
 
 ENTRIES = zoo()

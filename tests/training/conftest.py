@@ -1,11 +1,20 @@
 """Small graphs and short runs for the tests of training."""
 
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from lrga.data.packed import PackedGraphs
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
+
+sys.path.insert(0, str(Path(__file__).parent))
+import link_graphs
 
 
 def graph(generator, level, nodes=6):
@@ -61,3 +70,20 @@ def make_config():
         return base.changed(**options)
 
     return make
+
+
+@dataclass
+class Kind:
+    """How short runs on a problem are configured (``config(**options)``), and their data (``data(seed)``)."""
+
+    name: str
+    config: Callable[..., TrainingConfig]
+    data: Callable[..., Any]
+
+
+@pytest.fixture(params=["graphs", "links"])
+def kind(request, make_config, make_splits):
+    """Runs on graphs and on links."""
+    if request.param == "graphs":
+        return Kind("graphs", make_config, lambda seed=0: make_splits(seed=seed))
+    return Kind("links", link_graphs.config_of, lambda seed=0: link_graphs.communities(seed=seed))

@@ -5,10 +5,10 @@ import torch
 
 from lrga.data.links.split import SplitRequest, split_edges
 from lrga.models.embeddings import EMBEDDINGS
-from lrga.tasks.link import LinkTask
-from lrga.training.options import make_config
-from lrga.training.problems.kinds import RunData
-from lrga.training.problems.link_architecture import resolve_link
+from lrga.tasks.task import LinkTask
+from lrga.training.presets import make_config
+from lrga.training.problems.architecture import resolve_link
+from lrga.training.problems.data import RunData
 from lrga.training.trainer import Trainer
 
 

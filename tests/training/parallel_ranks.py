@@ -14,13 +14,13 @@ from lrga.data import PackedGraphs
 from lrga.data.links.split import SplitRequest, split_edges
 from lrga.distributed.launch import joined
 from lrga.tasks import Task
-from lrga.tasks.link import LinkTask
+from lrga.tasks.task import LinkTask
 from lrga.training import OptimizerConfig, Trainer
-from lrga.training.options import make_config
+from lrga.training.presets import make_config
+from lrga.training.problems.architecture import resolve_link
 from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem
-from lrga.training.problems.link_architecture import resolve_link
 from lrga.training.problems.links import LinkProblem, PartitionedLinkProblem
-from lrga.training.runs.state import capture, restore
+from lrga.training.runs.checkpoint import capture, restore
 
 
 def graphs(count, level, seed, labels=0):

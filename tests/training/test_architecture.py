@@ -1,14 +1,15 @@
-"""Networks resolved from a configuration are the zoo's."""
+"""Networks resolved to the last number, and saved."""
 
 import pytest
 
-from lrga.bench.paper import published
 from lrga.data.datasets.spec import Inputs, spec_of
 from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import count_of
 from lrga.models.zoo import build_model
-from lrga.training.architecture import Architecture, resolve
+from lrga.paper.printed import published
 from lrga.training.config import ModelConfig
+from lrga.training.presets import make_config
+from lrga.training.problems.architecture import Architecture, LinkArchitecture, resolve, resolve_link
 
 CELLS = [cell for cell in published() if cell.table == 1 and cell.dataset in ("PATTERN", "ZINC", "TSP")]
 
@@ -49,3 +50,26 @@ def test_a_width_that_heads_do_not_divide_is_refused():
     made = resolve(ModelConfig(model="gat", hidden=10, heads=4), spec_of("ZINC").inputs, dataset="ZINC")
     with pytest.raises(OptionError, match="multiple"):
         made.build()
+
+
+COUNTS = {
+    ("ogbl-ddi", "gcn", True): 1_576_081, ("ogbl-collab", "gcn", True): 1_069_489, ("ogbl-ppa", "gcn", True): 814_249,
+    ("ogbl-ddi", "gcn", False): 1_289_985, ("ogbl-collab", "graphsage", False): 460_289,
+    ("ogbl-ppa", "gcn", False): 278_529, ("ogbl-ddi", "node2vec", False): 645_249,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dataset", "model", "lrga"), COUNTS)
+def test_a_run_has_exactly_the_published_number_of_parameters(dataset, model, lrga):
+    network = resolve_link(make_config(dataset, model=model, lrga=lrga))
+    assert count_of(network.build) == COUNTS[dataset, model, lrga]
+    assert LinkArchitecture.from_json(network.to_json()) == network
+
+
+def test_unknown_and_missing_numbers_are_refused():
+    values = resolve_link(make_config("ogbl-ddi")).to_json()
+    with pytest.raises(CheckpointError, match="colour"):
+        LinkArchitecture.from_json(values | {"colour": "red"})
+    del values["skip"]
+    with pytest.raises(CheckpointError, match="skip"):
+        LinkArchitecture.from_json(values)

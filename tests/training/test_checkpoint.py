@@ -1,21 +1,30 @@
-"""Checkpoints: the same after reading, believed only when whole."""
+"""Checkpoints: what they hold, when they are written, and what is read of them."""
 
 import json
 import os
+import time
 
 import pytest
 import torch
-from torch import nn
 
-from lrga.errors import CheckpointError
+import lrga
+from lrga.errors import CheckpointError, NonFiniteError
+from lrga.models.zoo import Inputs
+from lrga.tasks import Task
+from lrga.training.callbacks.base import Callback
+from lrga.training.config import ModelConfig, OptimizerConfig
+from lrga.training.problems.architecture import resolve
+from lrga.training.problems.graphs import GraphProblem
 from lrga.training.runs.checkpoint import (
+    FolderCheckpointer,
     checkpoint_name,
-    load_optimizer,
     newest_checkpoint,
-    optimizer_parts,
     read_checkpoint,
     write_checkpoint,
 )
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.run import StopRequest
+from lrga.training.trainer import Trainer
 
 PARTS = {"model": {"w": torch.arange(6.0).view(2, 3), "n": torch.tensor(3)}, "training": {"r": torch.arange(4).byte()}}
 
@@ -108,28 +117,100 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
         read_checkpoint(path)
 
 
-def test_an_optimiser_goes_on_bit_for_bit(tmp_path):
-    def make():
+class Saves(Callback):
+    def __init__(self):
+        self.names = []
+
+    def on_checkpoint(self, path):
+        self.names.append(path.name)
+
+
+@pytest.fixture
+def run(make_config, make_splits, tmp_path):
+    def start(minutes=10.0, deadline=None):
+        home, saves, request = RunFolder(tmp_path / "run"), Saves(), StopRequest()
+        home.lock()
+        architecture = resolve(ModelConfig(hidden=8, layers=1), Inputs("node", 2, "linear", 3))
+        task = Task(level="node", kind="classification", out_channels=2)
+        home.create(make_config(), architecture, task, "")
+        checkpointer = FolderCheckpointer(home, request, minutes, deadline)
         torch.manual_seed(0)
-        layer = nn.Linear(3, 2)
-        return layer, torch.optim.Adam(layer.parameters(), lr=0.1)
+        model = lrga.GNN(3, 8, 2, 1)
+        options = OptimizerConfig(batch_size=8, max_epochs=2)
+        problem = GraphProblem(model, task, make_splits(), options)
+        return Trainer(problem, callbacks=[saves], checkpointer=checkpointer), saves, request
 
-    def step(layer, optimizer, x):
-        optimizer.zero_grad()
-        layer(x).pow(2).sum().backward()
-        optimizer.step()
+    return start
 
-    inputs = torch.randn(6, 5, 3)
-    layer, optimizer = make()
-    for x in inputs[:3]:
-        step(layer, optimizer, x)
-    moments, groups = optimizer_parts(optimizer)
-    groups = json.loads(json.dumps(groups))
-    path = write_checkpoint(tmp_path, checkpoint_name(0, 0, 3), {"model": layer.state_dict(), "training": moments}, {})
-    again, other = make()
-    again.load_state_dict(read_checkpoint(path).parts["model"])
-    load_optimizer(other, read_checkpoint(path).parts["training"], groups)
-    for x in inputs[3:]:
-        step(layer, optimizer, x)
-        step(again, other, x)
-    assert torch.equal(layer.weight, again.weight)
+
+def test_epochs_are_saved_where_the_last_checkpoint_is_some_seconds_old(run, monkeypatch):
+    monkeypatch.setattr("lrga.training.runs.checkpoint.MIN_SECONDS", 0.0)
+    trainer, saves, _ = run()
+    trainer.fit()
+    assert saves.names == ["0-000001-0000000", "0-000002-0000000"]
+
+
+def test_short_epochs_are_not_each_saved_but_the_last_is(run, monkeypatch):
+    monkeypatch.setattr("lrga.training.runs.checkpoint.MIN_SECONDS", 3600.0)
+    trainer, saves, _ = run()
+    trainer.fit()
+    assert saves.names == ["0-000002-0000000"]
+
+
+def test_long_epochs_are_saved_within(run):
+    trainer, saves, _ = run(minutes=0.0)
+    trainer.fit()
+    assert saves.names[:5] == [f"0-000000-000000{b}" for b in range(3)] + ["0-000001-0000000", "0-000001-0000001"]
+
+
+def test_what_is_saved_is_not_saved_twice(run):
+    trainer, saves, _ = run()
+    trainer.checkpointer.save(trainer)
+    trainer.checkpointer.save(trainer)
+    assert saves.names == ["0-000000-0000000"]
+
+
+def test_a_deadline_pauses(run):
+    trainer, saves, _ = run(deadline=time.monotonic())
+    assert trainer.fit() == "time_limit"
+    assert saves.names == ["0-000000-0000000"]
+
+
+def test_a_signal_pauses_first(run):
+    trainer, _, request = run(deadline=time.monotonic())
+    request.received = "SIGINT"
+    assert trainer.fit() == "interrupted"
+
+
+def test_epochs_are_recorded(run):
+    trainer, _, _ = run()
+    trainer.fit()
+    assert [record.epoch for record in trainer.checkpointer.folder.history()] == [1, 2]
+
+
+class DeadlineAfter(Callback):
+    """Lets the time be over after a batch."""
+
+    def __init__(self, checkpointer, batch):
+        self.checkpointer, self.batch = checkpointer, batch
+
+    def on_batch_end(self, epoch, batch, batches):
+        if batch == self.batch:
+            self.checkpointer.deadline = time.monotonic()
+
+
+@pytest.mark.parametrize("due", ["checkpoint", "time_limit", "signal"])
+def test_a_checkpoint_due_while_the_loss_is_nan_is_not_written_and_the_batch_is_named(run, due):
+    """As on a GPU, where losses are looked at now and then."""
+    trainer, saves, request = run(minutes=0.0 if due == "checkpoint" else 10.0)
+    trainer.guard.every = 50
+    first = next(iter(trainer.problem.epoch_batches(trainer.epoch, trainer.batch)))
+    values = trainer.problem.splits["train"].columns["x"].values
+    values[(values == first.x[0]).all(dim=1)] = float("nan")
+    if due == "time_limit":
+        trainer.callbacks = [DeadlineAfter(trainer.checkpointer, 1)]
+    elif due == "signal":
+        trainer.callbacks[0].on_batch_end = lambda epoch, batch, batches: setattr(request, "received", "SIGTERM")
+    with pytest.raises(NonFiniteError, match="epoch 1, batch 1 of 3.*in x of the batch"):
+        trainer.fit()
+    assert saves.names == (["0-000000-0000000"] if due == "checkpoint" else [])

@@ -5,8 +5,15 @@ import json
 import pytest
 
 from lrga.errors import DTypeError, OptionError
-from lrga.training.config import SECTION_OF, DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
-from lrga.training.problems.link_config import LinkConfig
+from lrga.training.config import (
+    SECTION_OF,
+    DataConfig,
+    LinkConfig,
+    ModelConfig,
+    OptimizerConfig,
+    RunConfig,
+    TrainingConfig,
+)
 
 
 def test_a_configuration_survives_json():
@@ -32,10 +39,10 @@ def test_the_options_are_these():
         "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "fanouts",
         "heads", "hidden", "layers", "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
-        "preset", "random_features", "rank", "reading", "readout", "recalibrate_norm", "resample_features",
+        "preset", "random_features", "rank", "readout", "recalibrate_norm", "resample_features",
         "residual", "root", "seed", "source", "standardize_targets", "tensorboard", "weight_decay",
         "label_smoothing", "momentum", "optimizer", "recompute_layers", "schedule", "schedule_per", "selective_decay",
-        "warmup_epochs", "weight_average",
+        "warmup_epochs", "weight_average", "wiring",
         # of link prediction, written where links are predicted
         "edge_weights", "negatives", "predictor", "predictor_layers", "skip", "validation_edges", "walk_batch_size",
         "walk_context", "walk_epochs", "walk_length", "walk_lr", "walk_p", "walk_pull", "walk_q", "walks_per_node",
@@ -95,7 +102,7 @@ def test_unknown_and_missing_keys_are_named(values, named):
         (ModelConfig, {"rank": -1}),
         (ModelConfig, {"hidden": 0}),
         (ModelConfig, {"preset": "2021"}),
-        (ModelConfig, {"reading": "E"}),
+        (ModelConfig, {"wiring": "E"}),
         (ModelConfig, {"dropout": 50}),
         (ModelConfig, {"lrga": "yes"}),
         (RunConfig, {"seed": -1}),

@@ -1,12 +1,21 @@
-"""How own data were understood is said at the start of a run, with warnings of what is likely a mistake."""
+"""The user's own data: how they are read, and what is said of them."""
 
 import pytest
 import torch
 from torch_geometric.data import Data
 
+from lrga.data.datasets.spec import spec_of
+from lrga.data.own.reading import load_custom
+from lrga.errors import DataError, OptionError, UnsupportedError
+from lrga.explain.attention import explain
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
 from lrga.training.callbacks.terminal import PlainProgress
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.predict import Predictor
+from lrga.training.presets import make_config
+from lrga.training.problems.data import (
+    inputs_of_custom,
+    load_training_data,
+)
 
 BOTH_WAYS = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -112,7 +121,7 @@ def test_a_run_says_it_once_and_keeps_it_in_its_log(tmp_path, capsys, quiet):
         run=RunConfig(device="cpu"),
     )
     given = splits(lambda i: i % 2, sizes=(8, 2, 2))
-    train(config, tmp_path / "run", data=given, listeners=[] if quiet else [PlainProgress()])
+    train(config, tmp_path / "run", data=given, callbacks=[] if quiet else [PlainProgress()])
     assert capsys.readouterr().err.count("data: graph classification") == (0 if quiet else 1)
     log = (tmp_path / "run" / "log.txt").read_text()
     assert log.count("data: graph classification") == log.count("warning: val (2) and test (2)") == 1
@@ -137,3 +146,188 @@ def test_columns_that_are_not_used_are_told_of(tmp_path):
     notes = load_training_data(DataConfig(name=str(tmp_path))).notes
     assert "warning: graph-level features are not supported; ignored in graphs.csv: weight" in notes
     assert notes[1].startswith("no node features (each is 1), no edge features")
+
+
+OWN = DataConfig(name="own")
+
+
+def data(y, x=None, edge_attr=None):
+    x = torch.rand(3, 4) if x is None else x
+    return Data(x=x, edge_index=torch.tensor([[0, 1], [1, 2]]), edge_attr=edge_attr, y=y)
+
+
+def splits_of(*args, **kwargs):
+    return {split: [data(*args, **kwargs) for _ in range(2)] for split in ("train", "val", "test")}
+
+
+def test_a_named_set_brings_its_task_and_inputs(tmp_path):
+    config = DataConfig(name="cluster", root=str(tmp_path), options={"sizes": (4, 2, 2)})
+    found = load_training_data(config)
+    assert (found.dataset, found.inputs) == ("CLUSTER", spec_of("CLUSTER").inputs)
+    assert found.task.metric == "weighted_accuracy_by_batch"
+    assert {name: len(graphs) for name, graphs in found.splits.items()} == {"train": 4, "val": 2, "test": 2}
+
+
+def test_another_loss_and_metric_can_be_asked_for(make_splits):
+    found = load_training_data(OWN, RunConfig(loss="weighted_cross_entropy", metric="weighted_accuracy"), make_splits())
+    assert (found.task.loss, found.task.metric) == ("weighted_cross_entropy", "weighted_accuracy")
+    with pytest.raises(OptionError):
+        load_training_data(OWN, RunConfig(loss="l1"), make_splits())
+
+
+def test_tasks_follow_from_targets():
+    classes = load_training_data(OWN, given=splits_of(torch.tensor([0, 2, 1])))
+    assert (classes.task.level, classes.task.kind, classes.task.out_channels) == ("node", "classification", 3)
+    values = load_training_data(OWN, given=splits_of(torch.tensor([0.5, 1.0, 2.0])))
+    assert (values.task.level, values.task.kind) == ("node", "regression")
+    several = load_training_data(OWN, given=splits_of(torch.tensor([[0.5, 1.0]])))
+    assert (several.task.level, several.task.out_channels) == ("graph", 2)
+
+
+def test_inputs_follow_from_features():
+    given = splits_of(torch.tensor([0.5]), x=torch.tensor([[0], [4], [2]]), edge_attr=torch.rand(2, 5))
+    inputs = load_training_data(OWN, given=given).inputs
+    assert (inputs.encoder, inputs.in_channels) == ("embedding", 5)
+    assert (inputs.edge_encoder, inputs.edge_channels) == ("linear", 5)
+    plain = load_training_data(OWN, given=splits_of(torch.tensor([0.5]))).inputs
+    assert (plain.encoder, plain.in_channels, plain.edge_encoder) == ("linear", 4, "ones")
+
+
+def test_a_user_s_folder_is_read(tmp_path):
+    nodes = "".join(f"{g},{n},{n % 2},{n / 2}\n" for g in range(10) for n in range(3))
+    (tmp_path / "nodes.csv").write_text("graph,node,y,x0\n" + nodes)
+    (tmp_path / "edges.csv").write_text("graph,source,target\n0,0,1\n0,1,0\n")
+    found = load_training_data(DataConfig(name=str(tmp_path), options={"split": (0.6, 0.2, 0.2)}))
+    assert found.dataset is None
+    assert (found.task.level, found.task.out_channels, found.task.classes) == ("node", 2, ("0", "1"))
+    assert found.inputs.in_channels == 1
+    custom = load_custom(tmp_path)
+    assert inputs_of_custom(custom).out_channels == 2
+    assert load_training_data(OWN, given=custom).task == found.task
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"train": [], "val": []}, "test"),
+        ({"train": [], "val": [data(torch.tensor([1]))], "test": [data(torch.tensor([1]))]}, "graphs in every part"),
+        (splits_of(None), "a target"),
+        (splits_of(torch.tensor([-2, -1, 1])), "numbered from 0"),
+        (splits_of(torch.tensor([1, 1, 1])), "at least two classes"),
+    ],
+)
+def test_graphs_that_cannot_be_trained_on_are_refused(given, message):
+    with pytest.raises(DataError, match=message):
+        load_training_data(OWN, given=given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_several_columns_are_labels_where_they_are_said_to_be(dtype):
+    options = DataConfig(name="own", options={"task": "multilabel"})
+    splits = splits_of(torch.tensor([[0, 1], [1, 1], [1, 0]], dtype=dtype))
+    found = load_training_data(options, given=splits)
+    assert (found.task.kind, found.task.out_channels, found.inputs.out_channels) == ("multilabel", 2, 2)
+    assert (found.task.metric, found.task.target_std) == ("average_precision", None)
+    assert "2 labels (0% missing)" in found.notes[0]
+    with pytest.raises(DataError, match="labels 0 and 1"):
+        load_training_data(options, given=splits_of(torch.tensor([[0, 1], [1, 2], [1, 0]], dtype=dtype)))
+    with pytest.raises(OptionError, match="multilabel"):
+        load_training_data(options, RunConfig(standardize_targets=True), splits)
+
+
+def test_features_must_be_alike_in_all_splits(make_splits):
+    splits = make_splits()
+    splits["val"] = splits_of(torch.tensor([0, 1, 1]))["val"]
+    with pytest.raises(DataError, match="as wide as in graph 0"):
+        load_training_data(OWN, given=splits)
+
+
+def test_the_fingerprint_sees_every_change(make_splits):
+    def fingerprint(splits):
+        return load_training_data(OWN, given=splits).fingerprint()
+
+    first = fingerprint(make_splits())
+    assert fingerprint(make_splits()) == first
+    seen = {first, fingerprint(make_splits(seed=1)), fingerprint(make_splits(sizes=(23, 8, 8)))}
+    for column in ("x", "y"):
+        splits = make_splits()
+        splits["test"].columns[column].values[-1] = 1 - splits["test"].columns[column].values[-1]
+        seen.add(fingerprint(splits))
+    swapped = make_splits()
+    swapped["val"], swapped["test"] = swapped["test"], swapped["val"]
+    seen.add(fingerprint(swapped))
+    assert len(seen) == 6
+
+
+EMPTY = torch.empty(2, 0, dtype=torch.long)
+EDGES = {
+    "empty": {"edge_index": EMPTY},
+    "none": {"edge_index": None},
+    "absent": {},
+    "features": {"edge_index": EMPTY, "edge_attr": torch.empty(0, 3)},
+}
+
+
+def write_csv(folder):
+    folder.mkdir()
+    (folder / "nodes.csv").write_text("graph,node,x\n" + "".join(f"{g},{n},{g / 7}\n" for g in range(30) for n in "ab"))
+    (folder / "edges.csv").write_text("graph,source,target\n")
+    (folder / "graphs.csv").write_text("graph,y\n" + "".join(f"{g},{g % 2}\n" for g in range(30)))
+    return folder
+
+
+def write_pt(path, **edges):
+    torch.save([Data(x=torch.rand(3, 2), y=torch.tensor([i % 2]), **edges) for i in range(30)], path)
+    return path
+
+
+@pytest.mark.parametrize("source", ["csv", *EDGES])
+@pytest.mark.parametrize("options", [{"model": "gcn"}, {"model": "gatedgcn"}, {"model": "gin", "lrga": False},
+                                     {"model": "gat", "engine": "captured"}])  # fmt: skip
+def test_graphs_without_edges_are_trained_on_and_predicted(tmp_path, source, options):
+    path = write_csv(tmp_path / "csv") if source == "csv" else write_pt(tmp_path / "graphs.pt", **EDGES[source])
+    config = make_config(str(path), hidden=8, layers=2, max_epochs=1, device="cpu", **options)
+    assert train(config, tmp_path / "run").finished
+    assert "there are no edges" in (tmp_path / "run" / "log.txt").read_text()
+    predictor = Predictor.of(tmp_path / "run", device="cpu")
+    assert len(list(predictor.rows(predictor.read(path)))) == 30
+    if options.get("lrga", True):
+        assert explain(tmp_path / "run").edges.shape == (0, 2)
+
+
+def test_edges_to_predict_must_be_there(tmp_path):
+    with pytest.raises(DataError, match="y"):
+        load_training_data(DataConfig(name=str(write_csv(tmp_path / "csv")), options={"level": "edge"}))
+
+
+SPARSE, LINK = torch.eye(2).to_sparse(), torch.tensor([[0, 1], [1, 0]])
+ODD = [
+    ({"x": SPARSE}, "x", "sparse"),
+    ({"x": ["small", "large"]}, "x", "small"),
+    ({"edge_attr": SPARSE}, "edge_attr", "sparse"),
+    ({"edge_attr": ["road", "rail"]}, "edge_attr", "road"),
+    ({"y": "ring"}, "y", "ring"),
+    ({"y": ["ring", "path"]}, "y", "ring"),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "got"), ODD)
+@pytest.mark.parametrize("way", ["file", "list"])
+def test_sparse_and_text_attributes_are_refused_in_words(tmp_path, change, name, got, way):
+    graphs = [Data(**({"x": torch.rand(2, 2), "edge_index": LINK, "y": torch.tensor([1])} | change)) for _ in range(6)]
+    torch.save(graphs, tmp_path / "g.pt")
+    source, given = str(tmp_path / "g.pt"), None
+    if way == "list":
+        source, given = "own", dict.fromkeys(("train", "val", "test"), graphs)
+    with pytest.raises(DataError, match=rf"\b{name}\b.*{got}"):
+        load_training_data(DataConfig(name=source), given=given)
+
+
+def test_edges_that_are_no_index_are_refused(tmp_path):
+    x, y = torch.rand(2, 2), torch.tensor([1])
+    torch.save([Data(x=x, y=y, edge_index=LINK.to_sparse())] * 6, tmp_path / "sparse.pt")
+    with pytest.raises(DataError, match="dense edge_index"):
+        load_training_data(DataConfig(name=str(tmp_path / "sparse.pt")))
+    torch.save([Data(x=x, y=y, adj_t=SPARSE)] * 6, tmp_path / "matrix.pt")
+    with pytest.raises(UnsupportedError, match="adjacency matrix"):
+        load_training_data(DataConfig(name=str(tmp_path / "matrix.pt")))

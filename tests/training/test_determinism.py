@@ -12,7 +12,6 @@ from lrga.training.determinism import (
     order_generator,
     random_states,
     restore_random_states,
-    seed_torch,
 )
 
 CPU = torch.device("cpu")
@@ -36,9 +35,9 @@ def test_the_order_of_an_epoch_follows_from_seed_and_epoch():
 
 
 def test_orders_do_not_touch_the_other_random_streams():
-    seed_torch(5)
+    torch.manual_seed(5)
     first = torch.rand(3)
-    seed_torch(5)
+    torch.manual_seed(5)
     torch.randperm(50, generator=order_generator(5, 0))
     torch.randperm(50, generator=norm_generator(5, 0))
     assert torch.equal(torch.rand(3), first)
@@ -63,11 +62,11 @@ def test_each_of_several_runs_has_randomness_of_its_own():
         for number, run in enumerate(runs):
             with run.turn():
                 if turn == 0:
-                    seed_torch(number)
+                    torch.manual_seed(number)
                 drawn[number].append(torch.rand(number + 1))
     assert torch.equal(torch.get_rng_state(), outside)
     for number in range(3):
-        seed_torch(number)
+        torch.manual_seed(number)
         assert all(torch.equal(torch.rand(number + 1), values) for values in drawn[number])
 
 

@@ -8,11 +8,11 @@ import torch
 import lrga
 from lrga.errors import NonFiniteError
 from lrga.tasks import Task
-from lrga.training.callbacks.events import Listener
+from lrga.training.callbacks.base import Callback
 from lrga.training.capture.graphs import GraphEngine
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
-from lrga.training.runs.state import capture, restore
+from lrga.training.runs.checkpoint import capture, restore
 from lrga.training.trainer import Checkpointer, Trainer
 
 TASKS = {
@@ -29,10 +29,11 @@ class Records(Checkpointer):
     def __init__(self):
         self.records, self.notes = [], []
 
-    def record(self, record):
+    def end_epoch(self, trainer, record):
         self.records.append(record)
+        self.save(trainer)
 
-    def note(self, text, facts):
+    def log(self, text, facts):
         self.notes.append((text, facts))
 
 
@@ -227,7 +228,7 @@ def test_batches_are_evaluated_one_by_one_where_they_are_not_independent(make_sp
 
 def test_large_batches_are_evaluated_one_by_one(make_splits, monkeypatch):
     trainer = make_trainer(make_splits("graph", sizes=(20, 21, 34)), "captured", level="graph", batch_size=4)
-    monkeypatch.setattr("lrga.training.capture.graphs.AT_ONCE_ROWS", 1000)
+    monkeypatch.setattr("lrga.training.capture.graphs.MAX_ROWS_AT_ONCE", 1000)
     assert GraphEngine(trainer, trainer.problem).held_out["test"].batch_size < 16
 
 
@@ -288,14 +289,14 @@ def test_steps_are_given_back_at_the_end_and_recorded_anew_where_it_goes_on(make
 
 
 def test_a_loss_that_is_not_finite_names_batch_and_layer(make_splits):
-    class Poison(Listener):
-        def batch_done(self, epoch, batch, batches):
+    class Poison(Callback):
+        def on_batch_end(self, epoch, batch, batches):
             if (epoch, batch) == (2, 1):
                 with torch.no_grad():
                     trainer.model.layers[1].base.lin.bias[0] = float("nan")
 
     trainer = make_trainer(make_splits("node"), "captured", max_epochs=3)
-    trainer.listener = Poison()
+    trainer.callbacks = [Poison()]
     with pytest.raises(NonFiniteError, match=r"epoch 2"):
         trainer.fit()
 

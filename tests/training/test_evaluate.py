@@ -1,13 +1,19 @@
-"""Evaluation: averages as the protocol has them, modes and statistics left as they should be."""
+"""Loss and metric of a model, and fresh statistics of its norms."""
+
+from dataclasses import replace
 
 import pytest
 import torch
+from link_graphs import communities, config_of, link_trainer
 from torch import nn
 
 import lrga
+from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.tasks import Task
 from lrga.tasks.metrics import accuracy, weighted_accuracy
-from lrga.training.evaluate import autocast, evaluate, in_mode, recalibrate_norm, run_model
+from lrga.training.evaluate import Averages, autocast, evaluate, in_mode, recalibrate_norm, run_model, tracking_norms
+from lrga.training.problems.architecture import resolve_link
+from lrga.training.problems.links import Messages
 
 
 def small_model(task="node", out=2, **options):
@@ -110,3 +116,100 @@ def test_mixed_precision_is_on_where_asked_for():
         assert linear(torch.ones(1, 2)).dtype == torch.bfloat16
     with autocast(torch.device("cpu"), "float32"):
         assert linear(torch.ones(1, 2)).dtype == torch.float32
+
+
+def evaluated(trainer):
+    trainer.problem.loss.add(torch.tensor(1.0))
+    return trainer.problem.evaluate(trainer)
+
+
+def test_numbers_are_those_of_all_pairs_at_once_whatever_the_batch():
+    small, large = (evaluated(link_trainer(eval_batch_size=size)) for size in (7, 10_000))
+    for split in ("train", "val", "test"):
+        torch.testing.assert_close(torch.tensor(small[split]), torch.tensor(large[split]))
+    problem = link_trainer().problem
+    data, model = problem.data, problem.model.eval()
+    h = model.encode(None, data.edge_index)
+    with torch.no_grad():
+        positive, negative = (model.score(h, p.t()) for p in (data.splits["test"].edge, data.splits["test"].edge_neg))
+    expected = float(problem.task.score(positive, negative))
+    torch.testing.assert_close(large["test"][1], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_evaluation_leaves_the_model_in_its_mode_and_without_gradients():
+    trainer = link_trainer()
+    trainer.model.train()
+    evaluated(trainer)
+    assert trainer.model.training
+    assert all(p.grad is None for p in trainer.model.parameters())
+
+
+def test_validation_edges_change_the_test_alone():
+    without, known = (evaluated(link_trainer(validation_edges=used)) for used in (False, True))
+    assert known["val"] == without["val"]
+    assert known["test"] != without["test"]
+
+
+@pytest.mark.parametrize("conv", ["gcn", "graphsage", "gat", "gin"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_edges_from_a_node_to_itself_count_as_pyg_counts_them_without_a_message_for_each_edge(conv, weighted):
+    data = communities()
+    edge = torch.cat([data.edge, torch.tensor([[3, 3], [5, 5], [5, 5]])])
+    weight = torch.rand(edge.size(0)) + 0.5 if weighted else None
+    splits = {**data.splits, "train": replace(data.splits["train"], edge=edge, weight=weight)}
+    data = replace(data, edge=edge, edge_weight=weight, splits=splits)
+    torch.manual_seed(0)
+    model = resolve_link(config_of(model=conv), data).build().eval()
+    messages = Messages.of(data, conv=conv, weighted=weighted)
+    assert isinstance(messages.edges, EdgeLayout) == (conv != "gcn" or not weighted)
+    graph = data.graph(weighted=weighted and conv == "gcn")
+    with torch.no_grad():
+        expected = model.encode(None, graph.layout.edge_index, graph.weight)
+        torch.testing.assert_close(messages.encode(model), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_averages_are_torch_s_own():
+    batches = [torch.randn(n, 3) for n in (4, 9, 2, 30)]
+    ours, theirs = nn.BatchNorm1d(3), nn.BatchNorm1d(3, momentum=None)
+    ours.running_mean.fill_(7.0)
+    averages = Averages(nn.Sequential(ours))
+    ours.eval()
+    with averages.taking():
+        assert ours.training
+        for batch in batches:
+            ours(batch)
+            averages.add()
+    for batch in batches:
+        theirs(batch)
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+    assert int(ours.num_batches_tracked) == 4
+    assert (ours.momentum, ours.training) == (0.1, False)
+
+
+def test_a_batch_of_which_a_layer_took_no_statistics_does_not_count():
+    norm = nn.BatchNorm1d(1)
+    averages = Averages(norm)
+    with averages.taking():
+        norm(torch.tensor([[1.0], [3.0]]))
+        averages.add()
+        averages.add()  # nothing was run
+        norm(torch.tensor([[4.0], [8.0]]))
+        averages.add()
+    assert norm.running_mean.tolist() == [4.0]
+    assert int(norm.num_batches_tracked) == 2
+
+
+def test_momentum_and_mode_come_back_after_an_error():
+    norm = nn.BatchNorm1d(1)
+    norm.eval()
+    try:
+        with Averages(norm).taking():
+            raise KeyError
+    except KeyError:
+        assert (norm.momentum, norm.training) == (0.1, False)
+
+
+def test_layers_without_running_statistics_are_none_of_ours():
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2, track_running_stats=False), nn.LayerNorm(2))
+    assert tracking_norms(model) == [model[0]]

@@ -8,10 +8,10 @@ from torch_geometric.data import Data
 
 from lrga.data.own.reading import load_custom
 from lrga.errors import CheckpointError, DataError
-from lrga.report.attention import explain
+from lrga.explain.attention import explain
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
 from lrga.training.predict import Predictor
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.problems.data import load_training_data
 
 NODES, EDGES = ("size", "charge", "age"), ("length", "cost")
 

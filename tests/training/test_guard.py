@@ -1,24 +1,27 @@
-"""A loss that is not finite stops the run, named by epoch, batch and layer."""
+"""A loss that is not finite ends the run, and the batch and layer are named."""
 
 import pytest
 import torch
+from torch import nn
 
 import lrga
 from lrga.errors import NonFiniteError
 from lrga.tasks import Task
-from lrga.training.callbacks.events import Listener
+from lrga.training.callbacks.base import Callback
+from lrga.training.callbacks.guard import first_non_finite
 from lrga.training.config import OptimizerConfig
+from lrga.training.evaluate import run_model
 from lrga.training.problems.graphs import GraphProblem
 from lrga.training.trainer import Trainer
 
 
-class Poison(Listener):
+class Poison(Callback):
     """Ruins a weight after a batch."""
 
     def __init__(self, epoch, batch, model):
         self.when, self.model = (epoch, batch), model
 
-    def batch_done(self, epoch, batch, batches):
+    def on_batch_end(self, epoch, batch, batches):
         if (epoch, batch) == self.when:
             with torch.no_grad():
                 self.model.layers[1].base.lin.bias[0] = float("nan")
@@ -34,7 +37,7 @@ def make_trainer(splits, **model_options):
 
 def test_batch_and_layer_are_named(make_splits):
     trainer = make_trainer(make_splits())
-    trainer.listener = Poison(2, 1, trainer.model)
+    trainer.callbacks = [Poison(2, 1, trainer.model)]
     with pytest.raises(NonFiniteError, match=r"epoch 2, batch 2 of 3.*'layers\.1\.base\.lin' \(Linear\), whose bias"):
         trainer.fit()
 
@@ -79,3 +82,49 @@ def test_an_evaluation_that_is_not_finite_is_named_too(make_splits):
         NonFiniteError, match=r"evaluating 'val' after epoch 1.*in x of the batch, in batch 1 of 8 graphs each"
     ):
         make_trainer(splits).fit()
+
+
+def culprit(model, batch):
+    inputs = {"x of the batch": batch.x, "edge_attr of the batch": batch.edge_attr}
+    return first_non_finite(model, lambda: run_model(model, batch), inputs)
+
+
+def model_and_batch(make_splits):
+    return lrga.GNN(3, 8, 2, 3, conv="gatedgcn", rank=3, edge_channels=2), make_splits()["train"].batch([0, 1])
+
+
+def test_a_healthy_model_has_no_culprit(make_splits):
+    assert culprit(*model_and_batch(make_splits)) is None
+
+
+def test_the_layer_whose_weight_is_not_finite_is_named_with_the_weight(make_splits):
+    model, batch = model_and_batch(make_splits)
+    with torch.no_grad():
+        model.layers[1].mix.weight[0, 0] = float("nan")
+    found = culprit(model, batch)
+    assert "'layers.1.mix' (Linear)" in found
+    assert "weight" in found
+
+
+def test_a_layer_that_overflows_is_named_before_those_after_it(make_splits):
+    model, batch = model_and_batch(make_splits)
+    model.layers[1].mix = nn.Sequential(model.layers[1].mix, Explode())
+    assert "'layers.1.mix.1' (Explode)" in culprit(model, batch)
+
+
+class Explode(nn.Module):
+    def forward(self, x):
+        return torch.exp(1e4 * x.abs() + 1e4)
+
+
+def test_bad_data_are_blamed_before_any_layer(make_splits):
+    for name in ("x", "edge_attr"):
+        model, batch = model_and_batch(make_splits)
+        getattr(batch, name)[1] = float("inf")
+        assert f"in {name} of the batch" in culprit(model, batch)
+
+
+def test_no_hook_stays_behind(make_splits):
+    model, batch = model_and_batch(make_splits)
+    culprit(model, batch)
+    assert not any(module._forward_hooks for module in model.modules())

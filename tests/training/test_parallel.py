@@ -1,4 +1,7 @@
+"""Runs of several processes."""
+
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -7,9 +10,15 @@ import torch
 from lrga.distributed.launch import leader_first
 from lrga.tasks import Task
 from lrga.tasks.losses import weighted_cross_entropy
-from lrga.training.parallel import broadcast, checkpointer_class
+from lrga.training.parallel import (
+    broadcast,
+    folder_before_restart,
+    forget_folder,
+    markers_kept,
+    remember_folder,
+)
 from lrga.training.problems.graphs import share_of, share_of_loss
-from lrga.training.runs.checkpointer import FolderCheckpointer
+from lrga.training.runs.folder import RunFolder
 
 LAUNCH = Path(__file__).parents[1] / "distributed" / "launch.py"
 
@@ -62,8 +71,57 @@ def test_one_process_has_the_whole_loss():
 
 
 def test_without_torchrun_nothing_changes():
-    assert checkpointer_class() is FolderCheckpointer
     assert broadcast({"a": 1}) == {"a": 1}
     with leader_first():
         entered = True
     assert entered
+
+
+@pytest.fixture
+def torchrun(monkeypatch):
+    def setting(rank, restarts):
+        variables = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+        for name, value in (variables | {"TORCHELASTIC_RESTART_COUNT": restarts, "TORCHELASTIC_RUN_ID": "x"}).items():
+            monkeypatch.setenv(name, str(value))
+
+    return setting
+
+
+def test_only_rank_zero_writes_the_folder(torchrun, tmp_path):
+    torchrun(1, 0)
+    home = RunFolder(tmp_path / "run")
+    with home.lock():
+        home.create(None, None, None, "")
+        home.log("words")
+        home.append_metrics(None)
+        home.save_checkpoint("0-000001-0000000", {"model": {"a": torch.zeros(1)}}, {})
+        home.save_result({}, {})
+        home.cut_metrics(3)
+        home.add_environment({})
+    assert (home.holds_a_run, home.history(), home.checkpoint()) == (False, (), (None, []))
+    assert os.listdir(tmp_path) == []
+    torchrun(0, 0)
+    with home.lock():
+        home.log("words")
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_restart_finds_the_folder_of_the_first_start(torchrun, tmp_path):
+    torchrun(0, 0)
+    run, seed = tmp_path / "run", tmp_path / "run-seed1"
+    assert folder_before_restart(run) is None
+    remember_folder(tmp_path / "run-2", run)
+    remember_folder(seed, seed)
+    assert folder_before_restart(run) is None  # a first start never takes up another's folder
+    torchrun(1, 1)
+    remember_folder(tmp_path / "other", run)
+    torchrun(0, 1)
+    assert folder_before_restart(run) == tmp_path / "run-2"
+    assert folder_before_restart(seed) == seed  # every run of a command has its own
+    forget_folder(tmp_path / "run-2")
+    assert folder_before_restart(run) is None
+    assert folder_before_restart(seed) == seed
+    with markers_kept([seed]):
+        forget_folder(seed)
+        assert folder_before_restart(seed) == seed  # it is finished, which a restart of the others must find
+    assert os.listdir(tmp_path) == []

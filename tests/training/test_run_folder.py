@@ -1,6 +1,7 @@
-"""A run folder: written piece by piece, sound at every moment."""
+"""The folder of a run."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -8,10 +9,13 @@ import torch
 from lrga.data.datasets.spec import spec_of
 from lrga.errors import CheckpointError
 from lrga.tasks import task_of
-from lrga.training.architecture import resolve
-from lrga.training.callbacks.events import EpochRecord
+from lrga.training.callbacks.base import EpochRecord
 from lrga.training.config import DataConfig, ModelConfig, TrainingConfig
+from lrga.training.problems.architecture import resolve
+from lrga.training.runs.environment import commit, environment
 from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.result import TrainingResult
+from lrga.version import __version__
 
 CONFIG = TrainingConfig(data=DataConfig(name="ZINC"))
 TIMES = {"seconds": 0.1, "epoch_seconds": 0.1}
@@ -115,3 +119,72 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         RunFolder(tmp_path).config()
     with pytest.raises(CheckpointError, match="no such folder"):
         RunFolder(tmp_path / "none").config()
+
+
+LAST = EpochRecord(
+    epoch=2, lr=1e-3, train_loss=1.0, train_metric=60.0, val_loss=1.1, val_metric=55.0, test_loss=1.2, test_metric=54.0,
+    seconds=0.1, elapsed=0.2,
+)  # fmt: skip
+
+
+def result(**changes):
+    values = {
+        "stopped_by": "max_epochs", "metric": "accuracy", "last": LAST, "best": LAST, "epochs": 2, "seconds": 0.2,
+        "parameters": 10, "seed": 41,
+    }  # fmt: skip
+    return TrainingResult(**(values | changes))
+
+
+def test_the_reported_number_is_the_last_epoch_s_on_test():
+    assert result().test == 54.0
+    assert result(last=None, best=None, epochs=0).test is None
+
+
+def test_a_paused_run_is_not_finished():
+    assert result().finished
+    assert result(stopped_by="min_lr").finished
+    assert not result(stopped_by="time_limit").finished
+
+
+def test_digits_fit_the_metric():
+    assert result().format_metric(54.123) == "54.12"
+    assert result(metric="mae").format_metric(0.35512) == "0.355"
+
+
+def test_a_result_survives_json():
+    made = result()
+    assert TrainingResult.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_a_foreign_result_is_refused():
+    with pytest.raises(CheckpointError, match="metric"):
+        TrainingResult.from_json({"stopped_by": "max_epochs"})
+    with pytest.raises(CheckpointError):
+        TrainingResult.from_json(result().to_json() | {"last": {"epoch": 1}})
+
+
+def test_versions_and_hardware_are_told_as_json():
+    facts = json.loads(json.dumps(environment(torch.device("cpu"))))
+    assert facts["lrga"] == __version__
+    assert facts["packages"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
+    assert facts["cpu_threads"] == torch.get_num_threads()
+    assert facts["gpu"] is None
+    assert facts["cpu"]
+
+
+def test_a_commit_is_one_or_none():
+    found = commit()
+    assert found is None or re.fullmatch(r"[0-9a-f]{40}\+?", found)
+
+
+def test_a_package_outside_a_repository_has_no_commit(tmp_path, monkeypatch):
+    copied = tmp_path / "lrga" / "__init__.py"
+    copied.parent.mkdir()
+    copied.write_text("")
+    monkeypatch.setattr("lrga.training.runs.environment.__file__", str(copied))
+    assert commit() is None
+
+
+def test_a_copy_without_history_may_name_its_commit(monkeypatch):
+    monkeypatch.setenv("LRGA_COMMIT", "abc123")
+    assert commit() == "abc123"

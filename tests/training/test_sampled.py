@@ -12,10 +12,10 @@ from lrga.errors import OptionError
 from lrga.tasks import Task
 from lrga.training import OptimizerConfig, Trainer, train
 from lrga.training.capture.graphs import GraphEngine
-from lrga.training.options import make_config as config_of
+from lrga.training.presets import make_config as config_of
+from lrga.training.problems.data import plan_run
 from lrga.training.problems.graphs import GraphProblem, SampledProblem
-from lrga.training.runs.plan import plan_run
-from lrga.training.runs.state import capture, restore
+from lrga.training.runs.checkpoint import capture, restore
 from lrga.training.trainer import Checkpointer
 
 TASK = Task(level="node", kind="classification", out_channels=2)
@@ -130,7 +130,7 @@ def test_what_cannot_be_sampled_is_refused(make_splits, make_config, splits, tmp
     edge_task = Task(level="edge", kind="classification", out_channels=2)
     with pytest.raises(OptionError, match="nodes are classified"):
         SampledProblem(lrga.GNN(3, 8, 2, 2, task="edge"), edge_task, splits, options)
-    monkeypatch.setattr("lrga.training.problems.kinds.world_size", lambda: 2)
+    monkeypatch.setattr("lrga.training.problems.data.world_size", lambda: 2)
     with pytest.raises(OptionError, match="one process for fanouts"):
         train(make_config(fanouts=[2]), tmp_path / "run", data=one_graph())
 

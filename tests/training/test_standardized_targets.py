@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from lrga.bench.tables import Spread
 from lrga.data.own.reading import load_custom
 from lrga.errors import CheckpointError, DataError, OptionError
-from lrga.report.attention import explain
+from lrga.experiments.table import Spread
+from lrga.explain.attention import explain
 from lrga.training import (
     DataConfig,
     ModelConfig,
@@ -23,9 +23,9 @@ from lrga.training import (
 )
 from lrga.training.callbacks.terminal import PlainProgress
 from lrga.training.evaluate import evaluate
-from lrga.training.options import make_config as config_of
-from lrga.training.predict import Predictor, write_csv_file
-from lrga.training.problems.graph_data import load_training_data
+from lrga.training.predict import Predictor, write_table
+from lrga.training.presets import make_config as config_of
+from lrga.training.problems.data import load_training_data
 
 RING = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
 
@@ -94,7 +94,7 @@ def test_predictions_are_in_the_units_of_the_data(tmp_path):
     path = save(tmp_path / "data.pt", graphs_with("graph"))
     result = train(config_for(path), tmp_path / "run")
     predictor = Predictor.of(tmp_path / "run", device="cpu")
-    write_csv_file(predictor, predictor.read(path), tmp_path / "out.csv")
+    write_table(predictor.header(), predictor.rows(predictor.read(path)), tmp_path / "out.csv")
     with open(tmp_path / "out.csv") as file:
         predicted = torch.tensor([float(row["prediction"]) for row in csv.DictReader(file)])
     truth = torch.cat([g.y for g in graphs_with("graph")]).view(-1)
@@ -109,7 +109,7 @@ def test_predictions_are_in_the_units_of_the_data(tmp_path):
 @pytest.mark.parametrize("scale", [1e-6, 1e-30, 1e30])
 def test_errors_of_any_scale_are_printed_with_digits(tmp_path, capsys, scale):
     path = save(tmp_path / "data.pt", graphs_with("graph", mean=4 * scale, spread=scale))
-    result = train(config_for(path, max_epochs=1), tmp_path / "run", listeners=[PlainProgress()])
+    result = train(config_for(path, max_epochs=1), tmp_path / "run", callbacks=[PlainProgress()])
     shown = result.format_metric(result.test)
     assert float(shown) == pytest.approx(result.test, rel=1e-3)
     assert f"test {shown} " in (said := capsys.readouterr().err)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from lrga.bench.backends import Choice
-    from lrga.bench.speed import SpeedResult
+    from lrga.speed.backends import Choice
+    from lrga.speed.measure import SpeedResult
 
 
 def bench(
@@ -37,7 +37,7 @@ def bench(
     [bold]lrga bench --explain --device cuda --dtype bfloat16 --width 256 --rank 50[/]
     """
     if explain:
-        from lrga.bench.backends import explain_choices
+        from lrga.speed.backends import explain_choices
 
         choices = explain_choices(device, dtype=dtype, width=width, rank=rank)
         if as_json:
@@ -46,8 +46,8 @@ def bench(
             _show_choices(choices)
         return
 
-    from lrga.bench.speed import measure_speed
     from lrga.io.progress import show_progress, silent
+    from lrga.speed.measure import measure_speed
 
     with nullcontext(silent) if quiet else show_progress() as progress:
         result = measure_speed(device, width=width, rank=rank, threads=threads, progress=progress)
@@ -61,7 +61,7 @@ def _show_choices(choices: "list[Choice]") -> None:
     from rich import box
     from rich.table import Table
 
-    from lrga.cli.tables import stdout
+    from lrga.cli.printing import stdout
 
     console = stdout()
     console.width = min(console.width, 100)
@@ -75,8 +75,8 @@ def _show_choices(choices: "list[Choice]") -> None:
 
 
 def _show_speed(result: "SpeedResult") -> None:
-    from lrga.bench.slim_table import SlimTable
-    from lrga.cli.tables import stdout
+    from lrga.cli.printing import stdout
+    from lrga.experiments.sheet import SlimTable
 
     console = stdout()
     console.print(

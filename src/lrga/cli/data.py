@@ -32,8 +32,8 @@ def list_datasets(
 
     Example: [bold]lrga data ls[/]
     """
-    from lrga.bench.slim_table import SlimTable
-    from lrga.data.datasets.loading import overview
+    from lrga.data.datasets.building import overview
+    from lrga.experiments.sheet import SlimTable
 
     rows = overview(data_root)
     if as_json:
@@ -93,7 +93,7 @@ def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> No
     """
     from rich.table import Table
 
-    from lrga.data.datasets.loading import describe
+    from lrga.data.datasets.building import describe
 
     facts = describe(name, data_root)
     if as_json:
@@ -167,7 +167,7 @@ def build(
     [bold]lrga data build ZINC --source ~/zinc[/]
     """
     from lrga.data.datasets.building import build_dataset, plan_dataset
-    from lrga.data.datasets.place import parse_sizes
+    from lrga.data.datasets.source import parse_sizes
     from lrga.io.progress import show_progress
 
     numbers = None if sizes is None else parse_sizes(sizes)
@@ -208,7 +208,7 @@ def verify(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
 
     Example: [bold]lrga data verify ZINC[/]
     """
-    from lrga.data.datasets.loading import verify as verify_files
+    from lrga.data.datasets.building import verify as verify_files
 
     checks = verify_files(name, data_root)
     if as_json:
@@ -224,7 +224,7 @@ def verify(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
 
 
 def _console() -> "Console":
-    from lrga.cli.tables import stdout
+    from lrga.cli.printing import stdout
 
     console = stdout()
     console.width = min(console.width, 100)

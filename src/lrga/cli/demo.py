@@ -22,10 +22,10 @@ def demo(
 
     Example: [bold]lrga demo[/]
     """
-    from lrga.bench.demo import run_demo
-    from lrga.bench.study import CampaignInterrupted
-    from lrga.cli.campaigns import show
-    from lrga.data.datasets.place import parse_sizes
+    from lrga.cli.printing import show
+    from lrga.data.datasets.source import parse_sizes
+    from lrga.experiments.study import CampaignInterrupted
+    from lrga.report.demo import run_demo
 
     graphs = None if sizes is None else parse_sizes(sizes)
     try:

@@ -37,10 +37,10 @@ def explain(
 
     [bold]lrga explain runs/my-run --input new_graphs/ --graph 0[/]
     """
-    from lrga.cli.tables import facts_table, stdout
-    from lrga.report.explorer import write_explorer
-    from lrga.report.options import parse_layers
-    from lrga.report.patience import to_stderr
+    from lrga.cli.printing import facts_table, stdout
+    from lrga.explain.explorer import write_explorer
+    from lrga.explain.options import parse_layers
+    from lrga.explain.patience import to_stderr
 
     page = output or Path(f"{run.resolve().name}-graph{graph}.html")
     found = write_explorer(

@@ -13,16 +13,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from lrga.cli import data, plot
+from lrga.cli import data, plot, reproduce
 from lrga.cli.bench import bench
-from lrga.cli.campaigns import EXTRA_ARGUMENTS
 from lrga.cli.compare import compare
 from lrga.cli.demo import demo
 from lrga.cli.explain import explain
+from lrga.cli.options import EXTRA_ARGUMENTS
 from lrga.cli.params import params
 from lrga.cli.predict import predict
 from lrga.cli.report import report
-from lrga.cli.reproduce import reproduce
 from lrga.cli.sweep import sweep
 from lrga.cli.theory import theory
 from lrga.cli.train import train
@@ -70,13 +69,13 @@ def main(
 
 app.add_typer(data.app, name="data")
 app.add_typer(plot.app, name="plot")
+app.add_typer(reproduce.app, name="reproduce")
 app.command("params")(params)
 app.command("demo")(demo)
 app.command("bench")(bench)
 app.command("train", context_settings=EXTRA_ARGUMENTS)(train)
 app.command("compare", context_settings=EXTRA_ARGUMENTS)(compare)
 app.command("sweep", context_settings=EXTRA_ARGUMENTS)(sweep)
-app.command("reproduce", context_settings=EXTRA_ARGUMENTS)(reproduce)
 app.command("predict")(predict)
 app.command("wl")(wl)
 app.command("theory")(theory)

@@ -21,15 +21,15 @@ def params(
 
     Example: [bold]lrga params --dataset zinc --budget 500k --lrga[/]
     """
-    from lrga.bench.params import sizes
+    from lrga.paper.counts import sizes
 
     cells = sizes(dataset=dataset, model=model, budget=budget, lrga=lrga)
     if as_json:
         print(json.dumps([cell.as_dict() for cell in cells], indent=2))
         return
 
-    from lrga.bench.slim_table import SlimTable
-    from lrga.cli.tables import stdout
+    from lrga.cli.printing import stdout
+    from lrga.experiments.sheet import SlimTable
 
     table = SlimTable()
     for heading in ("data set", "model", "budget"):

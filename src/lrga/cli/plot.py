@@ -65,7 +65,7 @@ def table(
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
-    """Results beside the paper's; * is not its protocol: [bold]lrga plot table results/table1 -o table.pdf[/]"""
+    """Results beside the paper's; * is not its protocol: [bold]lrga plot table runs -o table.pdf[/]"""
     from lrga.report.pictures import plot_table
     from lrga.report.sources import gather
 
@@ -91,9 +91,9 @@ def attention(
     title: Title = "",
 ) -> None:
     """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
-    from lrga.report.attention import explain
-    from lrga.report.attention_picture import plot_attention
-    from lrga.report.patience import to_stderr
+    from lrga.explain.attention import explain
+    from lrga.explain.attention_picture import plot_attention
+    from lrga.explain.patience import to_stderr
 
     found = explain(
         run, graph=graph, source=source, split=split, which="best" if best else "last", root=data_root, say=to_stderr
@@ -111,7 +111,7 @@ def scale(
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
-    """Time and memory, over the size where records have one: [bold]lrga plot scale results/speed -o scale.pdf[/]"""
+    """Time and memory, over the size where records have one: [bold]lrga plot scale speed/ -o scale.pdf[/]"""
     from lrga.report.pictures import plot_scale
     from lrga.report.sources import gather
 

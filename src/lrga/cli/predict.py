@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -63,36 +63,30 @@ def predict(
     import sys
 
     from lrga.errors import OptionError, visible
-    from lrga.training.predict import Predictor, write_csv, write_csv_file, write_table, write_table_file
-    from lrga.training.problems.link_predict import HEADER, LinkScorer
+    from lrga.training.predict import LinkScorer, Predictor, write_table
     from lrga.training.runs.folder import RunFolder
 
     if (source is None) == (node is None):
         got = "neither" if source is None else "both"
         raise OptionError("INPUT, or --node of a link-prediction run", got, "write for example: lrga predict RUN INPUT")
-    if node is not None or RunFolder(run).config().link is not None:
+    rows: Iterable[list[Any]]
+    if node is not None or RunFolder(run).model_facts()[1].level == "link":
         scorer = LinkScorer.of(run, device=device, root=data_root, trust=trust)
+        header, done = scorer.header(), "{count:,} pairs scored in {output}"
         if node is not None:
-            number = scorer.number(node)
-            rows: Iterable[list[str]] = [
-                [node, scorer.name(other), f"{score:.6g}"] for other, score in scorer.top(number, top_k)
-            ]
+            best_pairs = scorer.top(scorer.number(node), top_k)
+            rows = [[node, scorer.name(other), f"{score:.6g}"] for other, score in best_pairs]
         else:
             rows = scorer.rows(scorer.read(str(source)))
-        if output is None:
-            write_table(HEADER, rows, sys.stdout, escape_formulas=escape_formulas)
-            return
-        count = write_table_file(HEADER, rows, output, escape_formulas=escape_formulas)
-        print(visible(f"{count:,} pairs scored in {output}"), file=sys.stderr)
-        return
-    assert source is not None
-    predictor = Predictor.of(run, which="best" if best else "last", device=device)
-    graphs = predictor.read(source, root=data_root, trust=trust)
-    for note in graphs.meta.get("notes", []):
-        print(visible(f"data: {note}"), file=sys.stderr)
-    if output is None:
-        write_csv(predictor, graphs, sys.stdout, batch_size=batch_size, escape_formulas=escape_formulas)
-        return
-    count = write_csv_file(predictor, graphs, output, batch_size=batch_size, escape_formulas=escape_formulas)
-    what = {"graph": "graphs", "node": "nodes", "edge": "edges"}[predictor.task.level]
-    print(visible(f"{count:,} {what} of {len(graphs):,} graphs predicted in {output}"), file=sys.stderr)
+    else:
+        assert source is not None
+        predictor = Predictor.of(run, which="best" if best else "last", device=device)
+        graphs = predictor.read(source, root=data_root, trust=trust)
+        for note in graphs.meta.get("notes", []):
+            print(visible(f"data: {note}"), file=sys.stderr)
+        header, rows = predictor.header(), predictor.rows(graphs, batch_size=batch_size)
+        what = {"graph": "graphs", "node": "nodes", "edge": "edges"}[predictor.task.level]
+        done = f"{{count:,}} {what} of {len(graphs):,} graphs predicted in {{output}}"
+    count = write_table(header, rows, sys.stdout if output is None else output, escape_formulas=escape_formulas)
+    if output is not None:
+        print(visible(done.format(count=count, output=output)), file=sys.stderr)

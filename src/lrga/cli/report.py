@@ -16,9 +16,12 @@ def report(
         "report.html"
     ),
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Runs of lrga",
+    published: Annotated[
+        Path | None, typer.Option(help="Table of published numbers (TOML or JSON), not the paper's.", metavar="FILE")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say what was found as JSON.")] = False,
 ) -> None:
-    """Turn runs into one page: results beside the paper's, curves, rank, speed, configurations, what failed.
+    """Turn runs into one page: results beside published ones, curves, rank, speed, configurations, what failed.
 
     The page is a single file that opens from disk with no network. Runs that cannot be read are listed in it.
 
@@ -26,13 +29,14 @@ def report(
 
     [bold]lrga report runs -o page.html[/]
 
-    [bold]lrga report runs/zinc-lrga-gatedgcn-100k-seed41 results -o page.html[/]
+    [bold]lrga report runs/zinc-lrga-gatedgcn-100k-seed41 -o page.html[/]
     """
-    from lrga.cli.tables import facts_table, stdout
+    from lrga.cli.options import reference
+    from lrga.cli.printing import facts_table, stdout
+    from lrga.explain.patience import to_stderr
     from lrga.report.page import write_report
-    from lrga.report.patience import to_stderr
 
-    found = write_report(runs, output, title=title, say=to_stderr)
+    found = write_report(runs, output, title=title, reference=reference({"published": published}), say=to_stderr)
     size = output.stat().st_size
     if as_json:
         facts = {

@@ -1,193 +1,282 @@
-"""``lrga reproduce``: the paper's experiments, beside its numbers."""
+"""``lrga reproduce``: the paper's experiments, or a campaign of your own, beside published numbers."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from lrga.cli import campaigns as c
+from lrga.cli import options as o
+from lrga.errors import visible
 
-_CELLS, _RECORDS = "Which cells", "From records"
+_CELLS = "Which cells"
+_EXPERIMENTS = ("table1", "table2", "table3", "rank")
+_ABLATION = "ablation"
 
 
-def reproduce(
-    context: typer.Context,
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            help="table1, table2 (links), table3 (random features), rank (ablation), claims (further ablations); "
-            "differences (from existing records: cells that deviate from the paper); preset (the layers of each "
-            "network)."
-        ),
-    ],
-    dataset: Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)] = None,
-    model: Annotated[str | None, typer.Option(help="Only this network.", rich_help_panel=_CELLS)] = None,
-    budget: Annotated[str | None, typer.Option(help="Only 100k or 500k.", rich_help_panel=_CELLS)] = None,
-    lrga: Annotated[
-        bool | None,
-        typer.Option("--lrga/--no-lrga", help="Only rows with LRGA, or only plain ones.", rich_help_panel=_CELLS),
-    ] = None,
-    rank: Annotated[
-        int | None,
-        typer.Option(help="Of rank: only this κ, also one of your own; of table2: another κ.", rich_help_panel=_CELLS),
-    ] = None,
-    only: Annotated[
-        str | None,
-        typer.Option(
-            help="Of claims: heads, features, presets, readings, shapes, edges, norm, draws, walks or epochs.",
-            rich_help_panel=_CELLS,
-        ),
-    ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Of table3: with the set's own features.", rich_help_panel=_CELLS)
-    ] = False,
-    seeds: c.Seeds = None,
-    epochs: c.Epochs = None,
-    batch_size: c.BatchSize = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Layers: paper (default; see lrga reproduce preset), or the benchmark's 2022 or 2020 version for all.",
-            rich_help_panel=c.PROTOCOL,
-        ),
-    ] = None,
-    recalibrate_norm: c.RecalibrateNorm = None,
-    settings: c.Settings = None,
-    data_root: c.DataRoot = None,
-    source: c.Source = None,
-    sizes: c.Sizes = None,
-    data_seed: c.DataSeed = None,
-    device: c.Device = None,
-    output: c.Output = Path("runs"),
-    time_limit: c.TimeLimit = None,
-    recompute_layers: c.RecomputeLayers = None,
-    parallel: Annotated[
-        int, typer.Option(help="Processes that train side by side on the device.", rich_help_panel=c.RUN)
-    ] = 1,
-    retry: c.Retry = False,
-    dry_run: c.DryRun = False,
-    from_records: Annotated[
-        bool,
-        typer.Option(
-            "--from-records",
-            help="Train nothing; the table from the records in these folders (results by default).",
-            rich_help_panel=_RECORDS,
-        ),
-    ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="For a page.", rich_help_panel=_RECORDS)] = False,
-    done: Annotated[
-        bool, typer.Option("--done", help="Only cells that have finished runs.", rich_help_panel=_RECORDS)
-    ] = False,
-    verify: Annotated[
-        Path | None,
-        typer.Option(
-            help="Make the run of this record again (with --epochs N its beginning) and compare.",
-            metavar="RECORD",
-            rich_help_panel=_RECORDS,
-        ),
-    ] = None,
-    trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust",
-            help="Trust the record of --verify: import its module:factory and write to its data root.",
-            rich_help_panel=_RECORDS,
-        ),
-    ] = False,
-    quiet: c.Quiet = False,
-    as_json: c.AsJson = False,
-) -> None:
+class _OldSpellings(TyperGroup):
+    """Answers the spelling of version 0.1, ``lrga reproduce table1 …``, with the new one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = "".join(c for c in args[0].lower() if c.isalnum())
+        if word in (*_EXPERIMENTS, "claims"):
+            new = f"run {word}" if word != "claims" else _ABLATION
+            if "--from-records" in args:
+                new = f"table {word if word != 'claims' else _ABLATION} FOLDER"
+            if "--verify" in args:
+                new = "verify RECORD"
+            print(f"lrga reproduce {args[0]} is now: lrga reproduce {new} (options stay the same)", file=sys.stderr)
+            raise typer.Exit(2)
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_OldSpellings,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="The paper's tables, or a campaign of your own: run them, and print the results beside published numbers.",
+)
+
+Experiment = Annotated[
+    str,
+    typer.Argument(
+        help="table1, table2 (links), table3 (random features) or rank (ablation); or a campaign of your own, a .toml "
+        "or .py file."
+    ),
+]
+Dataset = Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)]
+Model = Annotated[str | None, typer.Option(help="Only this network.", rich_help_panel=_CELLS)]
+Budget = Annotated[str | None, typer.Option(help="Only 100k or 500k.", rich_help_panel=_CELLS)]
+Lrga = Annotated[
+    bool | None,
+    typer.Option("--lrga/--no-lrga", help="Only rows with LRGA, or only plain ones.", rich_help_panel=_CELLS),
+]
+Rank = Annotated[
+    int | None,
+    typer.Option(help="Of rank: only this κ, also one of your own; of table2: another κ.", rich_help_panel=_CELLS),
+]
+Plain = Annotated[bool, typer.Option("--plain", help="Of table3: with the set's own features.", rich_help_panel=_CELLS)]
+Only = Annotated[
+    str | None,
+    typer.Option(
+        help="Of ablation: heads, features, presets, readings, shapes, edges, norm, draws, walks or epochs.",
+        rich_help_panel=_CELLS,
+    ),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Layers: paper (default; see lrga reproduce preset), or the benchmark's 2022 or 2020 version for all.",
+        rich_help_panel="Protocol",
+    ),
+]
+Folders = Annotated[
+    list[str] | None,
+    typer.Argument(help="Folders of records and runs, searched with all below; runs by default.", metavar="[FOLDERS]"),
+]
+Form = Annotated[str, typer.Option("--format", help="text, markdown, latex, csv or json.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="As --format markdown.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As --format json.")]
+
+
+def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | None, **filters: Any) -> list[Any]:
+    """What is asked for, as studies: one, but of the ablations one for each part."""
+    path = Path(experiment)
+    options = o.training_options(given, elsewhere=("model", "budget", "lrga", "rank"), preset=filters.pop("preset"))
+    only, rank, plain = filters.pop("only", None), filters.pop("rank", None), filters.pop("plain", False)
+    if path.suffix in (".toml", ".py"):
+        from lrga.experiments.files import read_study
+
+        asked = {"rank": rank, "only": only, "plain": plain or None, **filters}
+        _refuse("a campaign of your own without filters", asked, "change the file instead")
+        return [read_study(path, seeds=seeds, published=given.get("published"), **options)]
+    filters |= {"seeds": seeds, "data_options": o.data_options(given)} | options
+    if experiment == _ABLATION:
+        from lrga.cli.clone import from_clone
+
+        _refuse("ablations with dataset, model, budget or lrga", {"rank": rank, "plain": plain or None}, "leave it out")
+        return list(from_clone("ablations", "lrga reproduce ablation").ablations(only, **filters))
+    from lrga.paper.reproduction import reproduction
+
+    _refuse("the option only with ablation", {"only": only}, "leave it out")
+    reference = o.reference(given) if given.get("published") is not None else None
+    return [reproduction(experiment, rank=rank, plain=plain, reference=reference, **filters)]
+
+
+def _refuse(expected: str, options: dict[str, Any], remedy: str) -> None:
+    """Refuses options that would be passed over."""
+    from lrga.errors import OptionError
+
+    if found := ", ".join(f"--{key}" for key, value in options.items() if value is not None):
+        raise OptionError(expected, found, remedy)
+
+
+@app.command(context_settings=o.EXTRA_ARGUMENTS)
+@o.with_options(o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
+def run(
+    context: typer.Context, experiment: Experiment, given: dict[str, Any], dataset: Dataset = None, model: Model = None,
+    budget: Budget = None, lrga: Lrga = None, rank: Rank = None, plain: Plain = False, preset: Preset = None,
+) -> None:  # fmt: skip
     """Run an experiment of the paper, or some of its cells, and print the results beside the paper's.
 
     Without further options this is the paper's protocol with its seeds (four; ten in table2); whatever is changed is
     said below the table. Runs that have a record are skipped, interrupted ones continued.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit reached, or in
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit or SIGUSR1, or in
     progress in another process), 128 + N stopped by signal N.
 
     Examples:
 
-    [bold]lrga reproduce table1 --dataset ZINC --model gatedgcn --budget 100k[/]
+    [bold]lrga reproduce run table1 --dataset ZINC --model gatedgcn --budget 100k[/]
 
-    [bold]lrga reproduce table1 --dataset CLUSTER --seeds 41 --recalibrate-norm 20 --time-limit 60[/]
+    [bold]lrga reproduce run table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
 
-    [bold]lrga reproduce table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
+    [bold]lrga reproduce run rank --dry-run[/]
 
-    [bold]lrga reproduce rank --dry-run[/]
+    [bold]lrga reproduce run table1 --shard 2/8[/], one of eight jobs into one folder
 
-    [bold]lrga reproduce table3 --from-records results --markdown[/]
-
-    [bold]lrga reproduce claims --only heads --seeds 41 95[/]
-
-    [bold]lrga reproduce table1 --verify results/table1/RUN.json --epochs 2[/]
+    [bold]lrga reproduce run my_campaign.toml --published my_numbers.toml[/]
     """
-    from lrga.bench.options import parse_seeds
-    from lrga.bench.protocols import CLAIMS, experiment_name
-    from lrga.bench.reproduction import reproduction
-    from lrga.cli import records as r
+    from lrga.experiments.options import parse_seeds
 
-    chosen = r.given(
-        dataset=dataset, model=model, budget=budget, lrga=None if lrga is None else str(lrga), rank=rank, only=only,
-        plain=plain, seeds=seeds, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        set=settings, sizes=sizes, data_seed=data_seed, retry=retry, done=done,
+    filters = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga, "rank": rank, "plain": plain}
+    seeds = parse_seeds(given["seeds"], context.args)
+    (study,) = _studies(experiment, given, seeds, preset=preset, **filters)
+    o.carry_out(study, given)
+
+
+@app.command(context_settings=o.EXTRA_ARGUMENTS)
+@o.with_options(o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
+def ablation(
+    context: typer.Context, given: dict[str, Any], only: Only = None, dataset: Dataset = None, model: Model = None,
+    budget: Budget = None, lrga: Lrga = None, preset: Preset = None,
+) -> None:  # fmt: skip
+    """Run cells of the paper's tables with one thing changed. Needs a clone of the repository.
+
+    Example: [bold]lrga reproduce ablation --only heads --seeds 41 95[/]
+    """
+    from dataclasses import replace
+
+    from lrga.experiments.options import parse_seeds
+
+    filters = {"only": only, "dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
+    seeds = parse_seeds(given["seeds"], context.args)
+    studies = _studies(_ABLATION, given, seeds, preset=preset, **filters)
+    title = studies[0].title if len(studies) == 1 else "Ablations"
+    o.carry_out(replace(studies[0], title=title, cells=tuple(c for study in studies for c in study.cells)), given)
+
+
+@app.command(context_settings=o.EXTRA_ARGUMENTS)
+@o.with_options(o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE)
+def table(
+    experiment: Annotated[str, typer.Argument(help="As of run; or ablation, in a clone.")], given: dict[str, Any],
+    folders: Folders = None, dataset: Dataset = None, model: Model = None, budget: Budget = None, lrga: Lrga = None,
+    rank: Rank = None, plain: Plain = False, preset: Preset = None, only: Only = None,
+    done: Annotated[bool, typer.Option("--done", help="Only cells that have finished runs.")] = False,
+    form: Form = "text", markdown: Markdown = False, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Print the table of an experiment from records and run folders; nothing is trained.
+
+    Examples:
+
+    [bold]lrga reproduce table table1 runs[/]
+
+    [bold]lrga reproduce table table3 reproduction/results --markdown[/]
+
+    [bold]lrga reproduce table table1 runs --dataset ZINC --done --format latex[/]
+    """
+    from lrga.cli.printing import check_form, show
+    from lrga.experiments.loading import table_of_runs
+    from lrga.experiments.options import parse_seeds
+
+    form = "json" if as_json else "markdown" if markdown else form
+    check_form(form)
+    words = folders or []
+    more = [word for word in words if word.isdecimal() and not Path(word).exists()]  # of --seeds 41 95
+    seeds = parse_seeds(given["seeds"], more)
+    filters = {
+        "dataset": dataset, "model": model, "budget": budget, "lrga": lrga, "rank": rank, "plain": plain, "only": only,
+    }  # fmt: skip
+    studies = _studies(experiment, given, seeds, preset=preset, **filters)
+    places = [word for word in words if word not in more] or ["runs"]
+    options: dict[str, Any] = {"detailed": experiment == _ABLATION, "done": done, "seeds": seeds}
+    show(*(table_of_runs(study.title, study.cells, places, **options) for study in studies), form=form)
+
+
+@app.command()
+def differences(
+    folders: Folders = None, form: Form = "text", markdown: Markdown = False, as_json: AsJson = False
+) -> None:
+    """Cells that lie far from the paper's, what was tried, and what that did. Needs a clone of the repository.
+
+    Example: [bold]lrga reproduce differences reproduction/results[/]
+    """
+    from lrga.cli.clone import from_clone
+    from lrga.cli.printing import show
+
+    found = from_clone("differences", "lrga reproduce differences").differences_table(folders or ["runs"])
+    show(found, form="json" if as_json else "markdown" if markdown else form)
+
+
+@app.command()
+def preset(form: Form = "text", markdown: Markdown = False, as_json: AsJson = False) -> None:
+    """The layers and wiring of each network in the preset ``paper``, and why.
+
+    Example: [bold]lrga reproduce preset[/]
+    """
+    from lrga.cli.printing import show
+    from lrga.paper.preset import choices
+
+    show(choices(), form="json" if as_json else "markdown" if markdown else form)
+
+
+@app.command()
+def verify(
+    record: Annotated[Path, typer.Argument(help="Record of a finished run.", metavar="RECORD")],
+    epochs: Annotated[int | None, typer.Option(help="Only its first epochs, compared with its curve.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Folder of raw or prepared files of a named set.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the second run.")] = Path("runs"),
+    time_limit: Annotated[float | None, typer.Option(help="Pause after so many minutes.", metavar="MINUTES")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import the record's module:factory and write to its data root.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make the run of a record again and compare. Needs a clone of the repository.
+
+    Where both are deterministic every number must be equal to the last bit; elsewhere both numbers and the spread over
+    the seeds are printed, without a verdict.
+
+    Example: [bold]lrga reproduce verify reproduction/results/table1/RUN.json --epochs 2[/]
+    """
+    from lrga.cli.clone import from_clone
+    from lrga.cli.printing import print_json
+
+    verification = from_clone("verification", "lrga reproduce verify")
+    if dry_run:
+        facts = verification.facts_of(record, epochs=epochs)
+        if as_json:
+            print_json(facts)
+        else:
+            part = f"{facts['epochs']} of its {facts['recorded_epochs']} epochs"
+            print(visible(f"Would make {facts['run']} again, {part}, and compare."))
+            where = facts["recorded_on"] or "an unknown device"
+            print(visible(f"All of them took {facts['recorded_seconds']:,.0f} s on {where}."))
+        return
+    found = verification.verify(
+        record, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet, trust=trust, device=device,
+        root=None if data_root is None else str(data_root), source=None if source is None else str(source),
     )  # fmt: skip
-    if experiment == r.DIFFERENCES:
-        more, folders = r.sorted_out(context.args)
-        chosen |= r.given(epochs=epochs, verify=verify, dry_run=dry_run)
-        r.refuse(
-            "differences without filters, from all records",
-            [*chosen, *more],
-            "leave it out, or ask for a table: lrga reproduce table1 --from-records",
-        )
-        r.show_differences(folders, markdown=markdown, as_json=as_json)
-        return
-    if experiment == r.PRESET:
-        r.refuse("preset without options", [*chosen, *context.args], "leave it out, or ask for a table")
-        r.show_choices(markdown=markdown, as_json=as_json)
-        return
-    experiment_name(experiment, more=(CLAIMS, r.DIFFERENCES, r.PRESET))
-    if verify is not None:
-        more = [*chosen, *r.given(from_records=from_records, markdown=markdown), *context.args]
-        r.refuse("--verify with places, --epochs and --time-limit", more, "leave it out: the record says what is run")
-    elif not from_records:
-        more = [*r.given(markdown=markdown, done=done)]
-        r.refuse("--from-records beside it", more, "leave it out, or add --from-records")
-    if verify is None:
-        r.refuse("--verify beside it", r.given(trust=trust), "leave it out, or add --verify RECORD")
-    if verify is not None and dry_run:
-        r.show_what_verifying_means(verify, epochs=epochs, as_json=as_json)
-        return
-    if verify is not None:
-        code = r.show_rerun(
-            verify, as_json=as_json, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet,
-            device=device, root=None if data_root is None else str(data_root),
-            source=None if source is None else str(source), trust=trust,
-        )  # fmt: skip
-        raise typer.Exit(code)
-    more, folders = r.sorted_out(context.args) if from_records else (context.args, [])
-    options = c.training_options(
-        settings=settings, elsewhere=("model", "budget", "lrga", "rank"), data_root=data_root, source=source,
-        max_epochs=epochs, batch_size=batch_size, preset=preset, recalibrate_norm=recalibrate_norm,
-        device=device, recompute_layers=recompute_layers,
-    )  # fmt: skip
-    parsed = parse_seeds(seeds, more)
-    study = reproduction(
-        experiment,
-        dataset=dataset,
-        model=model,
-        budget=budget,
-        lrga=lrga,
-        rank=rank,
-        seeds=parsed,
-        only=only,
-        plain=plain,
-        data_options=c.data_options(sizes=sizes, seed=data_seed),
-        **options,
-    )
-    if from_records:
-        r.show_tables(r.tables_of(study, folders, done=done, seeds=parsed), markdown=markdown, as_json=as_json)
-        return
-    c.carry_out(
-        study, output, time_limit=time_limit, retry=retry, dry_run=dry_run, quiet=quiet, as_json=as_json,
-        parallel=parallel,
-    )  # fmt: skip
+    if as_json:
+        print_json(found.to_json())
+    for line in () if as_json else found.lines:
+        print(visible(line))
+    if found.equal is False or found.status in ("failed", "diverged"):
+        raise typer.Exit(1)
+    if found.status != "finished":
+        raise typer.Exit(o.INCOMPLETE)

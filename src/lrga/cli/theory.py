@@ -32,10 +32,10 @@ def theory(
     from rich.console import Console
     from rich.markup import escape
 
-    from lrga.bench.theory import training_statements
-    from lrga.theory.report import write_tour
+    from lrga.cli.clone import from_clone
     from lrga.theory.statements import STATEMENTS, choose
-    from lrga.theory.tour import Statement, run_tour
+    from lrga.theory.tour import Statement, run_tour, write_tour
+    from lrga.theory.trained import trained_statements
 
     errors = Console(stderr=True)
     with errors.status("starting") as status:
@@ -45,7 +45,11 @@ def theory(
             if not errors.is_terminal:
                 print(f"  {what}", file=sys.stderr)
 
-        trained = training_statements(train=train, say=say_more, folder=output / "records")
+        if train:
+            experiments = from_clone("theory.experiments", "lrga theory --train")
+            trained = experiments.fresh_statements(output / "records", say=say_more)
+        else:
+            trained = trained_statements()
         chosen = choose(statements or [], (*STATEMENTS, *trained))
 
         def say(statement: Statement) -> None:

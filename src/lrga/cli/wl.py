@@ -55,7 +55,7 @@ def wl(
     """
     from rich.console import Console
 
-    from lrga.theory.comparison import chosen_tests, read_named_graphs, verdict_report
+    from lrga.theory.wl.comparison import chosen_tests, read_named_graphs, verdict_report
 
     tests = chosen_tests(test)
     graphs = read_named_graphs(
@@ -85,7 +85,7 @@ def _print(report: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from lrga.cli.tables import safe_console
+    from lrga.cli.printing import safe_console
 
     console = safe_console()
     for number, graph in enumerate(report["graphs"]):

@@ -1,7 +1,7 @@
 """Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
 
-from lrga.data.datasets.loading import built_sets, load, verify
-from lrga.data.datasets.root import data_root
+from lrga.data.datasets.building import built_sets, load, verify
+from lrga.data.datasets.source import data_root
 from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
 from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
 from lrga.data.links.data import LinkData, LinkSplit

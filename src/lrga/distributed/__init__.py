@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lrga.distributed.attention import DividedAttention
+    from lrga.distributed.attention import PartitionedAttention
     from lrga.distributed.collectives import Traffic, all_reduce_sum, count_traffic
     from lrga.distributed.graph import GraphPart, partition_graph
     from lrga.distributed.launch import is_leader, joined, launched
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use: a process that only joins its group need not wait for all layers.
 _HOME = {
-    "DividedAttention": "attention",
+    "PartitionedAttention": "attention",
     "GraphPart": "graph",
     "Partition": "partition",
     "RankBatchNorm": "norm",
@@ -44,9 +44,9 @@ _HOME = {
 }
 
 __all__ = [
-    "DividedAttention",
     "GraphPart",
     "Partition",
+    "PartitionedAttention",
     "RankBatchNorm",
     "Traffic",
     "all_reduce_sum",

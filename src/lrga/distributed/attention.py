@@ -14,17 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lrga.checks import autocast_is_on
 from lrga.distributed.collectives import Group, all_reduce_sum
 from lrga.errors import UnsupportedError
-from lrga.kernels.checks import autocast_is_on
-from lrga.kernels.reference import guarded_inverse, inverse
-from lrga.kernels.segments import Segments
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.ops.attention.reference import guarded_inverse, inverse
+from lrga.ops.attention.segments import Segments
 
 Factors = tuple[Tensor, Tensor, Tensor]
 
 
-def divided_attention(
+def partitioned_attention(
     heads: list[Factors], num_nodes: int, *, normalize: str | None = "graph", eps: float = 1e-6, group: Group = None
 ) -> list[Tensor]:
     """The attention of each head over the nodes of all ranks, for this rank's nodes.
@@ -38,7 +38,7 @@ def divided_attention(
 
     Example:
         >>> u, v, z = torch.rand(5, 2), torch.rand(5, 2), torch.rand(5, 3)
-        >>> divided_attention([(u, v, z)], 5)[0].shape
+        >>> partitioned_attention([(u, v, z)], 5)[0].shape
         torch.Size([5, 3])
     """
     if heads and autocast_is_on(heads[0][0].device.type):
@@ -64,7 +64,7 @@ def _attend(heads: list[Factors], num_nodes: int, normalize: str | None, eps: fl
     return out
 
 
-class DividedAttention(LowRankGlobalAttention):
+class PartitionedAttention(LowRankGlobalAttention):
     """:class:`lrga.LowRankGlobalAttention` whose nodes are divided between ranks; made of one by :meth:`of`.
 
     Parameters and state dict are unchanged. It attends over one graph, the whole divided one.
@@ -75,7 +75,7 @@ class DividedAttention(LowRankGlobalAttention):
     group: Group
 
     @classmethod
-    def of(cls, attention: LowRankGlobalAttention, num_nodes: int, group: Group = None) -> "DividedAttention":
+    def of(cls, attention: LowRankGlobalAttention, num_nodes: int, group: Group = None) -> "PartitionedAttention":
         """The module itself, from now on over ``num_nodes`` nodes of all ranks."""
         attention.__class__ = cls
         assert isinstance(attention, cls)
@@ -87,7 +87,9 @@ class DividedAttention(LowRankGlobalAttention):
         heads, fourth = self._factors_of(x, batch, num_graphs)
         if not heads:
             return x.new_zeros(x.size(0), 0)
-        attended = divided_attention(heads, self.num_nodes, normalize=self.normalize, eps=self.eps, group=self.group)
+        attended = partitioned_attention(
+            heads, self.num_nodes, normalize=self.normalize, eps=self.eps, group=self.group
+        )
         parts = [part for pair in zip(attended, fourth, strict=True) for part in pair]
         return F.dropout(torch.cat(parts, dim=-1), self.dropout, self.training)
 

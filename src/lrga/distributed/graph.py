@@ -6,7 +6,8 @@ is sent are computed once.
 Letters: N, E nodes and edges of the whole graph; n, e of this rank; h its halo; W ranks; D channels.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from lrga.distributed.collectives import (
     Group,
+    all_reduce_sum,
     exchange,
     gather_ragged,
     gather_rows,
@@ -25,23 +27,42 @@ from lrga.distributed.collectives import (
 )
 from lrga.distributed.partition import Partition
 from lrga.errors import ShapeError
-from lrga.kernels.edges import EdgeLayout, check_edge_index
+from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index, check_partitioned
 
 
 @dataclass(frozen=True, eq=False)
-class DividedLayout(EdgeLayout):
-    """The local edges as converted layers take them: targets are own nodes, sources own nodes or halo.
+class PartitionedLayout(EdgeLayout):
+    """The local edges as the layers take them: targets are own nodes, sources own nodes or halo.
 
-    ``num_nodes`` is the number of own nodes, so that features ``[n, D]`` fit. Layers made for whole graphs must not be
-    handed one: :func:`~lrga.distributed.model.partition_model` converts them.
+    Layers of a model for whole graphs refuse one: :func:`~lrga.distributed.model.partition_model` converts the model.
     """
 
     is_partitioned: ClassVar[bool] = True
     part: "GraphPart" = field(kw_only=True)
 
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "DividedLayout":
+    def with_sources(self, x: Tensor) -> Tensor:
+        """Features ``[n, …]`` of own nodes and of the halo, ``[n + h, …]``."""
+        return self.part.with_halo(x)
+
+    def sum_ranks(self, total: Tensor) -> Tensor:
+        """A sum over own nodes, summed over all ranks."""
+        return all_reduce_sum(total, purpose="readout", group=self.part.group)
+
+    @property
+    def graph_size(self) -> tuple[int, int]:
+        """N and E."""
+        return self.part.num_nodes, self.part.num_edges
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "PartitionedLayout":
         """The layout on another device."""
         return self.part.to(device).edges
+
+
+def part_of(edges: object) -> "GraphPart":
+    """The part that a converted layer was handed."""
+    check_partitioned(edges)
+    assert isinstance(edges, PartitionedLayout)
+    return edges.part
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +73,7 @@ class GraphPart:
         partition: Who owns what.
         rank: Of this process.
         group: Process group.
-        layout: The local edges over the ``n + h`` nodes at hand, sorted by target.
+        layout: The local edges, sorted by target: from the ``n + h`` nodes at hand to the own ones.
         nodes: Numbers of the own nodes in the whole graph, ``[n]``.
         halo: Places of the halo nodes in the order of the partition, ``[h]``, owners in order.
         edge_ids: Which of the edges handed to :func:`partition_graph` are local, in the order of ``layout``, ``[e]``.
@@ -104,12 +125,11 @@ class GraphPart:
         """Where the tensors lie."""
         return self.nodes.device
 
-    @property
-    def edges(self) -> DividedLayout:
+    @cached_property
+    def edges(self) -> PartitionedLayout:
         """The local edges, to be passed to a converted model in place of ``edge_index``."""
-        own, whole = self.num_own, self.layout
-        in_ptr = whole.in_ptr[: own + 1]
-        return DividedLayout(whole.source, whole.target, own, in_ptr, whole.out_order, whole.out_ptr, part=self)
+        given = {f.name: getattr(self.layout, f.name) for f in fields(self.layout)}
+        return PartitionedLayout(**given, part=self)
 
     def take_nodes(self, values: Tensor) -> Tensor:
         """The rows of own nodes, of values ``[N, …]`` of the whole graph."""
@@ -151,7 +171,7 @@ class GraphPart:
         """The part with its tensors on ``device``."""
         if torch.empty(0, device=device).device == self.device:
             return self
-        moved: dict[str, Any] = dict(vars(self))
+        moved: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         moved |= {name: value.to(device) for name, value in moved.items() if isinstance(value, Tensor | EdgeLayout)}
         return GraphPart(**moved)
 
@@ -205,6 +225,7 @@ def partition_graph(
     numbers[foreign] = torch.searchsorted(halo, source[foreign]) + (end - begin)
     layout, order = EdgeLayout.from_edge_index(torch.stack([numbers, target]), end - begin + halo.numel(), check=False)
     receive = torch.bincount(partition.owner_of_places(halo), minlength=ranks)
+    own = end - begin
     counts = layout.out_degree  # of own nodes and halo, as far as edges lie here
     total, any_halo = torch.tensor([local.numel()]), torch.tensor([halo.numel()])
     if ranks > 1:
@@ -212,12 +233,17 @@ def partition_graph(
         sent = exchange(receive.to(comm), [1] * ranks, [1] * ranks, "setup", group).cpu()
         asked = exchange(halo.to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
         send_index = asked - begin
-        returned = exchange(counts[end - begin :].to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
-        counts = counts[: end - begin].index_add(0, send_index, returned)
+        returned = exchange(counts[own:].to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
+        counts = counts[:own].index_add(0, send_index, returned)
+        of_halo = exchange(counts[send_index].to(comm), sent.tolist(), receive.tolist(), "setup", group).cpu()
+        counts = torch.cat([counts, of_halo])
         both = reduce_(torch.cat([total, any_halo]).to(comm), "setup", group).cpu()
         total, any_halo = both[:1], both[1:]
     else:
         sent, send_index = receive.clone(), halo
+    in_ptr, degrees = layout.in_ptr[: own + 1], (layout.in_degree[:own], counts)
+    to_own, out_of = (degree.clamp(min=1).double().rsqrt() for degree in degrees)
+    layout = replace(layout, num_targets=own, in_ptr=in_ptr, gcn_factors=(to_own, out_of))
     part = GraphPart(
         partition=partition,
         rank=rank,
@@ -226,8 +252,8 @@ def partition_graph(
         nodes=partition.nodes(rank),
         halo=halo,
         edge_ids=local.index_select(0, order),
-        in_degree=layout.in_degree[: end - begin],
-        out_degree=counts,
+        in_degree=degrees[0],
+        out_degree=counts[:own],
         send_index=send_index,
         send=tuple(sent.tolist()),
         receive=tuple(receive.tolist()),

@@ -20,7 +20,7 @@ from lrga.errors import ShapeError
 from lrga.nn.node_embedding import NodeEmbedding
 
 
-class OwnRows(NodeEmbedding):
+class ShardedEmbedding(NodeEmbedding):
     """The rows of own nodes of a :class:`~lrga.nn.node_embedding.NodeEmbedding`; its gradient is complete by itself.
 
     ``state_dict`` has the own rows (``part.gather_nodes`` gives all of them); ``load_state_dict`` takes either these or
@@ -30,7 +30,7 @@ class OwnRows(NodeEmbedding):
     part: GraphPart
 
     @classmethod
-    def of(cls, embedding: NodeEmbedding, part: GraphPart) -> "OwnRows":
+    def of(cls, embedding: NodeEmbedding, part: GraphPart) -> "ShardedEmbedding":
         """The module itself, from now on with own rows only."""
         if embedding.num_embeddings != part.num_nodes:
             got = f"one of {embedding.num_embeddings}"
@@ -153,7 +153,7 @@ def link_step(
 @torch.no_grad()
 def clip_gradients(model: Any, part: GraphPart, limit: float) -> None:
     """Clips the gradients of each of ``model.parameter_groups()``; divided rows count with those of all ranks."""
-    divided = {id(p) for module in model.modules() if isinstance(module, OwnRows) for p in module.parameters()}
+    divided = {id(p) for module in model.modules() if isinstance(module, ShardedEmbedding) for p in module.parameters()}
     for group in model.parameter_groups():
         grads = [p.grad for p in group if p.grad is not None]
         square = torch.stack([g.square().sum() for g in grads]).sum() if grads else torch.zeros((), device=part.device)

@@ -9,21 +9,28 @@ from torch_geometric.nn import GPSConv, MessagePassing
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.norm import GraphNorm, GraphSizeNorm, InstanceNorm, LayerNorm, MeanSubtractionNorm, PairNorm
 
-from lrga.distributed.attention import DividedAttention
+from lrga.distributed.attention import PartitionedAttention
 from lrga.distributed.collectives import Group, world_size
 from lrga.distributed.graph import GraphPart
-from lrga.distributed.layers import DIVIDED
-from lrga.distributed.links import OwnRows
+from lrga.distributed.links import ShardedEmbedding
 from lrga.distributed.norm import RankBatchNorm, convert_norms
-from lrga.distributed.pyg_layers import DIVIDED_PYG
+from lrga.distributed.pyg_layers import PARTITIONED_PYG
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.conv import LRGAConv
-from lrga.nn.layer import BenchmarkLayer
+from lrga.nn.heads import Head, LayerwiseHead
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.layers.gat import GATLayer
+from lrga.nn.layers.gated_gcn import GatedGCNLayer
+from lrga.nn.layers.gcn import GCNLayer
+from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 
+# Layers that serve whole, padded and partitioned graphs alike.
+LAYERS = (GCNLayer, GATLayer, GatedGCNLayer, SAGELayer, GINLayer, Head, LayerwiseHead)
 _LOCAL_NORMS = (GraphNorm, GraphSizeNorm, InstanceNorm, MeanSubtractionNorm, PairNorm)
 
 
@@ -60,15 +67,15 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
         if isinstance(module, LowRankGlobalAttention | NodeEmbedding | nn.BatchNorm1d):
             _check_own_class(name, module)
         if isinstance(module, LowRankGlobalAttention):
-            DividedAttention.of(module, part.num_nodes, part.group)
-        elif type(module) in DIVIDED:
-            module.__class__ = DIVIDED[type(module)]
-        elif type(module) in DIVIDED_PYG and DIVIDED_PYG[type(module)][1](module):
-            module.__class__ = DIVIDED_PYG[type(module)][0]
-        elif isinstance(module, (BenchmarkLayer, MessagePassing, *DIVIDED)):
-            odd = " with these options" if type(module) in DIVIDED_PYG else ""
+            PartitionedAttention.of(module, part.num_nodes, part.group)
+        elif isinstance(module, BenchmarkLayer) and type(module) in LAYERS:
+            module.is_partitioned = True
+        elif type(module) in PARTITIONED_PYG and PARTITIONED_PYG[type(module)][1](module):
+            module.__class__ = PARTITIONED_PYG[type(module)][0]
+        elif isinstance(module, (BenchmarkLayer, MessagePassing, *LAYERS)) and type(module) not in LAYERS:
+            odd = " with these options" if type(module) in PARTITIONED_PYG else ""
             raise UnsupportedError(
-                f"layers among {', '.join(known.__name__ for known in (*DIVIDED, *DIVIDED_PYG))}",
+                f"layers among {', '.join(known.__name__ for known in (*LAYERS, *PARTITIONED_PYG))}",
                 f"{name or 'the model'}: {type(module).__name__}{odd}",
                 "build the model of these layers, for example with lrga.GNN",
             )
@@ -76,7 +83,7 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
     broadcast_state(copied, part.group)
     for module in copied.modules():
         if isinstance(module, NodeEmbedding):
-            OwnRows.of(module, part)
+            ShardedEmbedding.of(module, part)
     return copied
 
 

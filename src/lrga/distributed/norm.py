@@ -16,6 +16,8 @@ from torch.autograd.function import once_differentiable
 
 from lrga.distributed.collectives import Group, Traffic, _counter, gather_rows, reduce_, world_size
 from lrga.errors import ShapeError
+from lrga.nn.norm import state_of
+from lrga.ops.norm.definition import follow
 
 
 class RankBatchNorm(nn.BatchNorm1d):
@@ -66,7 +68,8 @@ class RankBatchNorm(nn.BatchNorm1d):
         # All ranks together have fewer than two rows only where this one has; so only then is the GPU waited for.
         if input.size(0) < 2 and float(count) < 2 and self.running_mean is not None:
             return self._by_running_statistics(input)
-        self._follow(count, mean, variance)
+        if self.training and self.track_running_stats and self.running_mean is not None:
+            follow(state_of(self), mean, variance * (count / (count - 1).clamp(min=1)), 2)  # there are enough rows
         inverse = (variance + self.eps).rsqrt()
         return _Normalize.apply(
             input, self.weight, self.bias, mean, inverse, count.clamp(min=1), self.group, _counter.get()
@@ -76,20 +79,6 @@ class RankBatchNorm(nn.BatchNorm1d):
         return nn.functional.batch_norm(
             input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
         )
-
-    @torch.no_grad()
-    def _follow(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
-        """Running statistics, as torch keeps them."""
-        if not self.training or not self.track_running_stats or self.running_mean is None or self.running_var is None:
-            return
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        factor = self.momentum
-        if factor is None:
-            factor = 1.0 / float(self.num_batches_tracked) if self.num_batches_tracked is not None else 0.0
-        unbiased = variance * (count / (count - 1).clamp(min=1))
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), factor)
 
 
 def convert_norms(model: nn.Module, group: Group = None) -> nn.Module:

@@ -10,9 +10,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from lrga.checks import check_choice, check_count
 from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count
-from lrga.kernels.edges import check_edge_index
+from lrga.ops.neighbors.edges import check_edge_index
 
 METHODS = ("blocks", "metis")
 

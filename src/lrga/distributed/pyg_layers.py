@@ -1,6 +1,6 @@
 """PyG's convolutions that the link-prediction networks are made of, over a divided graph.
 
-As in :mod:`lrga.distributed.layers` a layer is converted in place by giving it one of these classes. They take
+A layer is converted in place by giving it one of these classes, so its parameters and state dict stay. They take
 ``part.edges`` in place of ``edge_index``; edge weights lie with the local edges (``part.take_edges``).
 
 Letters: n own nodes, h halo, e local edges, H heads, C channels of a head, D channels.
@@ -14,12 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
 
-from lrga.distributed.graph import GraphPart
-from lrga.distributed.layers import part_of
-from lrga.kernels.message import endpoints, sum_edges, sum_sources
+from lrga.distributed.graph import GraphPart, part_of
+from lrga.ops.neighbors.reduce import endpoints, mean_sources, sum_edges, sum_sources
 
 
-class DividedGCNConv(GCNConv):
+class PartitionedGCNConv(GCNConv):
     """:class:`torch_geometric.nn.GCNConv` with self-loops over a divided graph."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
@@ -28,29 +27,28 @@ class DividedGCNConv(GCNConv):
         if weight is None:
             degree = part.in_degree.to(x.dtype) + loop
         else:
-            degree = sum_edges(weight.unsqueeze(1), part.layout, own + part.num_halo)[:own].squeeze(1) + loop
+            degree = sum_edges(weight.unsqueeze(1), part.layout, own).squeeze(1) + loop
         # as PyG: a node whose weights add up to nothing sends and receives nothing
         scale = torch.where(degree > 0, degree.clamp(min=1e-38).rsqrt(), torch.zeros_like(degree)).unsqueeze(1)
         narrow = self.in_channels < self.out_channels  # the narrower side travels
         h = (x if narrow else self.lin(x)) * scale
-        h = (sum_sources(part.with_halo(h), part.layout, weight)[:own] + loop.unsqueeze(1) * h) * scale
+        h = (sum_sources(part.with_halo(h), part.layout, weight) + loop.unsqueeze(1) * h) * scale
         h = self.lin(h) if narrow else h
         return h if self.bias is None else h + self.bias
 
 
-class DividedSAGEConv(SAGEConv):
+class PartitionedSAGEConv(SAGEConv):
     """:class:`torch_geometric.nn.SAGEConv` with the mean over a divided graph."""
 
     def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
         del size
         part = part_of(edge_index)
-        mean = sum_sources(part.with_halo(x), part.layout)[: x.size(0)]
-        h = self.lin_l(mean / part.in_degree.clamp(min=1).to(x.dtype).unsqueeze(1))
+        h = self.lin_l(mean_sources(part.with_halo(x), part.layout))
         h = h + self.lin_r(x) if self.root_weight else h
         return F.normalize(h, p=2.0, dim=-1) if self.normalize else h
 
 
-class DividedGATConv(GATConv):
+class PartitionedGATConv(GATConv):
     """:class:`torch_geometric.nn.GATConv` with self-loops over a divided graph."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None, **unused: Any) -> Tensor:
@@ -65,24 +63,23 @@ class DividedGATConv(GATConv):
         keep, _ = _without_loops(part, None, x)
         weight, loop = (scores - greatest[target]).exp(), (loop - greatest).exp()
         weight = weight if keep is None else weight * keep.unsqueeze(1)
-        total = sum_edges(weight, part.layout, z.size(0))[:own] + loop
-        h = sum_sources(z, part.layout, weight)[:own] + loop.unsqueeze(-1) * z[:own]
+        total = sum_edges(weight, part.layout, own) + loop
+        h = sum_sources(z, part.layout, weight) + loop.unsqueeze(-1) * z[:own]
         h = h / total.unsqueeze(-1)
         h = h.flatten(1) if self.concat else h.mean(1)
         return h if self.bias is None else h + self.bias
 
 
-class DividedGINConv(GINConv):
+class PartitionedGINConv(GINConv):
     """:class:`torch_geometric.nn.GINConv` over a divided graph."""
 
     def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
         del size
         part = part_of(edge_index)
-        total = sum_sources(part.with_halo(x), part.layout)[: x.size(0)]
-        return self.nn(total + (1 + self.eps) * x)
+        return self.nn(sum_sources(part.with_halo(x), part.layout) + (1 + self.eps) * x)
 
 
-class DividedResGatedConv(ResGatedGraphConv):
+class PartitionedResGatedConv(ResGatedGraphConv):
     """:class:`torch_geometric.nn.ResGatedGraphConv` over a divided graph."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
@@ -91,7 +88,7 @@ class DividedResGatedConv(ResGatedGraphConv):
         source, target = endpoints(part.layout)
         near = part.with_halo(x)  # one exchange of x, where queries and values would be two
         gate = self.act(self.lin_key(x)[target] + self.lin_query(near)[source])
-        h = sum_edges(gate * self.lin_value(near)[source], part.layout, near.size(0))[:own]
+        h = sum_edges(gate * self.lin_value(near)[source], part.layout, own)
         h = h + self.lin_skip(x) if self.root_weight else h
         return h if self.bias is None else h + self.bias
 
@@ -115,16 +112,19 @@ def _adds(conv: Any) -> bool:
     return conv.flow == "source_to_target" and conv.aggr in ("add", "sum")
 
 
-DIVIDED_PYG: dict[type[nn.Module], tuple[type[nn.Module], Callable[[Any], bool]]] = {
-    GCNConv: (DividedGCNConv, lambda c: _adds(c) and c.normalize and c.add_self_loops and not (c.improved or c.cached)),
-    SAGEConv: (DividedSAGEConv, lambda c: c.flow == "source_to_target" and c.aggr == "mean" and not c.project),
+PARTITIONED_PYG: dict[type[nn.Module], tuple[type[nn.Module], Callable[[Any], bool]]] = {
+    GCNConv: (
+        PartitionedGCNConv,
+        lambda c: _adds(c) and c.normalize and c.add_self_loops and not (c.improved or c.cached),
+    ),
+    SAGEConv: (PartitionedSAGEConv, lambda c: c.flow == "source_to_target" and c.aggr == "mean" and not c.project),
     GATConv: (
-        DividedGATConv,
+        PartitionedGATConv,
         lambda c: (
             _adds(c) and c.lin is not None and c.add_self_loops and c.edge_dim is None and not (c.dropout or c.residual)
         ),
     ),
-    GINConv: (DividedGINConv, _adds),
-    ResGatedGraphConv: (DividedResGatedConv, lambda c: _adds(c) and c.edge_dim is None),
+    GINConv: (PartitionedGINConv, _adds),
+    ResGatedGraphConv: (PartitionedResGatedConv, lambda c: _adds(c) and c.edge_dim is None),
 }
 """PyG's module → its divided class, and whether one with such options can be divided."""

@@ -78,24 +78,20 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     hints = get_type_hints(kind)
     for name, value in values.items():
         allowed = set(get_args(hints[name])) or {hints[name]}
-        if allowed <= _FITS.keys() and not any(_FITS[one](value) for one in allowed):
-            words = " or ".join(_WORDS[one] for one in _WORDS if one in allowed)
+        if allowed <= _PLAIN.keys() and not any(_PLAIN[one][1](value) for one in allowed):
+            words = " or ".join(word for one, (word, _) in _PLAIN.items() if one in allowed)
             raise OptionError(f"{name} to be {words}", repr(value)[:80], f"write another {name}")
 
 
-_FITS: dict[Any, Callable[[Any], bool]] = {
-    bool: lambda value: isinstance(value, bool),
-    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63,
-    list[int]: lambda value: isinstance(value, list) and all(type(one) is int and abs(one) < 2**63 for one in value),
-    float: is_number,
-    str: lambda value: isinstance(value, str),
-    type(None): lambda value: value is None,
-}
-_WORDS: dict[Any, str] = {
-    bool: "true or false",
-    int: "an integer",
-    list[int]: "a list of integers",
-    float: "a number",
-    str: "text",
-    type(None): "null",
+def _is_integer(value: Any) -> bool:
+    return type(value) is int and abs(value) < 2**63
+
+
+_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    int: ("an integer", _is_integer),
+    list[int]: ("a list of integers", lambda value: isinstance(value, list) and all(map(_is_integer, value))),
+    float: ("a number", is_number),
+    str: ("text", lambda value: isinstance(value, str)),
+    type(None): ("null", lambda value: value is None),
 }

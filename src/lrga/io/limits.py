@@ -6,12 +6,15 @@ call :func:`check_memory` before they allocate. The default limit is the availab
 """
 
 import errno
+import gzip
 import json
 import math
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,9 +56,17 @@ def show_bytes(size: float) -> str:
 
 
 def available_memory() -> int:
-    """Available main memory in bytes."""
-    bounds = [b for b in (_from_meminfo(), _from_cgroup(), _from_sysconf()) if b is not None]
-    return min(bounds) if bounds else _UNKNOWN
+    """Available main memory in bytes: of the machine, and of the container."""
+    bounds = []
+    with suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        bounds += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    with suppress(OSError, ValueError):  # ValueError: "max", no limit
+        group = Path("/sys/fs/cgroup")
+        bounds.append(max(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()), 0))
+    with suppress(AttributeError, OSError, ValueError):  # Windows has no such numbers
+        bounds.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(bounds, default=_UNKNOWN)
 
 
 def max_memory() -> int:
@@ -136,6 +147,22 @@ def _finite(digits: str) -> float:
     return value
 
 
+@contextmanager
+def reading(path: Path, *, remedy: str, damage: type[LRGAError] = DataError) -> Iterator[None]:
+    """Turns what a foreign or unreadable file raises into a ``DataError``, what a cut one raises into ``damage``."""
+    try:
+        yield
+    except LRGAError:  # some are an OSError as well
+        raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise damage(f"a whole gzip file {path}", str(error), remedy) from error
+    except UnicodeDecodeError as error:
+        convert = "save it as UTF-8 (in a spreadsheet: 'CSV UTF-8'; elsewhere: iconv -t UTF-8)"
+        raise DataError(f"text in UTF-8 in {path}", "a byte of another encoding", convert) from error
+    except OSError as error:
+        raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
+
+
 def limited_lines(file: IO[str], path: Path) -> Iterator[str]:
     """The lines of a text file, each of at most a thousandth of the memory limit, and at least 1 MB."""
     longest = max(MIN_LINE, max_memory() // 1000)
@@ -144,29 +171,3 @@ def limited_lines(file: IO[str], path: Path) -> Iterator[str]:
             remedy = f"end lines with a line feed, or {RAISE}"
             raise DataError(f"lines of at most {show_bytes(longest)} in {path}", "a longer one", remedy)
         yield line
-
-
-def _from_meminfo() -> int | None:
-    path = Path("/proc/meminfo")
-    if not path.exists():
-        return None
-    for line in path.read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
-
-
-def _from_cgroup() -> int | None:
-    """What a container may still take."""
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if not (limit.exists() and used.exists()):
-        return None
-    text = limit.read_text().strip()
-    return None if text == "max" else max(int(text) - int(used.read_text()), 0)
-
-
-def _from_sysconf() -> int | None:
-    names = getattr(os, "sysconf_names", {})
-    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
-        return None
-    return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))

@@ -2,28 +2,26 @@
 
 A pickle is a program: unguarded, it calls whatever function it names. Here every name is looked up in a table of
 makers written in this module; each maker checks its arguments and can build nothing but a numpy array of numbers or
-text, a torch tensor or a plain container. The bytes of a tensor inside a pickle are a file of ``torch.save``, itself a
-pickle: they are loaded with ``weights_only=True``.
+text, a torch tensor or a plain container.
 """
 
 import io
 import pickle
-import pickletools
 import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
 import torch
 
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError, LRGAError
 from lrga.io import limits
 
 _SAFE_KINDS = "biufcSU"  # numbers and text of fixed width: an array of these holds no Python object and no pointer
-_MAGIC = 0x1950A86A20F9469CFC6C  # of torch.save before PyTorch 1.6
 _ADMITTED = "a pickle of arrays, tensors, plain containers and scalars"
 
 
@@ -51,10 +49,9 @@ class _Maker:
 
 
 class _DType:
-    """Stands for ``numpy.dtype`` while the pickle is read: keeps the name and the byte order, nothing else."""
+    """Stands for ``numpy.dtype``: keeps the name and the byte order, nothing else."""
 
     __slots__ = ("dtype",)
-    __hash__ = None  # type: ignore[assignment]  # in a list or as a dict's value it is replaced at the end, in a set not
 
     def __init__(self, name: str | bytes, *_: object) -> None:
         text = name.decode("ascii") if isinstance(name, bytes) else name
@@ -72,40 +69,31 @@ class _DType:
         self.dtype = self.dtype.newbyteorder(order)
 
 
-class _Array:
-    """Stands for ``numpy.ndarray`` while the pickle is read; replaced by the array at the end."""
-
-    __slots__ = ("value",)
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, *_: object) -> None:
-        self.value: np.ndarray | None = None
+class _Array(np.ndarray):
+    """An array that a pickle makes empty, and then fills."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         shape, dtype, column_major, data = state[-4:]
-        self.value = _array(data, dtype, shape, "F" if column_major else "C")
+        made = _array(data, dtype, shape, "F" if column_major else "C")
+        state = (1, made.shape, made.dtype, bool(column_major), made.tobytes("A"))
+        super().__setstate__(state)  # type: ignore[arg-type]  # a bool of Python, whatever numpy's stub says
 
 
-class _Csr:
-    """Stands for ``scipy.sparse.csr_matrix``; replaced by a dict of its arrays at the end.
+class _Csr(dict[str, Any]):
+    """Stands for ``scipy.sparse.csr_matrix``: a dict of its arrays.
 
     A class, as the pickle makes an object of it without a call. It cannot be changed by BUILD: asked of the class,
     ``__setstate__`` lacks an argument.
     """
 
-    __slots__ = ("value",)
-    __hash__ = None  # type: ignore[assignment]
-
     def __setstate__(self, state: Any) -> None:
-        if not isinstance(state, dict):
+        parts = {name: state[name] for name in ("data", "indices", "indptr")}
+        if any(not isinstance(part, np.ndarray) for part in parts.values()):
             raise _Refused("a sparse matrix without its arrays")
-        parts = {name: state.get(name) for name in ("data", "indices", "indptr")}
-        if any(not isinstance(part, _Array) for part in parts.values()):
-            raise _Refused("a sparse matrix without its arrays")
-        self.value = parts | {"shape": state.get("_shape", state.get("shape"))}
+        self.update(parts, shape=state.get("_shape", state.get("shape")))
 
 
-def _array(data: Any, dtype: Any, shape: Any, order: str = "C") -> np.ndarray:
+def _array(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: object) -> np.ndarray:
     if not isinstance(dtype, _DType):
         raise _Refused(f"a {type(dtype).__name__} where a numpy dtype belongs")
     raw = data.encode("latin1") if isinstance(data, str) else data  # Python 2 stored bytes as text
@@ -114,22 +102,11 @@ def _array(data: Any, dtype: Any, shape: Any, order: str = "C") -> np.ndarray:
     return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order="F" if order == "F" else "C").copy(order="K")
 
 
-def _scalar(dtype: Any, data: Any) -> Any:
-    return _array(data, dtype, (1,))[0]
-
-
-def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any, *_: object) -> "_Array":
-    made = _Array()
-    made.value = _array(data, dtype, shape, order)
-    return made
-
-
 def _storage(data: Any) -> torch.UntypedStorage | torch.TypedStorage:
     if not isinstance(data, bytes | bytearray):
         raise _Refused(f"a {type(data).__name__} where the bytes of a tensor belong")
     try:
-        check_torch_file(io.BytesIO(data), "a tensor in a pickle")
-        storage = _load_tensors(io.BytesIO(data))
+        storage = _load_torch(io.BytesIO(data), "a tensor in a pickle")
     except Exception as error:  # whatever torch raises on bytes it does not trust
         raise _Refused(f"a tensor whose bytes torch refuses ({_first_line(error)})") from error
     if not isinstance(storage, torch.UntypedStorage | torch.TypedStorage):
@@ -150,30 +127,14 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: object) -> to
     return torch.empty(0, dtype=storage.dtype).set_(untyped, offset, size, stride)
 
 
-def _encode(text: Any, encoding: Any = "latin1", *_: object) -> bytes:
+def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
     if not isinstance(text, str) or encoding != "latin1":  # how Python 3 writes bytes in the oldest protocols
-        raise _Refused(f"_codecs.encode with {encoding!r}")
+        raise _Refused(f"bytes of a {type(text).__name__} in {encoding!r}")
     return text.encode("latin1")
 
 
-def _bytearray(data: Any = b"", *_: object) -> bytearray:
-    if isinstance(data, str):
-        return bytearray(data, "latin1")
-    if not isinstance(data, bytes | list):  # bytearray(10**12) would be taken for a size
-        raise _Refused(f"bytearray of a {type(data).__name__}")
-    return bytearray(data)
-
-
-def _bytes(*args: object) -> bytes:
-    if args:  # only the empty ones are written this way
-        raise _Refused(f"bytes of a {type(args[0]).__name__}")
-    return b""
-
-
-def _list(*args: object) -> list[Any]:
-    if args:  # only the type is named, as what a defaultdict makes
-        raise _Refused(f"a list of a {type(args[0]).__name__}")
-    return []
+def _empty_list() -> list[Any]:
+    return []  # only the type is named, as what a defaultdict makes
 
 
 def _defaultdict(*_: object) -> dict[Any, Any]:
@@ -181,17 +142,16 @@ def _defaultdict(*_: object) -> dict[Any, Any]:
 
 
 _NUMPY: dict[str, Callable[..., Any]] = {
-    "multiarray._reconstruct": _Array,
-    "multiarray.scalar": _scalar,
-    "numeric._frombuffer": _frombuffer,
+    "multiarray._reconstruct": lambda *_: _Array(0),
+    "multiarray.scalar": lambda dtype, data: _array(data, dtype, (1,))[0],
+    "numeric._frombuffer": _array,
 }
 _BUILTINS: dict[str, Callable[..., Any]] = {
     "set": set,
     "frozenset": frozenset,
     "complex": complex,
     "bytes": _bytes,
-    "bytearray": _bytearray,
-    "list": _list,
+    "list": _empty_list,
 }
 _TABLE: dict[str, Callable[..., Any]] = {
     "numpy.ndarray": _Array,
@@ -202,14 +162,16 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "torch.storage._load_from_bytes": _storage,
     "collections.OrderedDict": OrderedDict,
     "collections.defaultdict": _defaultdict,
-    "_codecs.encode": _encode,
+    "_codecs.encode": _bytes,
     **{f"{module}.{name}": make for module in ("builtins", "__builtin__") for name, make in _BUILTINS.items()},
 }
 _MAKERS: dict[str, Any] = {name: _Maker(make) for name, make in _TABLE.items()}
 _MAKERS |= {f"scipy.sparse.{module}.csr_matrix": _Csr for module in ("csr", "_csr")}
 
 
-class _RestrictedUnpickler(pickle.Unpickler):
+class _RestrictedUnpickler(pickle._Unpickler):
+    """The unpickler in Python: the compiled one makes a table as large as a pickle says."""
+
     def find_class(self, module: str, name: str) -> Any:
         maker = _MAKERS.get(f"{module}.{name}")
         if maker is None:
@@ -217,11 +179,11 @@ class _RestrictedUnpickler(pickle.Unpickler):
         return maker
 
 
-def load_pickle(source: str | Path | bytes | IO[bytes], *, encoding: str = "ASCII", name: str | None = None) -> Any:
+def load_pickle(source: str | Path | bytes, *, encoding: str = "ASCII", name: str = "a pickle in memory") -> Any:
     """Reads a pickle of arrays, tensors, plain containers and scalars; refuses any other without running it.
 
     Args:
-        source: A path, the bytes of a pickle, or a file open for reading bytes.
+        source: A path, or the bytes of a pickle.
         encoding: How to read the text of a pickle made by Python 2: ``"ASCII"``, ``"latin1"`` or ``"bytes"``.
         name: What to call the source in an error, where it is not a path.
 
@@ -233,8 +195,8 @@ def load_pickle(source: str | Path | bytes | IO[bytes], *, encoding: str = "ASCI
         DataError: The pickle names anything else, or is no pickle; the name is in the message.
 
     Example:
-        >>> load_pickle(pickle.dumps({"size": 3, "of": np.arange(3)}))
-        {'size': 3, 'of': array([0, 1, 2])}
+        >>> load_pickle(pickle.dumps({"size": 3, "of": np.arange(3)}))["of"].tolist()
+        [0, 1, 2]
         >>> load_pickle(b"cos\\nsystem\\n(S'echo hello'\\ntR.")
         Traceback (most recent call last):
         ...
@@ -242,22 +204,13 @@ def load_pickle(source: str | Path | bytes | IO[bytes], *, encoding: str = "ASCI
 got a pickle that asks for os.system in a pickle in memory. \
 To fix: do not load this file elsewhere either; get it from its official source.
     """
-    if isinstance(source, str | Path):
-        content = limits.read_bytes(Path(source))
-        return load_pickle(content, encoding=encoding, name=name or str(source))
-    if not isinstance(source, bytes):  # another pickle may follow in the file
-        label, begin, content = name or str(getattr(source, "name", "a pickle in memory")), source.tell(), source.read()
-        value, length = _load(content, encoding, label)
-        source.seek(begin + length)
-        return value
-    return _load(source, encoding, name or "a pickle in memory")[0]
-
-
-def _load(content: bytes, encoding: str, label: str) -> tuple[Any, int]:
-    """The object, and the length of its pickle, which may be followed by other bytes."""
+    label = name if isinstance(source, bytes) else str(source)
+    content = source if isinstance(source, bytes) else limits.read_bytes(Path(source))
     try:
-        length = _check_program(content)
-        return _without_stand_ins(_RestrictedUnpickler(io.BytesIO(content), encoding=encoding).load(), {}), length
+        value = _RestrictedUnpickler(io.BytesIO(content), encoding=encoding).load()
+        if isinstance(value, _Maker | type):
+            raise _Refused("a name in place of a value")
+        return value
     except _Refused as refusal:
         remedy = "do not load this file elsewhere either; get it from its official source"
         raise DataError(_ADMITTED, f"{refusal} in {label}", remedy) from refusal
@@ -269,171 +222,54 @@ def _load(content: bytes, encoding: str, label: str) -> tuple[Any, int]:
 def read_pt(path: Path) -> Any:
     """What ``torch.save`` wrote to ``path``: plain containers of numpy arrays or tensors; anything else is refused.
 
-    PyTorch 2.6 and later refuse files with arrays, as OGB's splits are.
+    PyTorch's own restricted loader refuses files with arrays, as OGB's splits are.
 
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "train.pt"
         >>> torch.save({"edge": np.array([[0, 1]])}, path)
-        >>> read_pt(path)
-        {'edge': array([[0, 1]])}
+        >>> read_pt(path)["edge"].tolist()
+        [[0, 1]]
     """
-    remedy = f"delete {path} and get it again from its official source"
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", "copy it from the official archive")
     try:
-        if path.stat().st_size == 0:
-            raise ChecksumError(f"a file of torch.save at {path}", "an empty file", remedy)
         with limits.open_regular(path) as file:
-            check_torch_file(file, str(path))
-        try:
-            return _load_tensors(path)
-        except Exception:  # arrays, or a damaged file, which can raise anything: the reader of pickles tells which
-            return _read_zipped(path) if zipfile.is_zipfile(path) else _read_legacy(path)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise ChecksumError(f"a whole file of torch.save at {path}", str(error), remedy) from error
+            return _load_torch(file, str(path))
+    except LRGAError:
+        raise
+    except Exception as error:  # damaged bytes can make torch raise nearly anything
+        got = str(error) if isinstance(error, _Refused) else f"an empty, damaged or other file ({_first_line(error)})"
+        remedy = f"delete {path} and get it again from its official source"
+        raise DataError(f"a file of torch.save at {path}", got, remedy) from error
 
 
-def _load_tensors(file: Path | IO[bytes]) -> Any:
-    """By torch itself, which takes nothing but tensors and plain containers."""
+def _load_torch(file: IO[bytes], label: str) -> Any:
+    """By torch, which takes the file apart, and the makers above, which make what is in it."""
+    check_torch_file(file, label)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's remarks on odd files: those are refused, in our words
-        return torch.load(file, map_location="cpu", weights_only=True)
+        return torch.load(file, map_location="cpu", pickle_module=_PICKLE_MODULE, weights_only=False)
 
 
-def _read_zipped(path: Path) -> Any:
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.endswith("/data.pkl") or name == "data.pkl"]
-        if len(names) != 1:
-            got = "a zip archive without data.pkl"
-            raise DataError(f"a file of torch.save at {path}", got, "name the right file, or get it again")
-        return load_pickle(archive.read(names[0]), name=str(path))
-
-
-def _read_legacy(path: Path) -> Any:
-    """The format before PyTorch 1.6: a magic number, a version, facts of the machine and the object, each a pickle."""
-    with open(path, "rb") as file:
-        try:
-            magic = load_pickle(file, name=str(path))
-        except DataError as error:
-            remedy = "name the right file, or get it again from its official source"
-            raise DataError(f"a file of torch.save at {path}", error.got, remedy) from error
-        if magic != _MAGIC:
-            raise DataError(f"a file of torch.save at {path}", "another kind of pickle", "get it again")
-        return [load_pickle(file, name=str(path)) for _ in range(3)][-1]
+_PICKLE_MODULE = SimpleNamespace(
+    Unpickler=_RestrictedUnpickler,
+    load=lambda file, **options: _RestrictedUnpickler(file, **options).load(),
+    __name__="restricted pickle",
+)
 
 
 def check_torch_file(file: IO[bytes], label: str) -> None:
-    """Refuses a file of ``torch.save`` that would take more memory than there is, or whose pickle never ends.
-
-    Raises:
-        DataError: It does, or it is damaged.
-    """
-    try:
-        begin = file.read(4)
-        file.seek(0)
-        if begin != b"PK\x03\x04":  # before PyTorch 1.6: four pickles one after the other
-            content = file.read()
-            for _ in range(4):
-                content = content[_check_program(content) :] if content else content
-            return
+    """Refuses a file of ``torch.save`` that would take more memory than there is, and a program of TorchScript."""
+    begin = file.read(4)
+    file.seek(0)
+    if begin == b"PK\x03\x04":  # since PyTorch 1.6; before, four pickles one after the other
         with zipfile.ZipFile(file) as archive:
             limits.check_memory(sum(member.file_size for member in archive.infolist()), f"the content of {label}")
-            for member in archive.namelist():
-                if member.endswith("data.pkl"):
-                    _check_program(archive.read(member))
-    except DataError:
-        raise
-    except _Refused as refusal:
-        remedy = "do not load this file elsewhere either; get it from its official source"
-        raise DataError("a file of torch.save", f"{refusal} in {label}", remedy) from refusal
-    except Exception as error:  # a damaged archive or pickle can raise nearly anything
-        got = f"{label}, which is damaged or no such file ({type(error).__name__}: {_first_line(error)})"
-        raise DataError("a file of torch.save", got, "delete the file and fetch it again") from error
-
-
-def _check_program(content: bytes) -> int:
-    """Refuses a pickle whose instructions take memory or time without bound; returns its length.
-
-    Two do: to memorise at a far place, for which the reader makes a table that large; and to put a tuple several times
-    into a tuple, that into another and so on, as the time to hash it doubles each time.
-    """
-    stream = io.BytesIO(content)
-    sizes: list[int] = []  # of the objects on the stack, tuples counted with all they hold; _MARK for a mark
-    memo: dict[int, int] = {}
-    count = 0
-    while (code := stream.read(1)) != b".":
-        name, read, taken, below_mark, made = _INSTRUCTIONS[code]
-        argument: Any = read(stream) if read is not None else None
-        count += 1
-        if name in _MEMORISE:
-            place = len(memo) if argument is None else argument
-            if place > count:
-                raise _Refused(f"an instruction to memorise {place:,} objects")
-            memo[place] = sizes[-1]
-        elif name in _RECALL:
-            sizes.append(memo[argument])
-        elif name == "MARK":
-            sizes.append(_MARK)
-        else:
-            first = len(sizes) - taken
-            if below_mark is not None:
-                first = len(sizes) - 1 - sizes[::-1].index(_MARK) - below_mark
-            size = 1 + sum(sizes[first:]) if name in _REPEAT else 1
-            if first < 0 or size > _LARGEST_TUPLE:
-                raise _Refused("a tuple that repeats itself without end" if first >= 0 else "a damaged pickle")
-            sizes[first:] = [size] * made
-    return stream.tell()
-
-
-def _skip_line(stream: IO[bytes]) -> None:
-    stream.readline()  # text of Python 2, which need not be ASCII
-
-
-_INSTRUCTIONS: dict[bytes, tuple[str, Any, int, int | None, int]] = {
-    op.code.encode("latin1"): (
-        op.name,
-        _skip_line if op.name == "STRING" else op.arg and op.arg.reader,
-        len(op.stack_before),
-        op.stack_before.index(pickletools.markobject) if pickletools.markobject in op.stack_before else None,
-        len(op.stack_after),
-    )
-    for op in pickletools.opcodes
-}  # name, how to read its argument, objects it takes, how many of these lie below the mark, objects it makes
-_MEMORISE = {"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"}
-_RECALL = {"GET", "BINGET", "LONG_BINGET"}
-_REPEAT = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "DUP"}
-_LARGEST_TUPLE = 1_000_000
-_MARK = 0
+            if any(name.rpartition("/")[2] == "constants.pkl" for name in archive.namelist()):
+                raise DataError(f"tensors in {label}", "a program of TorchScript", "save the tensors themselves")
+        file.seek(0)
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:200]
-
-
-def _without_stand_ins(value: Any, seen: dict[int, Any]) -> Any:
-    """The same object with arrays in place of their stand-ins; ``seen`` keeps shared parts shared and ends circles."""
-    if isinstance(value, _Array):
-        if value.value is None:
-            raise _Refused("a numpy array without values")
-        return value.value
-    if isinstance(value, _DType):
-        return value.dtype
-    if isinstance(value, _Csr):
-        return _without_stand_ins(value.value, seen)
-    if isinstance(value, _Maker) or value is _Csr:
-        raise _Refused("a name in place of a value")
-    if not isinstance(value, list | tuple | dict) or id(value) in seen:
-        return seen.get(id(value), value)
-    if isinstance(value, tuple):
-        seen[id(value)] = value
-        made = tuple(_without_stand_ins(item, seen) for item in value)
-        seen[id(value)] = made
-        return made
-    seen[id(value)] = value
-    if isinstance(value, list):
-        value[:] = [_without_stand_ins(item, seen) for item in value]
-    else:
-        for key, item in value.items():  # keys stay: an array cannot be one
-            value[key] = _without_stand_ins(item, seen)
-    return value

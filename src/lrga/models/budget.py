@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from lrga.checks import check_choice, check_count
 from lrga.errors import LRGAError, OptionError
 from lrga.io.limits import check_memory
-from lrga.kernels.checks import check_choice, check_count
 
 LAYER_BYTES = 4 << 20
 PREFERENCES = ("nearest", "below")

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lrga.checks import check_count
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_count
 from lrga.models.link import LinkPredictor, check_pairs, link_set
 from lrga.nn.node_embedding import all_rows
 

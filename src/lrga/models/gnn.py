@@ -7,24 +7,24 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lrga.checks import check_choice, check_count, check_same_device
 from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count, check_same_device
-from lrga.kernels.csr import is_fast
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.message import Edges, num_edges
-from lrga.kernels.segments import Segments
-from lrga.kernels.support import runs_on_gpu
 from lrga.nn.encoders import ENCODERS
-from lrga.nn.gat import GATLayer
-from lrga.nn.gated_gcn import GatedGCNLayer
-from lrga.nn.gcn import GCNLayer
-from lrga.nn.gin import GINLayer
 from lrga.nn.heads import TASKS, Head, LayerwiseHead
 from lrga.nn.inputs import as_edges
-from lrga.nn.layer import BenchmarkLayer
-from lrga.nn.lrga_layer import LRGALayer, reading_of
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.layers.gat import GATLayer
+from lrga.nn.layers.gated_gcn import GatedGCNLayer
+from lrga.nn.layers.gcn import GCNLayer
+from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.lrga import LRGALayer, Wiring, wiring_of
+from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.random_features import normal
-from lrga.nn.sage import SAGELayer
+from lrga.ops._triton import runs_on_gpu
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.cpu import is_supported
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.neighbors.reduce import Edges, num_edges
 
 CONVOLUTIONS: dict[str, type[BenchmarkLayer]] = {
     "gcn": GCNLayer,
@@ -57,8 +57,8 @@ class GNN(nn.Module):
         heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple.
         attention_heads: Heads of the low-rank attention.
         preset: ``"2022"`` or ``"2020"``, the benchmark's generation of layers.
-        reading: ``"A"``, ``"B"``, ``"C"``, ``"D"`` or ``"B-outer"``: how layer and attention are joined, see
-            :class:`~lrga.nn.lrga_layer.LRGALayer`.
+        wiring: How layer and attention are joined: a :class:`~lrga.nn.layers.lrga.Wiring`, or a name among
+            ``"authors-code"``, ``"norm-first"``, ``"outer-residual"``, ``"two-residuals"`` and ``"outer-norm"``.
         dropout: In the layers and on the attention's output.
         residual: Whether the layers have residual connections.
         batch_norm: Whether the layers are normalised.
@@ -103,7 +103,7 @@ class GNN(nn.Module):
         heads: int = 1,
         attention_heads: int = 1,
         preset: str = "2022",
-        reading: str = "B",
+        wiring: str | Wiring = "authors-code",
         dropout: float = 0.0,
         residual: bool = True,
         batch_norm: bool = True,
@@ -121,10 +121,10 @@ class GNN(nn.Module):
         check_choice("task", task, TASKS)
         check_choice("encoder", encoder, tuple(ENCODERS))
         check_choice("edge_encoder", edge_encoder, (*ENCODERS, "ones"))
-        read = reading_of(reading)
+        joined = wiring_of(wiring)
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.num_layers, self.conv, self.rank, self.task = num_layers, conv, rank, task
-        self.preset, self.reading = preset, reading
+        self.preset, self.wiring = preset, wiring
         self.random_features, self.generator = random_features, generator
         if random_features and not resample_features:
             source = None if generator is None else generator.device
@@ -138,10 +138,10 @@ class GNN(nn.Module):
         if conv == "gatedgcn":
             kind, width = ("linear", 1) if self.edges_as_ones else (edge_encoder, edge_channels)
             self.edge_encoder = ENCODERS[kind](width, hidden_channels, name="edge_attr")
-        base_residual = residual and (rank is None or read.keep_residual)
-        base_norm = batch_norm and (rank is None or read.base_norm)
+        base_residual = residual and (rank is None or joined.inner_residual)
+        base_norm = batch_norm and (rank is None or joined.inner_norm)
         # The paper's counts leave GAT no room for a norm after m5 unless the layer itself has none.
-        mixed_norm = batch_norm and (conv != "gat" or not read.base_norm)
+        mixed_norm = batch_norm and (conv != "gat" or not joined.inner_norm)
         self.layers = nn.ModuleList()
         for last in [*[False] * (num_layers - 1), True]:
             base = _layer(
@@ -162,7 +162,7 @@ class GNN(nn.Module):
                 rank,
                 heads=attention_heads,
                 dropout=dropout,
-                reading=reading,
+                wiring=joined,
                 batch_norm=mixed_norm,
                 backend=backend,
             )
@@ -235,7 +235,7 @@ class GNN(nn.Module):
         if not isinstance(x, Tensor) or x.dim() == 0:
             raise DTypeError("x to be a tensor with one row per node", repr(x)[:80], "pass data.x")
         num_nodes = x.size(0)
-        edges, order = as_edges(edge_index, x, partitioned=True), None  # the layers check
+        edges, order = as_edges(edge_index, x, partitioned=None), None  # the layers check
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
         segments = Segments.from_batch(batch, num_nodes, num_graphs)
         h = self._encode(x, segments)
@@ -243,7 +243,8 @@ class GNN(nn.Module):
             edge_attr = None
         if edge_attr is not None:
             _check_rows(edge_attr, num_edges(edges))
-        if not isinstance(edges, EdgeLayout) and (is_fast(h) or runs_on_gpu(h)):  # sorting once pays off in every layer
+        # Sorting once pays off in every layer.
+        if not isinstance(edges, EdgeLayout) and (is_supported(h) or runs_on_gpu(h)):
             edges, order = EdgeLayout.from_edge_index(edges, num_nodes, check=False)
             edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
         e = None if self.edge_encoder is None else self._encode_edges(edge_attr, edges)

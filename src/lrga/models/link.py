@@ -14,18 +14,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lrga.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count, check_dense, check_fraction
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.segments import Segments
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
-from lrga.nn.linear import apply_linear
-from lrga.nn.mix import mix
+from lrga.nn.layers.lrga import combine
+from lrga.nn.linear import apply_linear, mix
 from lrga.nn.node_embedding import NodeEmbedding, all_rows
 from lrga.nn.norm import BatchNorm
 from lrga.nn.recompute import Stack
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.edges import EdgeLayout
 
 PREDICTORS = ("hadamard", "dot", "concat")
 
@@ -203,8 +203,8 @@ class LinkGNN(Stack):
 
         Args:
             x: ``[N, in_channels]``.
-            edge_index: As PyG's convolutions take it; or an :class:`~lrga.kernels.edges.EdgeLayout` without loops from
-                a node to itself, along which GCN and GraphSAGE sum without writing messages.
+            edge_index: As PyG's convolutions take it; or an :class:`~lrga.ops.neighbors.edges.EdgeLayout` without loops
+                from a node to itself, along which GCN and GraphSAGE sum without writing messages.
             edge_weight: ``[E]``, in the order of the edges, for GCN only.
             batch: Graph of each node; ``None`` is one graph.
             num_graphs: Number of graphs, if known.
@@ -234,8 +234,7 @@ class LinkGNN(Stack):
             return local if last else F.dropout(F.relu(local), self.dropout, self.training)
         local = F.dropout(F.relu(local), self.dropout, self.training)
         parts = [self.attentions[i](x, segments), local, *([x] if self.skip else [])]
-        h = mix(parts, self.mixes[i])
-        return h if last else self.norms[i](F.relu(h))
+        return mix(parts, self.mixes[i]) if last else combine(parts, self.mixes[i], self.norms[i])
 
 
 class LinkModel(nn.Module):

@@ -1,7 +1,8 @@
 """The convolutions of the link-prediction networks: PyG's modules, summed over sorted edges where that is equal.
 
-GCNConv and SAGEConv are linear sums over neighbours, which :mod:`lrga.kernels.message` computes without writing a
-message for each edge. The parameters are PyG's own, so a state dict crosses both ways.
+GCNConv and SAGEConv are linear sums over neighbours, GATConv a weighted one, which :mod:`lrga.ops.neighbors.reduce` and
+:mod:`lrga.ops.gat` compute without writing a message for each edge. The parameters are PyG's own, so a state dict
+crosses both ways.
 
 Letters: N nodes, E edges, D channels.
 """
@@ -13,11 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, MessagePassing, ResGatedGraphConv, SAGEConv
 
-from lrga.distributed.pyg_layers import DIVIDED_PYG
+from lrga.distributed.pyg_layers import PARTITIONED_PYG
 from lrga.errors import OptionError
-from lrga.kernels.edges import EdgeLayout, check_not_partitioned
-from lrga.kernels.message import Edges, is_half, mean_sources, sum_edges, sum_sources
 from lrga.nn.linear import apply_linear, is_plain
+from lrga.ops.gat.definition import attention_sum, node_scores
+from lrga.ops.neighbors.edges import EdgeLayout, check_not_partitioned
+from lrga.ops.neighbors.reduce import Edges, is_half, mean_sources, sum_edges, sum_sources
 
 GAT_HEADS = 4
 M = TypeVar("M", bound=MessagePassing)
@@ -65,7 +67,7 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
         weight: ``[E]``, for GCN alone.
         scale: What :func:`gcn_scale` gave, for GCN on a layout.
     """
-    if type(conv) in DIVIDED_PYG:  # not converted
+    if type(conv) in PARTITIONED_PYG:  # not converted
         check_not_partitioned(edges)
     if not isinstance(edges, EdgeLayout) or edges.is_partitioned:
         return conv(x, edges) if weight is None else conv(x, edges, weight)
@@ -75,13 +77,18 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
         h = (x if narrow else apply_linear(conv.lin, x)) * scale.to(x.dtype)
         weight = None if weight is None else weight.to(h.dtype)
         if is_half(h):  # the sums may be larger than float16 holds
-            h = sum_sources(h, edges, weight, into=scale.squeeze(1)) + h * scale.to(h.dtype)
+            h = sum_sources(h, edges, weight, dst_scale=scale.squeeze(1)) + h * scale.to(h.dtype)
         else:
             h = (sum_sources(h, edges, weight) + h) * scale.to(x.dtype)
         h = apply_linear(conv.lin, h) if narrow else h
         return h if conv.bias is None else h + conv.bias
     if _is_usual(conv, SAGEConv, root_weight=True, normalize=False, project=False, aggr="mean"):
         return apply_linear(conv.lin_l, mean_sources(x, edges)) + apply_linear(conv.lin_r, x)
+    if _is_usual(conv, GATConv, concat=True, dropout=0.0, edge_dim=None, add_self_loops=True, residual=False):
+        h = apply_linear(conv.lin, x).view(-1, conv.heads, conv.out_channels)
+        by_source, by_target = node_scores(h, conv.att_src.squeeze(0), conv.att_dst.squeeze(0))
+        h = attention_sum(h, by_source, by_target, edges.with_loops, negative_slope=conv.negative_slope).flatten(1)
+        return h if conv.bias is None else h + conv.bias
     return conv(x, edges.edge_index) if weight is None else conv(x, edges.edge_index, weight)
 
 

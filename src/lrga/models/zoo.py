@@ -7,9 +7,9 @@ those of the plain rows are the benchmark's. Whatever has no published shape get
 from dataclasses import dataclass
 from typing import Any
 
+from lrga.checks import check_count
 from lrga.data.datasets.spec import Inputs, dataset_name, spec_of
 from lrga.errors import OptionError
-from lrga.kernels.checks import check_count
 from lrga.models.budget import solve_width
 from lrga.models.gnn import CONVOLUTIONS, GNN
 
@@ -105,7 +105,7 @@ def build_model(
         heads: Heads of GAT, by default those of the cell.
         rank: The paper's κ, of no effect without ``lrga``.
         edge_features: ``False`` lets GatedGCN read ones where the data set has edge features.
-        **options: Further options of :class:`~lrga.models.gnn.GNN`: ``preset``, ``reading``, ``dropout``,
+        **options: Further options of :class:`~lrga.models.gnn.GNN`: ``preset``, ``wiring``, ``dropout``,
             ``attention_heads``, ``random_features``, ``generator``, ``readout``, …
 
     Example:

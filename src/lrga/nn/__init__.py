@@ -8,22 +8,23 @@ from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.blocks import attend_in_blocks
 from lrga.nn.conv import LRGAConv
 from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder
-from lrga.nn.gat import GATLayer
-from lrga.nn.gated_gcn import GatedGCNLayer
-from lrga.nn.gcn import GCNLayer
-from lrga.nn.gin import GINLayer
 from lrga.nn.gps import GPSAttention
 from lrga.nn.heads import MLP, Head, LayerwiseHead
-from lrga.nn.layer import BenchmarkLayer
-from lrga.nn.lrga_layer import LRGALayer
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.layers.gat import GATLayer
+from lrga.nn.layers.gated_gcn import GatedGCNLayer
+from lrga.nn.layers.gcn import GCNLayer
+from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.lrga import WIRINGS, LRGALayer, Wiring
+from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 from lrga.nn.recompute import recompute_layers
-from lrga.nn.sage import SAGELayer
 
 __all__ = [
     "MLP",
+    "WIRINGS",
     "BatchNorm",
     "BenchmarkLayer",
     "CategoriesEncoder",
@@ -42,6 +43,7 @@ __all__ = [
     "NodeEmbedding",
     "RandomFeatures",
     "SAGELayer",
+    "Wiring",
     "attend_in_blocks",
     "recompute_layers",
 ]

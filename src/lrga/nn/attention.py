@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 
-from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import (
+from lrga.checks import (
     check_choice,
     check_count,
     check_features,
@@ -18,10 +17,11 @@ from lrga.kernels.checks import (
     check_same_device,
     check_same_dtype,
 )
-from lrga.kernels.dispatch import BACKENDS, attend, attend_projected, check_eps
-from lrga.kernels.reference import NORMALIZATIONS, attention_factors
-from lrga.kernels.segments import Segments
+from lrga.errors import OptionError, ShapeError
 from lrga.nn.linear import apply_linear, is_linear, weight_of
+from lrga.ops.attention import BACKENDS, attend, attend_projected, check_eps
+from lrga.ops.attention.reference import NORMALIZATIONS, attention_factors
+from lrga.ops.attention.segments import Segments
 
 Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import AttentiveFP, HeteroConv, MessagePassing
 
+from lrga.checks import check_choice
 from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from lrga.kernels.checks import check_choice
 from lrga.nn.context import check_has_attention, tell_batch
 from lrga.nn.conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
 from lrga.nn.probe import input_width

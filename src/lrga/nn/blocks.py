@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
+from lrga.checks import check_count, check_dense, check_features, check_same_dtype
 from lrga.errors import OptionError, ShapeError
-from lrga.kernels.checks import check_count, check_dense, check_features, check_same_dtype
-from lrga.kernels.reference import guarded_inverse, inverse
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.linear import weight_of
+from lrga.ops.attention.reference import guarded_inverse, inverse
 
 Blocks = Callable[[], Iterable[Tensor]]
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Batch, Data, HeteroData
 
+from lrga.checks import check_same_device
 from lrga.errors import BatchContextError, BatchError, CheckpointError, DTypeError, LRGAError, UnsupportedError
-from lrga.kernels.checks import check_same_device
-from lrga.kernels.segments import Segments
+from lrga.ops.attention.segments import Segments
 
 
 class Assignment:
@@ -101,6 +101,8 @@ def _leave(outer: tuple[Any, Any, Any]) -> None:
     _traced.of_trace = outer[1]
     if outer[2] is not None and not torch.compiler.is_compiling():
         _context.set(outer[2])
+        if outer[1] is None:
+            _traced.assignment = outer[2][0]  # outer[0] may be that of another task of this thread
 
 
 # Activation checkpointing calls a layer again in the backward pass: without the model around it and, on a GPU, in

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from lrga.checks import check_count, check_dense, may_read_values
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_count, check_dense, may_read_values
-from lrga.kernels.embedding import embed
-from lrga.nn.linear import apply_linear, is_plain, weight_of
+from lrga.nn.linear import apply_linear, weight_of
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -58,7 +57,7 @@ class CategoryEncoder(nn.Module):
                     f"category {low if low < 0 else high}",
                     "build the model with as many categories as the data has",
                 )
-        return _look_up(self.embedding, x.long())
+        return self.embedding(x.long())
 
     def ones(self, rows: int) -> Tensor:
         """The input that stands for absent features: category 1."""
@@ -117,7 +116,7 @@ class CategoriesEncoder(nn.Module):
                         f"category {low if low < 0 else high}",
                         "build the model with as many categories as the data has",
                     )
-        rows = _look_up(self.embedding, (x.long() + self.offset).view(-1))
+        rows = self.embedding((x.long() + self.offset).view(-1))
         return rows.view(x.size(0), len(self.sizes), rows.size(-1)).sum(1)
 
     def ones(self, rows: int) -> Tensor:
@@ -183,18 +182,6 @@ def _check_integers(name: str, x: Tensor) -> None:
             str(x.dtype),
             "call .long(), or build the model with a linear encoder for real features",
         )
-
-
-def _look_up(table: nn.Embedding, index: Tensor) -> Tensor:
-    if not is_plain(table, nn.Embedding) or _has_options(table):
-        found: Tensor = table(index)
-        return found
-    return embed(index, table.weight)
-
-
-def _has_options(table: nn.Embedding) -> bool:
-    """Whether somebody gave the embedding more to do than to look rows up."""
-    return table.padding_idx is not None or table.max_norm is not None or table.scale_grad_by_freq or table.sparse
 
 
 ENCODERS: dict[str, Any] = {

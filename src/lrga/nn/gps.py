@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.attention import PerformerAttention
 
+from lrga.checks import check_dense, check_features
 from lrga.errors import ShapeError
-from lrga.kernels.checks import check_dense, check_features
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.linear import apply_linear
 

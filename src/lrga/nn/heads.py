@@ -8,21 +8,30 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from lrga.kernels.checks import check_choice, check_count
-from lrga.kernels.linear import linear
-from lrga.kernels.message import Edges, endpoints, is_half, sum_edges_reference
-from lrga.kernels.segments import Segments
+from lrga.checks import check_choice, check_count
+from lrga.nn.inputs import graph_size, with_sources
 from lrga.nn.linear import apply_chain, is_linear
+from lrga.ops.attention.segments import Segments
+from lrga.ops.linear import linear
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.neighbors.reduce import Edges, endpoints, is_half, sum_edges_reference
 
 TASKS = ("node", "graph", "edge")
 READOUTS = ("mean", "sum")
 
 
-def readout(h: Tensor, segments: Segments, how: str = "mean") -> Tensor:
-    """Mean or sum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros."""
+def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | None = None) -> Tensor:
+    """Mean or sum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros.
+
+    With the ``edges`` of a partitioned graph it is over the nodes of all ranks, on every rank: a mean over the
+    predictions of all ranks then counts each of them once.
+    """
     check_choice("readout", how, READOUTS)
     if is_half(h):
-        return readout(h.float(), segments, how).to(h.dtype)
+        return readout(h.float(), segments, how, edges).to(h.dtype)
+    if isinstance(edges, EdgeLayout) and edges.graph_size is not None:
+        total = edges.sum_ranks(h.sum(0, keepdim=True))
+        return total / max(edges.graph_size[0], 1) if how == "mean" else total
     if segments.batch is None or segments.counts is None:
         total = h.sum(0, keepdim=True)
         return total / torch.sym_max(segments.num_nodes, 1) if how == "mean" else total
@@ -86,8 +95,8 @@ class Head(nn.Module):
         """Predicts from the last of the ``hidden`` features, ``[N, d]`` each."""
         h = hidden[-1]
         if self.task == "graph":
-            return self.mlp(readout(h, segments, self.readout))
-        return self.mlp(h, edges if self.task == "edge" else None)
+            return self.mlp(readout(h, segments, self.readout, edges))
+        return self.mlp(with_sources(edges, h), edges) if self.task == "edge" else self.mlp(h)
 
 
 class LayerwiseHead(nn.Module):
@@ -117,8 +126,11 @@ class LayerwiseHead(nn.Module):
 
     def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:
         """Predicts from all ``hidden`` features, ``[N, d]`` each."""
-        inputs = [readout(h, segments, self.readout) for h in hidden] if self.task == "graph" else hidden
-        on = edges if self.task == "edge" else None
+        inputs, on = hidden, edges if self.task == "edge" else None
+        if self.task == "graph":
+            inputs = [readout(h, segments, self.readout, edges) for h in hidden]
+        elif self.task == "edge" and graph_size(edges) is not None:  # all layers in one exchange
+            inputs = with_sources(edges, torch.cat(list(hidden), dim=1)).chunk(len(hidden), dim=1)
         return torch.stack([mlp(h, on) for mlp, h in zip(self.mlps, inputs, strict=True)]).sum(0)
 
 

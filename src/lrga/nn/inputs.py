@@ -6,24 +6,25 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
+from lrga.checks import check_dense
 from lrga.errors import DTypeError, ShapeError
-from lrga.kernels.checks import check_dense
-from lrga.kernels.edges import EdgeLayout, check_edges_fit, check_not_partitioned
-from lrga.kernels.message import Edges, endpoints, sum_edges_reference
-from lrga.kernels.segments import Segments
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.edges import EdgeLayout, check_edges_fit, check_not_partitioned, check_partitioned
+from lrga.ops.neighbors.reduce import Edges, endpoints, sum_edges_reference
 
 SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
-def as_edges(edge_index: Any, x: Tensor, *, partitioned: bool = False) -> Edges:
+def as_edges(edge_index: Any, x: Tensor, *, partitioned: bool | None = False) -> Edges:
     """PyG's ``[2, E]`` tensor, its ``EdgeIndex``, a sparse ``adj_t`` or an :class:`EdgeLayout`, checked against x.
 
     A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used. The
-    edges of a partitioned graph are refused unless ``partitioned`` says that the layers are made for them.
+    edges of a partitioned graph are refused unless ``partitioned`` says that the layers are made for them; then others
+    are. ``None`` leaves that to the layers.
     """
     check_dense("x", x)
-    if not partitioned:
-        check_not_partitioned(edge_index)
+    if partitioned is not None:
+        check_partitioned(edge_index) if partitioned else check_not_partitioned(edge_index)
     if isinstance(edge_index, EdgeLayout):
         edges: Edges = edge_index
     elif isinstance(edge_index, EdgeIndex):
@@ -47,8 +48,25 @@ def as_segments(batch: Tensor | Segments | None, num_nodes: int, num_graphs: int
     return batch if isinstance(batch, Segments) else Segments.from_batch(batch, num_nodes, num_graphs)
 
 
-def graph_norm(h: Tensor, segments: Segments) -> Tensor:
+def with_sources(edges: Edges, x: Tensor) -> Tensor:
+    """Features of all sources, see :meth:`EdgeLayout.with_sources`."""
+    return edges.with_sources(x) if isinstance(edges, EdgeLayout) else x
+
+
+def valid_nodes(edges: Edges) -> Tensor | None:
+    """How many nodes of a batch of fixed capacity are real; ``None`` if all are."""
+    return edges.valid_nodes if isinstance(edges, EdgeLayout) else None
+
+
+def graph_size(edges: Edges) -> tuple[int, int] | None:
+    """Nodes and edges of the whole graph where ``edges`` are one rank's part of it, else ``None``."""
+    return edges.graph_size if isinstance(edges, EdgeLayout) else None
+
+
+def graph_norm(h: Tensor, segments: Segments, edges: Edges | None = None) -> Tensor:
     r"""Node features times :math:`1 / \sqrt{n}`, n the nodes of their graph (the benchmark of 2020)."""
+    if edges is not None and (whole := graph_size(edges)) is not None:
+        return h * max(whole[0], 1) ** -0.5
     if segments.counts is None or segments.batch is None:
         return h * torch.sym_max(segments.num_nodes, 1) ** -0.5
     factors = _inverse_roots(segments.counts, h.dtype)
@@ -58,6 +76,8 @@ def graph_norm(h: Tensor, segments: Segments) -> Tensor:
 def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Tensor:
     r""":math:`1 / \sqrt{m}` for each edge, ``[E, 1]``, m the edges of its graph (the benchmark of 2020)."""
     _, target = endpoints(edges)
+    if (whole := graph_size(edges)) is not None:
+        return torch.full((target.size(0), 1), max(whole[1], 1) ** -0.5, dtype=dtype, device=target.device)
     graph = torch.zeros_like(target) if segments.batch is None else segments.batch.index_select(0, target)
     counts = sum_edges_reference(torch.ones_like(graph), graph, segments.num_graphs)
     return _inverse_roots(counts, dtype).index_select(0, graph).unsqueeze(-1)

@@ -1,14 +1,15 @@
-"""Linear maps by :mod:`lrga.kernels.linear`, and the check that a module may be replaced by its parameters."""
+"""Linear maps by :mod:`lrga.ops.linear`, and the check that a module may be replaced by its parameters."""
 
 from collections.abc import Iterable
 from typing import Any, TypeGuard, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules import module as torch_module
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
-from lrga.kernels.linear import linear
+from lrga.ops.linear import linear, mixed_linear
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 M = TypeVar("M", bound=nn.Module)
@@ -39,6 +40,21 @@ def apply_chain(lins: Iterable[nn.Module], x: Tensor) -> Tensor:
     for i, lin in enumerate(lins):
         x = apply_linear(lin, F.relu(x) if i else x)
     return x
+
+
+def mix(parts: list[Tensor], m5: nn.Module) -> Tensor:
+    """The paper's m5: ``m5(cat(parts, -1))``, of large matrices without the concatenation.
+
+    A module with hooks is called as it is.
+
+    Example:
+        >>> import torch
+        >>> mix([torch.randn(3, 2), torch.randn(3, 5)], nn.Linear(7, 4)).shape
+        torch.Size([3, 4])
+    """
+    if not is_linear(m5):
+        return m5(torch.cat(parts, dim=-1))
+    return mixed_linear(parts, m5.weight, m5.bias)
 
 
 def is_linear(module: nn.Module | None) -> TypeGuard[nn.Linear | PyGLinear]:
@@ -72,7 +88,7 @@ def is_plain(module: Any, *kinds: type[M]) -> TypeGuard[M]:
 def weight_of(module: nn.Module | None) -> Tensor | None:
     """The floating-point tensor whose type and device the input of a module must have: the weight, or another parameter
     where there is none (as in an adapter or a quantised module); ``None`` where nothing tells."""
-    if module is None:
-        return None
+    if module is None or is_linear(module):
+        return None if module is None else module.weight
     candidates = (getattr(module, "weight", None), *module.parameters())
     return next((t for t in candidates if isinstance(t, Tensor) and t.is_floating_point()), None)

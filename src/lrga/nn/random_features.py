@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn.inits import reset
 
+from lrga.checks import check_choice, check_count, check_dense
 from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count, check_dense
 from lrga.nn.context import named_arguments
 
 Sampler = Callable[..., Tensor]

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from lrga.errors import OptionError
 from lrga.nn.conv import LRGAConv
-from lrga.nn.layer import BenchmarkLayer
-from lrga.nn.lrga_layer import LRGALayer
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.layers.lrga import LRGALayer
 
 LAYERS = (LRGALayer, BenchmarkLayer, LRGAConv)
 

@@ -4,29 +4,29 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from lrga.report.cells import RankSeries, ResultCell
-from lrga.report.html import chart_text
+from lrga.experiments.table import Row
+from lrga.explain.html import chart_text
+from lrga.explain.style import COLOURS, colour
 from lrga.report.speed import SpeedRecord, unit_of
-from lrga.report.style import COLOURS, colour
 
 Figure = dict[str, Any]
 _FEW = 12  # series that a legend names; beyond, the pointer does
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 
 
-def result_figures(cells: Sequence[ResultCell]) -> list[tuple[str, Figure]]:
-    """For each data set and metric: ours with its deviation over the seeds, beside the paper's with its own."""
-    groups: dict[tuple[str, str], list[ResultCell]] = {}
-    for cell in cells:
-        if cell.metric is not None and cell.spread() is not None:
-            groups.setdefault((cell.first.dataset, cell.metric.name), []).append(cell)
+def result_figures(rows: Sequence[Row]) -> list[tuple[str, Figure]]:
+    """For each data set and metric: ours with its deviation over the seeds, beside the published one with its own."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.spread() is not None:
+            groups.setdefault((row.cell.labels["dataset"], row.metric.name), []).append(row)
     return [(dataset, _results(metric, group)) for (dataset, metric), group in groups.items()]
 
 
-def _results(metric: str, cells: Sequence[ResultCell]) -> Figure:
-    names, places = [chart_text(cell.label) for cell in cells], list(range(len(cells)))
-    spreads = [spread for cell in cells if (spread := cell.spread()) is not None]
-    decimals = cells[0].metric.decimals + 1 if cells[0].metric is not None else 3
+def _results(metric: str, rows: Sequence[Row]) -> Figure:
+    names, places = [chart_text(row.cell.labels["model"]) for row in rows], list(range(len(rows)))
+    spreads = [spread for row in rows if (spread := row.spread()) is not None]
+    decimals = rows[0].metric.decimals + 1
     ours = {
         "type": "scatter",
         "mode": "markers",
@@ -40,25 +40,25 @@ def _results(metric: str, cells: Sequence[ResultCell]) -> Figure:
         ],
         "hovertemplate": "%{customdata[0]}<br>ours %{customdata[1]}<extra></extra>",
     }
-    printed = [(place, cell.published) for place, cell in enumerate(cells) if cell.published is not None]
+    printed = [(place, row.cell.published) for place, row in enumerate(rows) if row.cell.published is not None]
     paper = {
         "type": "scatter",
         "mode": "markers",
-        "name": "paper",
+        "name": "published",
         "x": [cell.mean for _, cell in printed],
         "y": [place for place, _ in printed],
-        "error_x": {"type": "data", "array": [cell.std for _, cell in printed], "thickness": 2, "width": 5},
+        "error_x": {"type": "data", "array": [cell.std or 0.0 for _, cell in printed], "thickness": 2, "width": 5},
         "marker": {"color": COLOURS[1], "size": 11, "symbol": "diamond-open", "line": {"width": 2}},
-        "customdata": [[names[i], f"{c.mean:g} ± {c.std:g}, Table {c.table}"] for i, c in printed],
-        "hovertemplate": "%{customdata[0]}<br>paper %{customdata[1]}<extra></extra>",
+        "customdata": [[names[i], f"{c.text(decimals)}, {chart_text(c.source)}"] for i, c in printed],
+        "hovertemplate": "%{customdata[0]}<br>published %{customdata[1]}<extra></extra>",
     }
-    few = len(cells) <= _FEW
+    few = len(rows) <= _FEW
     layout = {
         "xaxis": {"title": {"text": f"test {metric}"}, "tickangle": 0, "nticks": 6},
         "yaxis": {
             "tickvals": places,
-            "ticktext": [_wrapped(cell.label, lines=3 if few else 1) for cell in cells],
-            "range": [len(cells) - 0.5, -0.5],
+            "ticktext": [_wrapped(row.cell.labels["model"], lines=3 if few else 1) for row in rows],
+            "range": [len(rows) - 0.5, -0.5],
             "zeroline": False,
         },
         "height": 130 + (48 if few else 20) * len(names),
@@ -67,19 +67,19 @@ def _results(metric: str, cells: Sequence[ResultCell]) -> Figure:
     return {"data": [ours, *([paper] if printed else [])], "layout": layout}
 
 
-def rank_figure(series: Sequence[RankSeries]) -> Figure | None:
+def rank_figure(series: Sequence[tuple[str, list[tuple[int, Row]]]]) -> Figure | None:
     """The test result over the rank, one line for each network; ``None`` of none."""
     if not series:
         return None
     traces, metrics = [], []
-    for number, line in enumerate(series):
-        points = [(rank, cell, spread) for rank, cell in line.cells if (spread := cell.spread()) is not None]
-        metrics += [cell.metric.name for _, cell, _ in points if cell.metric is not None]
+    for number, (label, line) in enumerate(series):
+        points = [(rank, row, spread) for rank, row in line if (spread := row.spread()) is not None]
+        metrics += [row.metric.name for _, row, _ in points]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers",
-                "name": chart_text(line.label),
+                "name": chart_text(label),
                 "x": [rank for rank, _, _ in points],
                 "y": [spread.mean for _, _, spread in points],
                 "error_y": {"type": "data", "array": [spread.std or 0.0 for _, _, spread in points]},

@@ -5,14 +5,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.display import value_text
-from lrga.bench.learning_curve import DIGITS
-from lrga.report.cells import ResultCell, budget_of, rank_series, result_cells
+from lrga.experiments.cell import model_label
+from lrga.experiments.loading import Run, budget_label, grouped_rows, rank_series
+from lrga.experiments.published import Reference
+from lrga.experiments.records import DIGITS
+from lrga.experiments.sheet import value_text
+from lrga.experiments.table import Row, change_text
+from lrga.explain.html import render, write_page
+from lrga.explain.patience import Say
+from lrga.io.documents import is_number
+from lrga.paper.reference import THE_PAPER
 from lrga.report.figures import rank_figure, result_figures, speed_figures
-from lrga.report.html import render, write_page
-from lrga.report.patience import Say
-from lrga.report.runs import Run
-from lrga.report.sources import Collection, gather
+from lrga.report.sources import Gathered, gather
 from lrga.report.speed import SpeedRecord
 
 POINTS = 100  # of a curve; fewer where there are many runs, so that the page stays small
@@ -22,14 +26,20 @@ _MOST_PROBLEMS = 200
 
 
 def write_report(
-    paths: Iterable[str | Path], output: str | Path, *, title: str = "Runs of lrga", say: Say | None = None
-) -> Collection:
+    paths: Iterable[str | Path],
+    output: str | Path,
+    *,
+    title: str = "Runs of lrga",
+    reference: Reference = THE_PAPER,
+    say: Say | None = None,
+) -> Gathered:
     """Writes a page of all runs and benchmark records at or below ``paths``.
 
     Args:
         paths: Run folders, records, or folders of them.
         output: The file to write, with everything in it: it opens from disk, with no network.
         title: Its heading.
+        reference: Published numbers to stand beside ours, by default the paper's.
         say: Is told how far it is, where it takes long.
 
     Returns:
@@ -47,13 +57,13 @@ def write_report(
         (1, True)
     """
     found = gather(paths, say=say)
-    write_page(output, page_of(found, title=title))
+    write_page(output, page_of(found, title=title, reference=reference))
     return found
 
 
-def page_of(found: Collection, *, title: str = "Runs of lrga") -> str:
+def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Reference = THE_PAPER) -> str:
     """The page itself."""
-    cells = result_cells(found.runs)
+    cells = grouped_rows(found.runs, reference)
     series = rank_series(cells)
     charts: dict[str, Any] = {}
     results = [
@@ -63,14 +73,14 @@ def page_of(found: Collection, *, title: str = "Runs of lrga") -> str:
     speed = [_speed(charts, number, record) for number, record in enumerate(found.speed)]
     rank = rank_figure(series)
     points = max(10, min(POINTS, _ALL_POINTS // max(len(found.runs), 1)))
-    cell_of = {id(run): number for number, cell in enumerate(cells) for run in cell.runs}
+    cell_of = {outcome.name: number for number, row in enumerate(cells) for outcome in row.outcomes}
     return render(
         "report.html",
         scripts=("common.js", "table.js", "report.js"),
         data={
             "charts": charts,
-            "runs": [_curve_json(run, cell_of[id(run)], points) for run in found.runs],
-            "cells": [f"{cell.first.dataset}, {cell.label}" for cell in cells],
+            "runs": [_curve_json(run, cell_of[run.name], points) for run in found.runs],
+            "cells": [", ".join(row.cell.labels.values()) for row in cells],
             "points": points,
         },
         title=title,
@@ -85,10 +95,10 @@ def page_of(found: Collection, *, title: str = "Runs of lrga") -> str:
         problems=found.problems[:_MOST_PROBLEMS],
         more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
         choices={
-            "dataset": _distinct(run.dataset for run in found.runs),
-            "model": _distinct(run.model for run in found.runs),
-            "seed": [str(seed) for seed in sorted({run.seed for run in found.runs})],
-            "status": _distinct(run.status for run in found.runs),
+            "dataset": _distinct(run.config.data.name for run in found.runs),
+            "model": _distinct(model_label(run.config) for run in found.runs),
+            "seed": [str(seed) for seed in sorted({run.record.seed for run in found.runs})],
+            "status": _distinct(run.record.status for run in found.runs),
         },
     )
 
@@ -113,24 +123,32 @@ def _speed(charts: dict[str, Any], number: int, record: SpeedRecord) -> dict[str
 
 
 def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:
-    length = len(run.curve.get("epoch", ()))
+    known = _sound_curve(run.record.curve)
+    length = len(known.get("epoch", ()))
     count = min(length, points)
     places = [round(i * (length - 1) / max(count - 1, 1)) for i in range(count)]
     curve: dict[str, list[float]] = {}
     for name in ("epoch", *_CURVE):
-        if name in run.curve:
+        if name in known:
             digits = 12 if name == "epoch" else DIGITS
-            curve[name] = [_short(run.curve[name][place], digits) for place in places]
+            curve[name] = [_short(known[name][place], digits) for place in places]
     return {
         "name": run.name,
-        "dataset": run.dataset,
-        "model": run.model,
-        "seed": run.seed,
-        "status": run.status,
+        "dataset": run.config.data.name,
+        "model": model_label(run.config),
+        "seed": run.record.seed,
+        "status": run.record.status,
         "metric": "" if run.metric is None else run.metric.name,
         "cell": cell,
         "curve": curve,
     }
+
+
+def _sound_curve(curve: dict[str, Any]) -> dict[str, list[float]]:
+    """Columns of finite numbers, all as long as ``epoch``; what is not is left out."""
+    epochs = curve.get("epoch")
+    length = len(epochs) if isinstance(epochs, list) else 0
+    return {key: column for key, column in curve.items() if len(column) == length and all(map(is_number, column))}
 
 
 def _short(value: float, digits: int) -> float:
@@ -138,63 +156,62 @@ def _short(value: float, digits: int) -> float:
     return int(number) if number.is_integer() and abs(number) < 1e9 else number
 
 
-def _cell_row(cell: ResultCell) -> dict[str, Any]:
+def _cell_row(row: Row) -> dict[str, Any]:
     """Texts to show, with the numbers to sort by."""
-    ours, best, metric = cell.spread(), cell.spread(of="best"), cell.metric
-    decimals = 3 if metric is None else metric.decimals
-    printed = cell.published
+    ours, best, decimals, printed = row.spread(), row.spread("best"), row.metric.decimals, row.cell.published
+    known = any(outcome.record is not None and outcome.record.metric is not None for outcome in row.outcomes)
+    changes = row.cell.deviations() if printed is not None else {}
     return {
-        "dataset": cell.first.dataset,
-        "model": cell.label,
-        "metric": "" if metric is None else metric.name,
+        **row.cell.labels,
+        "metric": row.metric.name if known else "",
         "ours": ("–", None) if ours is None else (ours.text(decimals), ours.mean),
-        "n": len(cell.finished),
-        "runs": len(cell.runs),
+        "n": len(row.finished),
+        "runs": len(row.outcomes),
         "paper": ("", None) if printed is None else (printed.text(decimals), printed.mean),
-        "difference": ("", None) if cell.difference is None else (f"{cell.difference:+.{decimals}f}", cell.difference),
+        "difference": ("", None) if row.difference is None else (f"{row.difference:+.{decimals}f}", row.difference),
         "best": ("", None) if best is None else (best.text(decimals), best.mean),
-        "parameters": next((run.parameters for run in cell.runs if run.parameters is not None), None),
-        "changes": "; ".join(cell.changes),
+        "parameters": row.parameters,
+        "changes": "; ".join(change_text(key, *pair) for key, pair in changes.items()),
     }
 
 
 def _run_row(run: Run) -> dict[str, Any]:
-    decimals = 3 if run.metric is None else run.metric.decimals
+    decimals, record, model = 3 if run.metric is None else run.metric.decimals, run.record, run.config.model
 
     def shown(epoch: dict[str, float] | None, key: str) -> tuple[str, float | None]:
         return ("", None) if epoch is None else (f"{epoch[key]:.{decimals}f}", epoch[key])
 
-    model = run.config.model
     return {
         "name": run.name,
-        "dataset": run.dataset,
-        "model": run.model,
-        "budget": budget_of(run),
+        "dataset": run.config.data.name,
+        "model": model_label(run.config),
+        "budget": budget_label(run.config),
         "rank": model.rank if model.lrga else None,
-        "seed": run.seed,
-        "status": run.status,
+        "seed": record.seed,
+        "status": record.status,
         "metric": "" if run.metric is None else run.metric.name,
-        "test": shown(getattr(run, run.reported), "test_metric"),
-        "val": shown(run.last, "val_metric"),
-        "best": shown(run.best, "test_metric"),
-        "parameters": run.parameters,
-        "epochs": run.epochs,
-        "seconds": run.seconds,
+        "test": shown(getattr(record, run.config.reported), "test_metric"),
+        "val": shown(record.last, "val_metric"),
+        "best": shown(record.best, "test_metric"),
+        "parameters": record.parameters,
+        "epochs": record.epochs,
+        "seconds": record.seconds,
     }
 
 
 def _details(run: Run) -> dict[str, Any]:
+    data = {key: value for key, value in run.record.data.items() if key not in ("recipe", "files")}
     return {
         "name": run.name,
         "place": run.place,
-        "status": run.status,
-        "reason": run.reason,
+        "status": run.record.status,
+        "reason": run.record.reason,
         "config": {
             section: {key: value_text(value) for key, value in values.items()}
             for section, values in run.config.to_json().items()
         },
-        "data": {key: value_text(value) for key, value in run.data.items() if value is not None},
-        "environment": _environments(run.environment),
+        "data": {key: value_text(value) for key, value in data.items() if value is not None},
+        "environment": _environments(run.record.environment),
     }
 
 

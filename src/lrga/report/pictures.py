@@ -1,72 +1,26 @@
 """Figures for a paper: learning curves, the rank curve, the table of results, time and memory over size."""
 
-import io
-import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.bench.curves import require_matplotlib
-from lrga.errors import CheckpointError, DataError, OptionError
-from lrga.io.files import write_bytes
-from lrga.report.cells import ResultCell, budget_of, rank_series, result_cells
-from lrga.report.sources import Collection
+from lrga.errors import DataError, OptionError
+from lrga.experiments.loading import budget_label, grouped_rows, rank_series
+from lrga.experiments.table import Row
+from lrga.explain.style import COLOURS, MARKERS, PAPER, WIDTH, colour, plain, save_figure
+from lrga.paper.reference import THE_PAPER
+from lrga.report.sources import Gathered
 from lrga.report.speed import TITLES, SpeedRecord, unit_of
-from lrga.report.style import COLOURS, FORMATS, MARKERS, PAPER, colour, plain, styled
 
-WIDTH = 6.4  # inches: a text column
 _SPLITS = {"train": ":", "val": "-", "test": "--"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
 _NAMED = 12  # series that a legend names
-TALLEST_PNG = 200  # inches; matplotlib draws no more than 2^16 points
 QUANTITIES = ("metric", "loss")
 
 
-def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
-    """Lets ``draw`` fill a figure of that many inches and writes it, whole or not at all, as its ending says."""
-    path = Path(path)
-    kind = path.suffix.lstrip(".").lower()
-    if kind not in FORMATS:
-        raise OptionError("a picture ending in .png, .svg or .pdf", repr(path.name), f"write {path.stem}.png")
-    if not 1.0 <= width <= 40.0:
-        raise OptionError("a width of 1 to 40 inches", f"{width:g}", "pass for example 6.4")
-    if kind == "png" and height > TALLEST_PNG:
-        got = f"one of {height:.0f} inches"
-        raise OptionError(f"a PNG of at most {TALLEST_PNG} inches", got, f"write {path.stem}.pdf, or name fewer runs")
-    figure_class = require_matplotlib()
-    content = io.BytesIO()
-    dates: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with styled():
-        figure = figure_class(figsize=(width, height), layout="constrained")
-        draw(figure)
-        figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
-    drawn = _shortened(content.getvalue()) if kind == "svg" else content.getvalue()
-    try:
-        write_bytes(path, drawn)
-    except CheckpointError as error:
-        raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
-    return path
-
-
-def _shortened(drawing: bytes) -> bytes:
-    """An SVG whose lines have one decimal of a point, relative to the point before; no less is seen."""
-
-    def rounded(attribute: re.Match[bytes]) -> bytes:
-        short = re.sub(rb"-?\d+\.\d{2,}", lambda number: b"%.1f" % float(number[0]), attribute[0])
-        short = re.sub(rb"(?<=\d) \n ?L (?=-?\d)", b" ", short)  # after M or L, further pairs are lines to them
-        return re.sub(rb"(?<=M )-?[\d.]+ -?[\d.]+(?: -?[\d.]+ -?[\d.]+){3,}", relative, short)
-
-    def relative(points: re.Match[bytes]) -> bytes:
-        tenths = [round(10 * float(number)) for number in points[0].split()]
-        steps = [b"%g" % ((now - before) / 10) for before, now in zip(tenths, tenths[2:], strict=False)]
-        return b" ".join([b"%g" % (value / 10) for value in tenths[:2]] + [b"l", *steps])
-
-    return re.sub(rb' (?:d|x|y)="[^"]*"', rounded, drawing)
-
-
 def plot_curves(
-    found: Collection, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
+    found: Gathered, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
     log_x: bool = False, log_y: bool = False, width: float = WIDTH, title: str = "",
 ) -> Path:  # fmt: skip
     """Learning curves, one panel for each data set (and budget, if colours run out), one colour for each network."""
@@ -74,7 +28,7 @@ def plot_curves(
         raise OptionError(f"one of {', '.join(QUANTITIES)}", repr(quantity), "choose one of these")
     if wrong := [split for split in splits if split not in _SPLITS]:
         raise OptionError(f"splits among {', '.join(_SPLITS)}", repr(wrong[0]), "choose among these")
-    cells = [cell for cell in result_cells(found.runs) if any(run.curve for run in cell.runs)]
+    cells = [cell for cell in grouped_rows(found.runs, THE_PAPER) if any(_curves(cell))]
     panels = _with_colours_enough(_by_dataset(cells, "learning curves"))
 
     def draw(figure: Any) -> None:
@@ -82,8 +36,9 @@ def plot_curves(
         for axes, (name, group) in zip(grid[:, 0], panels.items(), strict=True):
             for number, cell in enumerate(group):
                 _curve_lines(axes, cell, number, quantity, splits)
-            metric = next((cell.metric.name for cell in group if cell.metric is not None), "metric")
-            axes.set(xlabel="epoch", ylabel=metric if quantity == "metric" else "loss", title=_short(name))
+            axes.set(
+                xlabel="epoch", ylabel=group[0].metric.name if quantity == "metric" else "loss", title=_short(name)
+            )
             axes.set_xscale("log" if log_x else "linear")
             axes.set_yscale("log" if log_y else "linear")
             _legend(axes, "; ".join(f"{_line(_SPLITS[split])} {_WORDS[split]}" for split in splits))
@@ -92,23 +47,29 @@ def plot_curves(
     return save_figure(path, draw, width=width, height=3.2 * len(panels) + 0.3)
 
 
-def _curve_lines(axes: Any, cell: ResultCell, number: int, quantity: str, splits: Sequence[str]) -> None:
-    """The curves of all finished seeds in one colour, of the others where none is; the first has markers and name."""
-    finished = [run for run in cell.finished if run.curve]
-    name, marked = cell.label if finished else f"{cell.label}, unfinished", False
-    for run in finished or cell.runs:
-        curves = [(split, values) for split in splits if (values := run.curve.get(f"{split}_{quantity}"))]
+def _curves(row: Row) -> list[dict[str, list[float]]]:
+    """The curves of all finished seeds, of the others where none is."""
+    records = row.finished or [outcome.record for outcome in row.outcomes if outcome.record is not None]
+    return [record.curve for record in records if record.curve]
+
+
+def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequence[str]) -> None:
+    """All seeds in one colour; the first has markers and name."""
+    label, marked = row.cell.labels["model"], False
+    name = label if row.finished else f"{label}, unfinished"
+    for curve in _curves(row):
+        curves = [(split, values) for split in splits if (values := curve.get(f"{split}_{quantity}"))]
         for place, (split, values) in enumerate(curves):
             label = None if marked or place else _short(name)
             marker = None if marked else MARKERS[number % len(MARKERS)]
-            axes.plot(run.curve["epoch"], values, color=colour(number), linestyle=_SPLITS[split], label=label,
+            axes.plot(curve["epoch"], values, color=colour(number), linestyle=_SPLITS[split], label=label,
                       marker=marker, markevery=max(1, len(values) // 8), markersize=3.5)  # fmt: skip
         marked = marked or bool(curves)
 
 
-def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
+def plot_rank(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
     """The test result over the rank κ, with its deviation over the seeds."""
-    series = rank_series(result_cells(found.runs))
+    series = rank_series(grouped_rows(found.runs, THE_PAPER))
     if not series:
         remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce rank"
         raise DataError("finished runs of one network at several ranks", "none", remedy)
@@ -116,16 +77,16 @@ def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, titl
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         metrics = []
-        for number, line in enumerate(series):
-            points = [(rank, spread) for rank, cell in line.cells if (spread := cell.spread()) is not None]
-            metrics += [cell.metric.name for _, cell in line.cells if cell.metric is not None]
+        for number, (label, line) in enumerate(series):
+            points = [(rank, spread) for rank, row in line if (spread := row.spread()) is not None]
+            metrics += [row.metric.name for _, row in line]
             axes.errorbar([rank for rank, _ in points], [spread.mean for _, spread in points],
                           yerr=[spread.std or 0.0 for _, spread in points], color=colour(number),
-                          marker=MARKERS[number % len(MARKERS)], label=_short(line.label))  # fmt: skip
-            for rank, cell in line.cells:
-                if cell.published is not None:
-                    axes.errorbar([rank], [cell.published.mean], yerr=[cell.published.std], color=PAPER, marker="D",
-                                  markerfacecolor="none", linestyle="none", label=f"paper, κ {rank}")  # fmt: skip
+                          marker=MARKERS[number % len(MARKERS)], label=_short(label))  # fmt: skip
+            for rank, row in line:
+                if (printed := row.cell.published) is not None:
+                    axes.errorbar([rank], [printed.mean], yerr=[printed.std or 0.0], color=PAPER, marker="D",
+                                  markerfacecolor="none", linestyle="none", label=f"published, κ {rank}")  # fmt: skip
         axes.set(xlabel="rank κ", ylabel=f"test {', '.join(dict.fromkeys(metrics))}")
         _legend(axes)
         _title(figure, title)
@@ -133,11 +94,11 @@ def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, titl
     return save_figure(path, draw, width=width, height=3.6)
 
 
-def plot_table(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
-    """Results beside the paper's as a table: mean ± deviation over the seeds."""
-    cells = [cell for cell in result_cells(found.runs) if cell.spread() is not None]
+def plot_table(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
+    """Results beside the published ones as a table: mean ± deviation over the seeds."""
+    cells = [cell for cell in grouped_rows(found.runs, THE_PAPER) if cell.spread() is not None]
     _by_dataset(cells, "results")
-    head = ("data set", "network", "metric", "ours", "n", "paper", "difference")
+    head = ("data set", "network", "metric", "ours", "n", "published", "difference")
     rows = [_table_row(cell) for cell in cells]
     lines = [max(cell.count("\n") + 1 for cell in row) for row in rows]
 
@@ -165,22 +126,24 @@ def plot_table(found: Collection, path: str | Path, *, width: float = WIDTH, tit
     return save_figure(path, draw, width=width, height=0.25 + 0.2 * sum([1.3, *(0.35 + 0.85 * n for n in lines)]))
 
 
-def _table_row(cell: ResultCell) -> list[str]:
-    ours, metric, printed = cell.spread(), cell.metric, cell.published
+def _table_row(row: Row) -> list[str]:
+    ours, metric, printed = row.spread(), row.metric, row.cell.published
     assert ours is not None
-    decimals = 3 if metric is None else metric.decimals
+    decimals = metric.decimals
     return [
-        "\n".join(textwrap.wrap(plain(cell.first.dataset), 12)),
-        "\n".join(textwrap.wrap(plain(cell.label) + (" *" if cell.changes else ""), 26)),
-        "\n".join(textwrap.wrap("" if metric is None else metric.name, 18)),
+        "\n".join(textwrap.wrap(plain(row.cell.labels["dataset"]), 12)),
+        "\n".join(
+            textwrap.wrap(plain(row.cell.labels["model"]) + (" *" if printed and row.cell.deviations() else ""), 26)
+        ),
+        "\n".join(textwrap.wrap(metric.name, 18)),
         ours.text(decimals),
         str(ours.n),
         "" if printed is None else printed.text(decimals),
-        "" if cell.difference is None else f"{cell.difference:+.{decimals}f}",
+        "" if row.difference is None else f"{row.difference:+.{decimals}f}",
     ]
 
 
-def plot_scale(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "", log: bool = True) -> Path:
+def plot_scale(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "", log: bool = True) -> Path:
     """Time, memory and throughput from benchmark records: over the size where they have one, else as bars."""
     panels = [
         (record, what, columns)
@@ -189,7 +152,7 @@ def plot_scale(found: Collection, path: str | Path, *, width: float = WIDTH, tit
         if what != TITLES["ratio"] or len(record.panels) == 1
     ]
     if not panels:
-        remedy = "name records that the scripts under benchmarks/ wrote, such as results/speed"
+        remedy = "name records that the scripts under benchmarks/ wrote, such as reproduction/results/speed"
         raise DataError("benchmark records", "none", remedy)
     heights = [2.8 if record.size else 0.9 + 0.2 * len(record.rows) * (0.5 + 0.5 * len(cs)) for record, _, cs in panels]
 
@@ -233,21 +196,21 @@ def _scale_panel(axes: Any, record: SpeedRecord, columns: Sequence[str], *, log:
         _legend(axes)
 
 
-def _by_dataset(cells: Sequence[ResultCell], what: str) -> dict[str, list[ResultCell]]:
+def _by_dataset(cells: Sequence[Row], what: str) -> dict[str, list[Row]]:
     if not cells:
         raise DataError(f"runs with {what}", "none among these", "name folders of runs that trained an epoch or more")
-    groups: dict[str, list[ResultCell]] = {}
+    groups: dict[str, list[Row]] = {}
     for cell in cells:
-        groups.setdefault(cell.first.dataset, []).append(cell)
+        groups.setdefault(cell.cell.labels["dataset"], []).append(cell)
     return groups
 
 
-def _with_colours_enough(groups: dict[str, list[ResultCell]]) -> dict[str, list[ResultCell]]:
+def _with_colours_enough(groups: dict[str, list[Row]]) -> dict[str, list[Row]]:
     """The networks of a data set budget by budget where they are more than there are colours."""
-    panels: dict[str, list[ResultCell]] = {}
+    panels: dict[str, list[Row]] = {}
     for dataset, group in groups.items():
         for cell in group:
-            budget = budget_of(cell.first) if len(group) > len(COLOURS) else ""
+            budget = budget_label(cell.cell.config) if len(group) > len(COLOURS) else ""
             panels.setdefault(f"{dataset}, {budget}" if budget else dataset, []).append(cell)
     return panels
 

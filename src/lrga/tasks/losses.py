@@ -13,8 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.kernels import classes
-
 
 def wide(scores: Tensor) -> Tensor:
     """Half precision as float32; double precision as it is."""
@@ -38,24 +36,30 @@ def cross_entropy(
 
 
 def weighted_cross_entropy(
-    scores: Tensor, labels: Tensor, valid: Tensor | None = None, *, label_smoothing: float = 0.0
+    scores: Tensor,
+    labels: Tensor,
+    valid: Tensor | None = None,
+    *,
+    label_smoothing: float = 0.0,
+    reduce: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     r"""Cross entropy whose class weights follow from the batch: :math:`(V - n_c) / V`, 0 for an absent class.
 
     V rows, :math:`n_c` of them of class c; as in the benchmark of PATTERN and CLUSTER it is the weighted mean. A batch
-    of one class only has weight 0 throughout and loss 0 (the benchmark would divide by zero). On a GPU the loss of
-    valid rows is a kernel (:mod:`lrga.kernels.classes`).
+    of one class only has weight 0 throughout and loss 0 (the benchmark would divide by zero).
+
+    Where the batch is divided between processes, ``reduce`` adds up the counts of the classes over them; the losses of
+    all processes then add up to that of the whole batch.
 
     Example:
         >>> scores, labels = torch.tensor([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), torch.tensor([0, 1, 1])
         >>> round(float(weighted_cross_entropy(scores, labels)), 4)
         0.5516
     """
-    if valid is not None and not label_smoothing and classes.takes(scores, labels, valid):
-        return classes.class_loss(scores, labels, valid)[0]
     scores, labels = wide(scores), valid_labels(labels, valid)
     count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
-    rows = max(scores.size(0), 1) if valid is None else count.sum().clamp(min=1)
+    count = count if reduce is None else reduce(count)
+    rows = count.sum().clamp(min=1)
     weight = (rows - count).to(scores.dtype) / rows * (count > 0)
     total = F.cross_entropy(scores, labels, weight=weight, reduction="sum", label_smoothing=label_smoothing)
     # Σ over rows of their class's weight, which is 0 only where one class has all rows; total is 0 there too.

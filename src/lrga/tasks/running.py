@@ -72,8 +72,8 @@ class MetricSums:
         assert self._metric.sums is not None
         self._sums = self._metric.sums
         shape = (0,) if task.kind == "classification" else (0, task.out_channels)
-        nothing = torch.zeros(0, task.out_channels, device=device), torch.zeros(shape, device=device)
-        self.total = exact(self._sums(*nothing, None))
+        empty = torch.zeros(0, task.out_channels, device=device), torch.zeros(shape, device=device)
+        self.total = exact(self._sums(*empty, None))
 
     def add(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> None:
         """Adds a batch."""
@@ -111,7 +111,7 @@ class RankedScores:
         self._metric, self._width, self._device = task.metric_facts, task.out_channels, device
         self._columns = 1 if task.kind == "classification" else task.out_channels  # of targets
         self._parts: list[tuple[Tensor, Tensor]] = []
-        self._room: tuple[Tensor, Tensor] | None = None  # for rows of captured steps, the last one for all others
+        self._buffer: tuple[Tensor, Tensor] | None = None  # for rows of captured steps, the last one for all others
         self.total = torch.zeros((), dtype=torch.int64, device=device)  # rows in it
 
     def add(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> None:
@@ -120,23 +120,23 @@ class RankedScores:
         if valid is None:
             self._parts.append(rows)
             return
-        assert self._room is not None
-        place = torch.where(valid, self.total + valid.cumsum(0) - 1, self._room[0].size(0) - 1)
-        # Places of valid rows differ, so that any order of writing is right; the fixed order would wait for a GPU.
+        assert self._buffer is not None
+        row = torch.where(valid, self.total + valid.cumsum(0) - 1, self._buffer[0].size(0) - 1)
+        # Rows of valid scores differ, so that any order of writing is right; the fixed order would wait for a GPU.
         before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
         torch.use_deterministic_algorithms(False)
         try:
-            for room, values in zip(self._room, rows, strict=True):
-                room.index_copy_(0, place, values)
+            for buffer, values in zip(self._buffer, rows, strict=True):
+                buffer.index_copy_(0, row, values)
         finally:
             torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         self.total += valid.sum()
 
     def reserve(self, rows: int) -> None:
         """Before steps are captured: so many rows will be added."""
-        if self._room is None or self._room[0].size(0) <= rows:
+        if self._buffer is None or self._buffer[0].size(0) <= rows:
             scores = exact(torch.zeros(rows + 1, self._width, device=self._device))
-            self._room = scores, torch.zeros(rows + 1, self._columns, device=self._device)
+            self._buffer = scores, torch.zeros(rows + 1, self._columns, device=self._device)
 
     def reset(self) -> None:
         """Forgets everything; what is reserved stays where it is in memory."""
@@ -152,8 +152,8 @@ class RankedScores:
 
     def _all(self) -> tuple[Tensor, Tensor]:
         parts, number = list(self._parts), int(self.total)
-        if self._room is not None:
-            parts.append((self._room[0][:number], self._room[1][:number]))
+        if self._buffer is not None:
+            parts.append((self._buffer[0][:number], self._buffer[1][:number]))
         if not parts:
             return torch.zeros(0, self._width), torch.zeros(0, self._columns)
         return torch.cat([scores for scores, _ in parts]), torch.cat([targets for _, targets in parts])

@@ -7,13 +7,18 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from lrga.checks import check_choice, check_count
+from lrga.data.datasets.spec import spec_of
+from lrga.data.links.negatives import KINDS as NEGATIVES
+from lrga.data.own.reading import OwnData
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.padded import PaddedBatch
 from lrga.errors import DataError, OptionError, ShapeError
-from lrga.kernels.checks import check_choice, check_count
-from lrga.tasks import metrics, ranking
+from lrga.tasks import metrics
 from lrga.tasks.losses import LOSSES
 from lrga.tasks.metrics import share
 
@@ -67,7 +72,7 @@ class _Metrics(dict[str, Metric]):
     def __missing__(self, name: str) -> Metric:
         if (match := HITS.fullmatch(str(name))) is None:
             raise KeyError(name)
-        return Metric(f"Hits@{match[1]}", partial(ranking.hits, k=int(match[1])), ("link",), True, decimals=3)
+        return Metric(f"Hits@{match[1]}", partial(metrics.hits_at_k, k=int(match[1])), ("link",), True, decimals=3)
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or HITS.fullmatch(str(name)) is not None
@@ -93,25 +98,25 @@ METRICS: dict[str, Metric] = _Metrics(
         **_OF_SETS,
         "mse": Metric("MSE", share, _NUMBERS, False, metrics.squared_sums, decimals=3),
         "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, metrics.squared_sums, decimals=3),
-        "roc_auc": Metric("ROC-AUC", ranking.roc_auc, _LABELS, True, decimals=3),
-        "average_precision": Metric("average precision", ranking.average_precision, _LABELS, True, decimals=3),
+        "roc_auc": Metric("ROC-AUC", metrics.roc_auc, _LABELS, True, decimals=3),
+        "average_precision": Metric("average precision", metrics.average_precision, _LABELS, True, decimals=3),
         # of the benchmark of PATTERN, CLUSTER, ZINC and TSP: they depend on the batch size of the evaluation
         **{name + BY_BATCH: _by_batch(metric) for name, metric in _OF_SETS.items()},
         "weighted_accuracy_by_batch": _by_batch(_OF_SETS["weighted_accuracy"], metrics.batch_weighted_accuracy),
-        # of scores of true and of false pairs (lrga.tasks.link)
+        # of scores of true and of false pairs (lrga.tasks.task)
         **{
-            f"hits@{k}": Metric(f"Hits@{k}", partial(ranking.hits, k=k), ("link",), True, decimals=3)
+            f"hits@{k}": Metric(f"Hits@{k}", partial(metrics.hits_at_k, k=k), ("link",), True, decimals=3)
             for k in (1, 3, 5, 10, 20, 30, 50, 100)
         },
-        "mrr": Metric("MRR", ranking.mrr, ("link",), True, decimals=3),
-        "auc": Metric("AUC", ranking.auc, ("link",), True, decimals=3),
+        "mrr": Metric("MRR", metrics.mrr, ("link",), True, decimals=3),
+        "auc": Metric("AUC", metrics.auc, ("link",), True, decimals=3),
     }
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A supervised task on graphs; :func:`~lrga.tasks.named.task_of` gives that of a data set.
+    """A supervised task on graphs; :func:`~lrga.tasks.task.task_of` gives that of a data set.
 
     Attributes:
         level: ``"node"``, ``"graph"`` or ``"edge"``: what one prediction belongs to.
@@ -251,3 +256,94 @@ class Task:
             raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
         made: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         return cls(**made)
+
+
+def task_of(name: str) -> Task:
+    """The task of a data set known by name, with its usual loss and metric.
+
+    Example:
+        >>> task_of("zinc").loss, task_of("zinc").metric
+        ('l1', 'mae_by_batch')
+    """
+    spec = spec_of(name)
+    return Task(level=spec.inputs.task, out_channels=spec.inputs.out_channels, **asdict(spec.task))
+
+
+def task_of_custom(data: OwnData) -> Task:
+    """The task of a user's own data, with the loss and metric of its kind."""
+    return Task(level=data.level, kind=data.task, out_channels=data.num_outputs, classes=data.classes)
+
+
+def with_choices(
+    task: Task, *, loss: str | None = None, metric: str | None = None, label_smoothing: float = 0.0
+) -> Task:
+    """The task with another loss or metric, where one is named, and label smoothing."""
+    return replace(task, loss=loss or task.loss, metric=metric or task.metric, label_smoothing=label_smoothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkTask:
+    """Which pairs of nodes are edges?
+
+    Attributes:
+        metric: ``"hits@20"`` (or any other number), ``"mrr"`` or ``"auc"``.
+        negatives: What training takes for no edge: ``"uniform"`` random pairs, or pairs that are ``"no_edge"``.
+
+    Example:
+        >>> task = LinkTask(metric="hits@1")
+        >>> float(task.score(torch.tensor([2.0, 0.0]), torch.tensor([1.0, -1.0])))
+        0.5
+    """
+
+    metric: str = "hits@50"
+    negatives: str = "uniform"
+    level: str = "link"
+    kind: str = "link"
+
+    def __post_init__(self) -> None:
+        if HITS.fullmatch(str(self.metric)) is None:
+            check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if "link" in m.kinds))
+        check_choice("negatives", self.negatives, NEGATIVES)
+        if (self.level, self.kind) != ("link", "link"):
+            raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "leave them out")
+
+    @property
+    def metric_facts(self) -> Metric:
+        """Name, direction and digits of the metric."""
+        return METRICS[self.metric]
+
+    def is_better(self, value: float, than: float | None) -> bool:
+        """Whether a value of the metric is strictly better than another."""
+        return value == value and (than is None or than != than or value > than)
+
+    def score(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """The metric from scores of true and false pairs."""
+        return self.metric_facts.function(positive, negative)
+
+    def loss_of(self, positive: Tensor, negative: Tensor) -> Tensor:
+        """Cross entropy: mean over the true pairs plus mean over the false ones."""
+        return F.softplus(-positive).mean() + F.softplus(negative).mean()
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "LinkTask":
+        """The task that :meth:`to_json` wrote."""
+        known = {field.name for field in fields(cls)}
+        if set(values) - known:
+            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
+        return cls(**values)
+
+
+def score_pairs(score: Callable[[Tensor], Tensor], pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:
+    """Scores of ``pairs`` ``[P, 2]`` by ``score`` (of ``[2, B]``), so many at a time: ``[P]`` float32.
+
+    Memory does not grow with P, but for the scores themselves.
+    """
+    result = torch.empty(pairs.size(0), device=pairs.device)
+    for first in range(0, pairs.size(0), batch_size):
+        part = pairs[first : first + batch_size]
+        result[first : first + part.size(0)] = score(part.t())
+    return result

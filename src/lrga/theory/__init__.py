@@ -11,7 +11,6 @@ The paper's statements, each in a module that says which: :mod:`~lrga.theory.fac
 
 from lrga.theory.alignment import align, align_heads, eta_of, head_of, multiply_heads
 from lrga.theory.bounds import channels_for, entry_bound, matrix_bound, observed_deviation
-from lrga.theory.colouring import Colouring
 from lrga.theory.equivariance import equivariance_gap
 from lrga.theory.factorization import (
     NodeFactorization,
@@ -32,7 +31,8 @@ from lrga.theory.monomials import (
 from lrga.theory.multiset import fwl_update
 from lrga.theory.polynomial import PolynomialFeatures, ProductFeatures, feature_size
 from lrga.theory.universality import TriangleDeepSets, count_triangles, triangle_error
-from lrga.theory.verdicts import (
+from lrga.theory.wl.colouring import Colouring
+from lrga.theory.wl.verdicts import (
     TESTS,
     Comparison,
     compare,

@@ -17,7 +17,7 @@ import numpy as np
 
 from lrga.theory.graphs import from_adjacency
 from lrga.theory.labelled import Array, LabelledGraph, graph_from_arcs
-from lrga.theory.verdicts import verdict_matrix
+from lrga.theory.wl.verdicts import verdict_matrix
 
 
 def rook(size: int = 4) -> LabelledGraph:

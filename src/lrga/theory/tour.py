@@ -1,11 +1,16 @@
 """A tour of the paper's statements: each is measured, and the figure stands beside it."""
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+
+from lrga.errors import DataError, MissingDependencyError
 
 
 @dataclass(frozen=True)
@@ -96,3 +101,68 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
         -1.0
     """
     return float(np.polyfit(np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float)), 1)[0])
+
+
+def write_tour(stops: Sequence[Stop], folder: Path) -> dict[str, Any]:
+    """Writes ``tour.json`` and a plot per statement that has one, and returns what the file holds.
+
+    Returns:
+        ``statements``: one row each; ``plots_skipped``: why there are none, or ``None``.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"a folder to write to at {folder}", str(error), "name another with --output") from error
+    rows = [tour_row(stop) for stop in stops]
+    skipped = None
+    try:
+        for row, stop in zip(rows, stops, strict=True):
+            path = draw(stop, folder)
+            row["plot"] = None if path is None else str(path)
+    except MissingDependencyError as error:
+        skipped = str(error)
+    report = {"statements": rows, "holds": all(row["holds"] for row in rows), "plots_skipped": skipped}
+    (folder / "tour.json").write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return report
+
+
+def tour_row(stop: Stop) -> dict[str, Any]:
+    """One statement as a row: key, place, claim, figure, holds, values, seconds, plot."""
+    return {
+        "key": stop.statement.key,
+        "place": stop.statement.place,
+        "claim": stop.statement.claim,
+        "figure": stop.measurement.figure,
+        "holds": bool(stop.measurement.holds),
+        "values": dict(stop.measurement.values),
+        "seconds": round(stop.seconds, 2),
+        "plot": None,
+    }
+
+
+def draw(stop: Stop, folder: Path) -> Path | None:
+    """Writes the statement's plot as ``folder/KEY.png``; ``None`` where there is nothing to draw."""
+    series = stop.measurement.series
+    if series is None:
+        return None
+    try:
+        # The object interface needs no display and leaves the caller's pyplot alone.
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib, for plots", "no such package", "pip install 'lrga[plot]'") from error
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, values in series.curves.items():
+        axes.plot(series.x, values, marker="o", label=name)
+    if series.reference is not None:
+        first = next(iter(series.curves.values()))[0]
+        line = [first * (x / series.x[0]) ** series.reference for x in series.x]
+        axes.plot(series.x, line, linestyle="--", color="grey", label=f"slope {series.reference:g}")
+    axes.set_xscale("log" if "x" in series.logarithmic else "linear")
+    axes.set_yscale("log" if "y" in series.logarithmic else "linear")
+    axes.set(xlabel=series.x_label, ylabel=series.y_label, title=f"{stop.statement.place}: {stop.statement.key}")
+    axes.legend()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stop.statement.key}.png"
+    figure.savefig(path, dpi=150)
+    return path

@@ -1,6 +1,6 @@
 """Training: a configuration in, a result and a run folder out."""
 
-from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
+from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
 from lrga.training.evaluate import evaluate
 from lrga.training.problems.graphs import GraphProblem
@@ -8,17 +8,16 @@ from lrga.training.problems.links import LinkProblem
 from lrga.training.problems.problem import Problem, StepLoss
 from lrga.training.problems.walks import WalkProblem
 from lrga.training.runs.result import TrainingResult
-from lrga.training.runs.run import continue_run, load_run, new_folder, train
-from lrga.training.runs.signals import Interrupted
+from lrga.training.runs.run import Interrupted, continue_run, load_run, new_folder, train
 from lrga.training.trainer import Trainer
 
 __all__ = [
+    "Callback",
     "DataConfig",
     "EpochRecord",
     "GraphProblem",
     "Interrupted",
     "LinkProblem",
-    "Listener",
     "ModelConfig",
     "OptimizerConfig",
     "Problem",

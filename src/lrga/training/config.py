@@ -5,17 +5,19 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from lrga.checks import check_choice, check_count, check_fraction
 from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.data.links.negatives import KINDS as NEGATIVES
+from lrga.data.links.walks import EXTREME
 from lrga.data.packed.sampler import check_fanouts
 from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import check_fields, is_number
-from lrga.kernels.checks import check_choice, check_count, check_fraction
 from lrga.models.embeddings import EMBEDDINGS
+from lrga.models.link import PREDICTORS
 from lrga.models.zoo import RANK, budget_of, model_name
-from lrga.nn.layer import PRESETS
-from lrga.nn.lrga_layer import reading_of
-from lrga.training.problems.link_config import LinkConfig
+from lrga.nn.layers.base import PRESETS
+from lrga.nn.layers.lrga import renamed_reading, wiring_of
 
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
@@ -68,7 +70,7 @@ class ModelConfig:
         attention_heads: Heads of the low-rank attention.
         edge_features: ``False`` lets GatedGCN read ones instead of the set's edge features.
         preset: The benchmark's generation of layers, ``"2022"`` or ``"2020"``.
-        reading: Of the augmented layer, ``"A"`` to ``"D"``.
+        wiring: Of the augmented layer, a name among :data:`~lrga.nn.layers.lrga.WIRINGS`.
         dropout: In the layers and on the attention's output.
         residual: Whether layers have residual connections.
         batch_norm: Whether layers are normalised.
@@ -88,7 +90,7 @@ class ModelConfig:
     attention_heads: int = 1
     edge_features: bool = True
     preset: str = "2022"
-    reading: str = "B"
+    wiring: str = "authors-code"
     dropout: float = 0.0
     residual: bool = True
     batch_norm: bool = True
@@ -108,9 +110,9 @@ class ModelConfig:
         check_count("rank", self.rank)
         check_count("attention_heads", self.attention_heads, minimum=1)
         check_choice("preset", self.preset, PRESETS)
-        reading_of(self.reading)
+        wiring_of(self.wiring)
         check_fraction("dropout", self.dropout)
-        _check_bools(self, "lrga", "edge_features", "residual", "batch_norm", "random_features", "resample_features")
+        _check_bools(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +179,7 @@ class OptimizerConfig:
         if self.weight_average is not None:
             _check_number("weight_average", self.weight_average, above=0.0, below=1.0)
         _check_number("warmup_epochs", self.warmup_epochs, at_least=0.0)
-        _check_bools(self, "selective_decay")
+        _check_bools(self)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("schedule_per", self.schedule_per, ("step", "epoch"))
@@ -231,10 +233,66 @@ class RunConfig:
         check_count("seed", self.seed)
         _check_number("label_smoothing", self.label_smoothing, at_least=0.0, below=1.0)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
-        _check_bools(self, "tensorboard", "deterministic", "recompute_layers")
-        if self.standardize_targets is not None:
-            _check_bools(self, "standardize_targets")
+        _check_bools(self)
         check_choice("engine", self.engine, ENGINES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkConfig:
+    """Options of link prediction alone.
+
+    Attributes:
+        skip: Whether a layer's input is among the inputs of its linear map (networks with LRGA).
+        predictor: ``"hadamard"``, ``"dot"`` or ``"concat"``.
+        predictor_layers: Linear maps of the predictor.
+        negatives: ``"uniform"`` random pairs or pairs that are ``"no_edge"``.
+        validation_edges: Whether messages run along the validation edges, too, when the test is scored.
+        edge_weights: Whether GCN reads the weights of the edges, where they have any.
+        walk_length: Steps of a random walk (Node2Vec, DeepWalk).
+        walk_context: Nodes of a walk that are near each other.
+        walks_per_node: Walks that begin in each node in an epoch.
+        walk_epochs: Epochs of walks before the predictor is trained.
+        walk_batch_size: Nodes whose walks make a batch.
+        walk_lr: Learning rate of the vectors.
+        walk_pull: How strongly what is near on a walk is drawn together beside the loss; DeepWalk's Laplacian term.
+        walk_p: Node2Vec's p: how little a walk returns to where it was.
+        walk_q: Node2Vec's q: how little it goes away.
+    """
+
+    skip: bool = True
+    predictor: str = "hadamard"
+    predictor_layers: int = 3
+    negatives: str = "uniform"
+    validation_edges: bool = False
+    edge_weights: bool = True
+    walk_length: int = 40
+    walk_context: int = 20
+    walks_per_node: int = 10
+    walk_epochs: int = 2
+    walk_batch_size: int = 256
+    walk_lr: float = 0.01
+    walk_pull: float = 0.0
+    walk_p: float = 1.0
+    walk_q: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("predictor", self.predictor, PREDICTORS)
+        check_choice("negatives", self.negatives, NEGATIVES)
+        for name in ("predictor_layers", "walk_length", "walks_per_node", "walk_batch_size"):
+            check_count(name, getattr(self, name), minimum=1)
+        check_count("walk_epochs", self.walk_epochs)
+        check_count("walk_context", self.walk_context, minimum=2)
+        if self.walk_context > self.walk_length + 1:
+            got = f"{self.walk_context} of walks with {self.walk_length + 1} nodes"
+            raise OptionError("walk_context of at most the nodes of a walk", got, "take longer walks")
+        for name in ("walk_lr", "walk_p", "walk_q"):
+            _check_number(name, getattr(self, name), above=0.0)
+        for name in ("walk_p", "walk_q"):
+            if not 1 / EXTREME <= getattr(self, name) <= EXTREME:
+                expected = f"{name} from {1 / EXTREME:g} to {EXTREME:g}"
+                raise OptionError(expected, repr(getattr(self, name)), f"pass another {name}")
+        _check_number("walk_pull", self.walk_pull, at_least=0.0)
+        _check_bools(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,9 +330,14 @@ class TrainingConfig:
         return getattr(getattr(self, SECTION_OF[name]), name, None)
 
     @property
-    def size_label(self) -> tuple[str, ...]:
-        """The budget of the network in names of runs; nothing where its shape is always given."""
-        return (str(self.model.budget),) if self.link is None else ()
+    def own_metric(self) -> str:
+        """The metric of a user's own data, unless the run names another."""
+        return "accuracy" if self.link is None else "auc"
+
+    @property
+    def budget(self) -> str | int | None:
+        """The budget that decides the size of the network; ``None`` where width and depth are always given."""
+        return self.model.budget if self.link is None else None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values; :meth:`from_json` reads them. ``link`` is there only where links are predicted."""
@@ -291,7 +354,7 @@ class TrainingConfig:
                 continue
             own = values[name]
             if isinstance(own, Mapping):
-                own = {key: value for key, value in own.items() if key not in _REMOVED}
+                own = renamed_reading({key: value for key, value in own.items() if key not in _REMOVED})
                 if name == "optimizer" and values.get("link") is not None:  # version 0.1 had no other for links
                     own = {"schedule": "constant", **own}
             _check_keys(f"section {name!r} of the configuration", own, section)
@@ -389,10 +452,12 @@ def _check_keys(what: str, values: Any, cls: type) -> None:
         raise OptionError(f"{what} with the key {needed[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
 
 
-def _check_bools(config: Any, *names: str) -> None:
-    for name in names:
-        if not isinstance(getattr(config, name), bool):
-            raise OptionError(f"{name} to be true or false", repr(getattr(config, name)), "pass a bool")
+def _check_bools(config: Any) -> None:
+    for option in fields(config):
+        value = getattr(config, option.name)
+        wrong = not isinstance(value, bool) and (value is not None or option.type is bool)
+        if wrong and option.type in (bool, bool | None):
+            raise OptionError(f"{option.name} to be true or false", repr(value), "pass a bool")
 
 
 def _check_number(

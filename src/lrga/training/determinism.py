@@ -1,4 +1,4 @@
-"""Random states: everything random in a run follows from its seed, and can be put aside and taken up again."""
+"""Devices and random states: everything random in a run follows from its seed, and can be saved and restored."""
 
 import os
 from collections.abc import Iterator
@@ -38,11 +38,6 @@ def choose_device(name: str) -> torch.device:
     if device.index is not None and device.index >= torch.cuda.device_count():
         raise DeviceError(f"a GPU called {name}", f"{torch.cuda.device_count()} GPU(s)", "take a lower number")
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
-
-
-def seed_torch(seed: int) -> None:
-    """Seeds PyTorch's own random states, from which weights, dropout and random features are drawn."""
-    torch.manual_seed(seed)
 
 
 def order_generator(seed: int, epoch: int) -> torch.Generator:
@@ -111,13 +106,13 @@ class OwnRandomness:
     Example:
         >>> first, second = OwnRandomness(torch.device("cpu")), OwnRandomness(torch.device("cpu"))
         >>> with first.turn():
-        ...     seed_torch(1)
+        ...     _ = torch.manual_seed(1)
         ...     a = torch.rand(1)
         >>> with second.turn():
         ...     _ = torch.rand(100)
         >>> with first.turn():
         ...     b = torch.rand(1)
-        >>> seed_torch(1)
+        >>> _ = torch.manual_seed(1)
         >>> torch.equal(torch.cat([a, b]), torch.cat([torch.rand(1), torch.rand(1)]))
         True
     """
@@ -149,16 +144,6 @@ class OwnRandomness:
                 self._default.graphsafe_set_state(shared)
 
 
-@contextmanager
-def random_states_kept(device: torch.device) -> Iterator[None]:
-    """After it, the random states of the CPU and of ``device`` are those of before."""
-    before = random_states(device)
-    try:
-        yield
-    finally:
-        restore_random_states(before, device)
-
-
 def random_states(device: torch.device) -> dict[str, Tensor]:
     """PyTorch's random states, of the CPU and of the GPU in use, as bytes."""
     states = {"cpu": torch.get_rng_state()}
@@ -168,7 +153,7 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_random_states(states: dict[str, Tensor], device: torch.device) -> None:
-    """Takes up what :func:`random_states` put aside; a GPU's only on a GPU."""
+    """Restores what :func:`random_states` gave; a GPU's only on a GPU."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)

@@ -1,12 +1,13 @@
-"""A model on a set of graphs: its loss and metric, its predictions, and fresh statistics for its BatchNorm layers."""
+"""A model on a set of graphs: its loss and metric, and fresh statistics for its BatchNorm layers."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
@@ -14,7 +15,70 @@ from lrga.data.packed.padded import PaddedBatch
 from lrga.models.gnn import GNN
 from lrga.tasks.running import Running, running_metric
 from lrga.tasks.task import Task
-from lrga.training.norms import tracking_norms
+
+
+def tracking_norms(model: nn.Module) -> list[_BatchNorm]:
+    """The BatchNorm layers of a model that keep running statistics."""
+    return [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+
+
+class Averages:
+    """Plain averages of the statistics of batches, one after the other, without a look at a value.
+
+    While :meth:`taking`, a pass of the model leaves each batch's own statistics in the layers, and :meth:`add` takes
+    them up. At the end the averages are the layers' running statistics, as if their momentum had been ``None``.
+
+    Example:
+        >>> norm = nn.BatchNorm1d(1)
+        >>> averages = Averages(norm)
+        >>> with averages.taking():
+        ...     for value in (1.0, 3.0):
+        ...         _ = norm(torch.full((4, 1), value))
+        ...         averages.add()
+        >>> norm.running_mean.tolist(), int(norm.num_batches_tracked)
+        ([2.0], 2)
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.norms = tracking_norms(model)
+        self._kept = [tuple(torch.zeros_like(t) for t in _statistics(norm)) for norm in self.norms]
+        self.tensors: list[Tensor] = [tensor for own in self._kept for tensor in own]
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Statistics begin anew; afterwards the averages are in the layers. Other modules' modes are left alone."""
+        before = [(norm.momentum, norm.training) for norm in self.norms]
+        for norm, averages in zip(self.norms, self._kept, strict=True):
+            norm.reset_running_stats()
+            norm.momentum = 1.0  # the running statistics are then those of the last batch
+            norm.train()
+            for own, average in zip(_statistics(norm), averages, strict=True):
+                average.copy_(own)
+        try:
+            yield
+            for norm, averages in zip(self.norms, self._kept, strict=True):
+                for own, average in zip(_statistics(norm), averages, strict=True):
+                    own.copy_(average)
+        finally:
+            for norm, (momentum, training) in zip(self.norms, before, strict=True):
+                norm.momentum, norm.training = momentum, training
+
+    @torch.no_grad()
+    def add(self) -> None:
+        """Takes up the statistics of the batch that was just run; of a layer that took none, nothing."""
+        for norm, (mean, variance, batches) in zip(self.norms, self._kept, strict=True):
+            own_mean, own_variance, own_batches = _statistics(norm)
+            share = (own_batches - batches).to(mean.dtype) / own_batches.clamp(min=1)  # 1 / k, or 0
+            mean += share * (own_mean - mean)
+            variance += share * (own_variance - variance)
+            batches.copy_(own_batches)
+
+
+def _statistics(norm: _BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    return norm.running_mean, norm.running_var, norm.num_batches_tracked
 
 
 def run_model(model: nn.Module, batch: PackedBatch | PaddedBatch) -> Tensor:
@@ -81,9 +145,17 @@ class Scores:
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, graphs: PackedGraphs, task: Task, *, batch_size: int = 128, precision: str = "float32"
+    model: nn.Module,
+    graphs: PackedGraphs,
+    task: Task,
+    *,
+    batch_size: int = 128,
+    precision: str = "float32",
+    add: Callable[[Scores, Tensor, Tensor], None] | None = None,
 ) -> tuple[float, float]:
     """Loss (mean over batches) and metric of a model, in evaluation mode, graphs in their order.
+
+    ``add`` adds the scores and targets of a batch to the sums where this process has only a share of them.
 
     Example:
         >>> import lrga
@@ -101,7 +173,10 @@ def evaluate(
     with in_mode(model, training=False), autocast(graphs.device, precision):
         for batch in graphs.batches(batch_size):
             scores, targets = task.select(run_model(model, batch), batch, masked=masked)
-            sums.add(task.loss_of(scores, targets), scores, targets)
+            if add is not None:
+                add(sums, scores, targets)
+            else:
+                sums.add(task.loss_of(scores, targets), scores, targets)
     return sums.means()
 
 
@@ -114,21 +189,13 @@ def recalibrate_norm(
     Running statistics lag behind the weights; where the signal is small beside its mean (CLUSTER), evaluation by them
     is close to chance in the middle of training. Dropout is off while the statistics are taken.
     """
-    norms = tracking_norms(model)
-    if not norms or batches < 1:
+    averages = Averages(model)
+    if not averages.norms or batches < 1:
         return
-    momenta = [norm.momentum for norm in norms]
-    with in_mode(model, training=False):
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # a plain average
-            norm.train()
-        try:
-            for batch in itertools.islice(graphs.batches(batch_size, shuffle=True, generator=generator), batches):
-                run_model(model, batch)
-        finally:
-            for norm, momentum in zip(norms, momenta, strict=True):
-                norm.momentum = momentum
+    with in_mode(model, training=False), averages.taking():
+        for batch in itertools.islice(graphs.batches(batch_size, shuffle=True, generator=generator), batches):
+            run_model(model, batch)
+            averages.add()
 
 
 @contextmanager

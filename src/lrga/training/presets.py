@@ -1,23 +1,156 @@
-"""How each of the data sets is usually trained on."""
+"""A configuration from the few options that somebody names; the rest as the benchmark, or good sense, has it."""
 
-from lrga.data.datasets.spec import spec_of
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
-from lrga.models.zoo import budget_of, model_name
-from lrga.training.config import OptimizerConfig
+from lrga.models.zoo import BUDGETS
+from lrga.training.config import TrainingConfig
+from lrga.training.problems.protocols import protocol_config, unused_options
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
+_FLAGS = {"root": "--data-root"}
+# Within runs_of_a_table: option → why no run so far uses it, "" where one does.
+_collected: ContextVar[dict[str, str] | None] = ContextVar("collected", default=None)
 
 
-def benchmark_schedule(
-    dataset: str, model: str = "gcn", *, budget: str | int = "100K", preset: str = "2022"
-) -> OptimizerConfig:
-    """Adam, the rate halved on plateaus of the validation loss until below 1e-5; the rest as the set's schedule says.
+def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **options: Any) -> TrainingConfig:
+    """The configuration of a run on the data called ``name``.
 
-    The preset ``"2020"`` has the benchmark's patience of June 2020.
+    Args:
+        name: A data set known by name, or the user's own data (:class:`~lrga.training.config.DataConfig`).
+        data_options: Options of the data set; those that are ``None`` are left out.
+        **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
+            their defaults, which on a named data set are the benchmark's schedule and the set's dropout.
 
     Example:
-        >>> benchmark_schedule("CLUSTER", "gatedgcn", budget="500K").batch_size
-        32
+        >>> config = make_config("CLUSTER", model="gatedgcn", budget="500k", seed=95)
+        >>> config.optimizer.batch_size, config.optimizer.patience, config.run.seed
+        (32, 5, 95)
     """
-    schedule = spec_of(dataset).schedule
-    if schedule is None:
-        raise OptionError("a data set of graphs", repr(dataset), "see lrga.training.problems.link_config.link_protocol")
-    return OptimizerConfig(**schedule.options(model=model_name(model), budget=budget_of(budget)[1], preset=preset))
+    given = _given(options)
+    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
+    config = protocol_config(_absolute(name), chosen, given)
+    refuse_unused(config, {**given, **chosen})
+    return config
+
+
+def configure(
+    name: str | None,
+    base: TrainingConfig | None = None,
+    *,
+    data_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> TrainingConfig:
+    """As :func:`make_config`, but begun from ``base`` where there is one; what is given wins."""
+    if base is None:
+        if name is None:
+            raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
+        return make_config(name, data_options=data_options, **options)
+    given = _given(options)
+    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
+    if name is not None:
+        given["name"] = _absolute(name)
+    config = base.changed(**given, options={**base.data.options, **chosen})
+    refuse_unused(config, {**given, **chosen})
+    return config
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in options.items() if value is not None}
+    if isinstance(given.get("budget"), str):
+        given["budget"] = parse_budget(given["budget"])
+    if isinstance(given.get("metric"), str):  # as tables write them: Hits@20, MRR
+        given["metric"] = given["metric"].lower()
+    for key in ("root", "source"):
+        if key in given:
+            given[key] = os.path.abspath(os.path.expanduser(given[key]))
+    return given
+
+
+def _absolute(name: str) -> str:
+    """A file or folder by its full path, so that the run can be continued from anywhere; other names as they are."""
+    path = os.path.abspath(os.path.expanduser(name))
+    return path if dataset_name(name) is None and os.path.exists(path) else name
+
+
+def parse_budget(text: str) -> str | int:
+    """A number of parameters as people write it: ``"100k"`` and ``"500K"`` are the paper's, ``"250k"`` a number.
+
+    Example:
+        >>> parse_budget("500k"), parse_budget("1.5M"), parse_budget("42000")
+        ('500K', 1500000, 42000)
+    """
+    if text.upper() in BUDGETS:
+        return text.upper()
+    match = _BUDGET.fullmatch(text.strip().replace(",", ""))
+    if match is None:
+        raise OptionError("a number of parameters such as 100k, 500k or 250000", repr(text), "write one of these")
+    return round(float(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()])
+
+
+def parse_split(text: str) -> int | tuple[float, ...]:
+    """A split as typed on the command line: fractions of your own data, or the number of a published split.
+
+    Example:
+        >>> parse_split("0.8,0.1,0.1"), parse_split("3")
+        ((0.8, 0.1, 0.1), 3)
+    """
+    if text.strip().isdecimal():
+        return int(text)
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        remedy = "write for example 0.8,0.1,0.1, or 3 for a published split of that number"
+        raise OptionError("fractions as train,val,test, or a number", repr(text), remedy) from error
+
+
+def refuse_unused(config: TrainingConfig, given: Mapping[str, Any]) -> None:
+    """Refuses options that the run of a configuration would not use.
+
+    Args:
+        config: Of the run.
+        given: The options that somebody gave, those of the data set included.
+
+    Example:
+        >>> from lrga.training import DataConfig
+        >>> config = TrainingConfig(data=DataConfig(name="ZINC"))
+        >>> refuse_unused(config, {"rank": 30, "lr": 0.1})
+        >>> refuse_unused(config, {"heads": 4})
+        Traceback (most recent call last):
+        ...
+        lrga.errors.OptionError: expected only options that this run uses, got --heads: only gat has such heads, ...
+    """
+    unused, collected = unused_options(config, given), _collected.get()
+    for key in given:
+        if collected is not None:
+            collected[key] = unused.get(key, "") and collected.get(key, unused[key])
+        elif key in unused:
+            _refuse(key, unused[key])
+
+
+@contextmanager
+def runs_of_a_table() -> Iterator[None]:
+    """Within it an option may concern some of the runs; one that none of them uses is refused at the end."""
+    if _collected.get() is not None:  # within a table already
+        yield
+        return
+    token = _collected.set({})
+    try:
+        yield
+        collected = _collected.get() or {}
+    finally:
+        _collected.reset(token)
+    for key, reason in collected.items():
+        if reason:
+            _refuse(key, reason)
+
+
+def _refuse(key: str, reason: str) -> None:
+    flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
+    raise OptionError("only options that this run uses", f"{flag}: {reason}", "remove it")

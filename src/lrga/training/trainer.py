@@ -1,7 +1,7 @@
 """The training loop: one for every problem."""
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lrga.kernels.checks import check_choice
-from lrga.training.callbacks.events import EpochRecord, Listener
+from lrga.checks import check_choice
+from lrga.training.callbacks.base import Callback, Checkpointer, EpochRecord
 from lrga.training.callbacks.guard import Guard
-from lrga.training.capture.eligibility import start_engine
+from lrga.training.capture.engine import start_engine
 from lrga.training.config import ENGINES
 from lrga.training.evaluate import autocast
 from lrga.training.optim import Schedule, WeightAverage, make_optimizer
@@ -31,27 +31,6 @@ class Best:
     weights: dict[str, Tensor]
 
 
-class Checkpointer:
-    """Keeps a run; this one keeps nothing and never pauses."""
-
-    def pause(self, trainer: "Trainer") -> str | None:
-        """Asked before every batch whether to stop for now, and why."""
-        return None
-
-    def record(self, record: EpochRecord) -> None:
-        """Is given every epoch's numbers."""
-
-    def note(self, text: str, facts: dict[str, Any]) -> None:
-        """Is told which loop trains, in words and as JSON values."""
-
-    def end_epoch(self, trainer: "Trainer") -> None:
-        """Called after every epoch, after :meth:`record`: saves, or leaves it for later."""
-        self.save(trainer)
-
-    def save(self, trainer: "Trainer") -> None:
-        """Called at the end of epochs and when pausing (:func:`lrga.training.runs.state.capture`)."""
-
-
 class Trainer:
     """Trains one problem after the other, each to its end.
 
@@ -61,11 +40,11 @@ class Trainer:
     Args:
         *stages: What to train, for example :class:`~lrga.training.problems.graphs.GraphProblem`. Node2Vec has two
             stages, walks and links.
-        listener: Is told what happens.
-        checkpointer: Writes down what happens, and says when to pause.
+        callbacks: Called as training goes on.
+        checkpointer: Saves the run, and says when to pause.
         engine: ``"plain"`` is the loop below; ``"captured"`` replays recorded steps
             (:mod:`lrga.training.capture.engine`); ``"auto"`` does so on a GPU. Where that is not possible the loop
-            below trains, and the listener is told why.
+            below trains, and callbacks are told why.
 
     Example:
         >>> import lrga
@@ -87,13 +66,13 @@ class Trainer:
     def __init__(
         self,
         *stages: Problem,
-        listener: Listener | None = None,
+        callbacks: Sequence[Callback] = (),
         checkpointer: Checkpointer | None = None,
         engine: str = "plain",
     ) -> None:
         check_choice("engine", engine, ENGINES)
         self.stages, self.choice = stages, engine
-        self.listener, self.checkpointer = listener or Listener(), checkpointer or Checkpointer()
+        self.callbacks, self.checkpointer = list(callbacks), checkpointer or Checkpointer()
         self.ended = ""
         self.seconds, self.epoch_seconds, self._mark = 0.0, 0.0, time.perf_counter()
         self.records = 0  # epochs recorded
@@ -152,6 +131,11 @@ class Trainer:
     def is_finite(self) -> bool:
         """Whether the losses of the epoch so far are finite."""
         return self.guard.is_finite()
+
+    def notify(self, event: str, *args: Any) -> None:
+        """Calls a method of every callback."""
+        for callback in self.callbacks:
+            getattr(callback, event)(*args)
 
     def log(self, name: str, value: float) -> None:
         """Adds a named number to the record of the running epoch."""
@@ -242,23 +226,23 @@ class Trainer:
     def _report_step(self) -> None:
         batches, epochs = self.problem.batches, self.problem.options.max_epochs
         if self.problem.is_evaluated:
-            self.listener.batch_done(self.epoch + 1, self.batch, batches)
+            self.notify("on_batch_end", self.epoch + 1, self.batch, batches)
         else:
-            self.listener.batch_done(0, self.epoch * batches + self.batch, epochs * batches)
+            self.notify("on_batch_end", 0, self.epoch * batches + self.batch, epochs * batches)
 
     def _end_epoch(self) -> None:
         if not self.problem.is_evaluated:
             self.epoch, self.batch = self.epoch + 1, 0
             self.problem.end_epoch()
-            self.checkpointer.end_epoch(self)
+            self.checkpointer.end_epoch(self, None)
             return
-        self.listener.evaluating(self.epoch + 1)
+        self.notify("on_evaluation_start", self.epoch + 1)
         with nullcontext() if self.average is None else self.average.applied():
             found = self.problem.evaluate(self)
             for split, (loss, _) in found.items():
                 self.guard.check_evaluation(loss, split)
         self.schedule.end_epoch(found["val"][0])
-        self.listener.epoch_ending(self)
+        self.notify("on_evaluation_end", self)
         self._clock()
         self.last = EpochRecord(
             epoch=self.epoch + 1,
@@ -279,9 +263,8 @@ class Trainer:
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
         self.records += 1
         self.problem.end_epoch()
-        self.checkpointer.record(self.last)
-        self.checkpointer.end_epoch(self)
-        self.listener.epoch_done(self.last)
+        self.checkpointer.end_epoch(self, self.last)
+        self.notify("on_epoch_end", self.last)
 
     def _clock(self) -> None:
         now = time.perf_counter()

@@ -1,33 +1,112 @@
-"""Which variant of a data set is meant, whether it is built, and building it so that a kill leaves nothing believed."""
+"""A data set by its name: built on first use so that a kill leaves nothing believed, verified, loaded.
+
+A finished set lies in ``ROOT/NAME/VARIANT/{train,val,test}.safetensors`` (one graph: ``graph.safetensors``), where
+VARIANT names the options that differ from their defaults. Downloads lie in ``ROOT/NAME/raw``. ``manifest.json`` says
+what was made, how, and the size and checksum of every file. It is written last, so a folder without one is a build that
+was killed: not believed, and built again.
+"""
 
 import inspect
 import shlex
 import shutil
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from lrga.data.datasets.manifest import FILE_NAME, Manifest, read_manifest, verify_manifest, write_manifest
 from lrga.data.datasets.masked import masked_splits
-from lrga.data.datasets.place import SPLITS, BuildPlace, default_workers
-from lrga.data.datasets.root import data_root
-from lrga.data.datasets.spec import DatasetSpec, spec_of
-from lrga.data.links.data import LinkData
-from lrga.data.links.storage import load_link_data, save_link_data
+from lrga.data.datasets.source import BuildContext, data_root, default_workers
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, dataset_specs, spec_of
+from lrga.data.links.data import LinkData, load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError, LRGAError, OptionError
-from lrga.io.files import writing
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
+from lrga.io import limits
+from lrga.io.documents import write_json
+from lrga.io.download import check_recorded
+from lrga.io.files import FileFacts, facts_of, verify_file, writing
 from lrga.io.lock import FolderLock
-from lrga.io.progress import Progress, silent
+from lrga.io.progress import Progress, show_progress, silent
+from lrga.version import __version__
 
 COMMAND_OPTIONS = ("seed", "sizes", "split", "missing")
 """Options that ``lrga data build`` knows; the others are options of :func:`lrga.data.load` alone."""
 
 DEFAULT_VARIANT = "default"
+MANIFEST_FILE = "manifest.json"
 GRAPH_FILE = "graph.safetensors"  # of a set that is one graph
 RAW_FOLDER = "raw"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What :data:`MANIFEST_FILE` holds.
+
+    Attributes:
+        name: The data set.
+        recipe: Everything that determines its content: options, seed, version of the recipe.
+        files: File name → size and checksum.
+        notes: Facts worth keeping: where the input came from, statistics.
+        lrga: Version of this library that built it.
+    """
+
+    name: str
+    recipe: dict[str, Any]
+    files: dict[str, FileFacts]
+    notes: dict[str, Any] = field(default_factory=dict)
+    lrga: str = __version__
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(facts.size or 0 for facts in self.files.values())
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of ``folder``; ``None`` where there is none, an error where it is damaged."""
+    path = folder / MANIFEST_FILE
+    try:
+        if not path.is_file():
+            return None
+        value = limits.read_json(path)
+        files = {
+            str(name): FileFacts(int(facts["size"]), str(facts["sha256"])) for name, facts in value["files"].items()
+        }
+        notes = dict(value["notes"])
+        if not isinstance(notes.get("source"), str | None):
+            raise TypeError("its source is no path")
+        if not all(isinstance(facts, dict) for facts in dict(notes.get("statistics", {})).values()):
+            raise TypeError("its statistics are no numbers by name")
+        return Manifest(str(value["name"]), dict(value["recipe"]), files, notes, str(value["lrga"]))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
+        raise ChecksumError(f"a manifest in {path}", f"a damaged file ({error})", rebuild_remedy(folder)) from error
+
+
+def verify_manifest(folder: Path, manifest: Manifest) -> None:
+    """Checks every file of ``manifest``; raises an error naming the first that is missing or damaged."""
+    for name, facts in manifest.files.items():
+        verify_file(folder / name, facts, remedy=rebuild_remedy(folder, manifest))
+
+
+def rebuild_remedy(folder: Path, manifest: Manifest | None = None) -> str:
+    """What to do about a damaged set, by the name of its folder; a legible ``manifest`` knows what it was built from.
+
+    Example:
+        >>> rebuild_remedy(Path("root/CLUSTER/seed-5_sizes-6-2-3"))
+        'delete root/CLUSTER/seed-5_sizes-6-2-3 and build it again: lrga data build CLUSTER --seed 5 --sizes 6,2,3 \
+--data-root root'
+    """
+    spec = spec_of(folder.parent.name)
+    parts = [] if folder.name == DEFAULT_VARIANT else [part.partition("-") for part in folder.name.split("_")]
+    if any(key not in COMMAND_OPTIONS for key, _, _ in parts):
+        return f"delete {folder} and build it again with lrga.data.load and the options that its name says"
+    words = [f"--{key} {text.replace('-', ',')}" for key, _, text in parts]
+    words.append(f"--data-root {shlex.quote(str(folder.parent.parent))}")
+    if spec.reads_source and manifest is None:
+        words.append("(and --source DIR if it was built from files of yours)")
+    elif manifest is not None and manifest.notes.get("source") is not None:
+        words.append(f"--source {shlex.quote(manifest.notes['source'])}")
+    return f"delete {folder} and build it again: lrga data build {spec.name} {' '.join(words)}"
 
 
 @dataclass(frozen=True)
@@ -51,33 +130,20 @@ class Plan:
         """Where parts of an unfinished build lie."""
         return self.folder / "parts"
 
-    def rebuild(self, manifest: Manifest | None = None) -> str:
-        """What to do about a damaged set; its ``manifest``, where it is legible, says what it was built from."""
-        source = None if manifest is None else manifest.notes.get("source")
-        command = build_command(self.spec.name, self.folder.parent.parent, source, self._other_options())
-        known = manifest is not None or not self.spec.reads_source
-        hint = "" if known else " (and --source DIR if it was built from files of yours)"
-        return f"delete {self.folder} and build it again: {command}{hint}"
-
-    def _other_options(self) -> dict[str, Any]:
-        defaults = self.spec.options()
-        return {key: value for key, value in self.recipe["options"].items() if value != defaults[key]}
-
     def report(self, source: str | Path | None = None) -> dict[str, Any]:
         """What there is or what building, from ``source`` if it is given, would do, as JSON values."""
         manifest, origin = self.finished(), _existing_folder(source)
-        what = f"{self.spec.name} is built in {self.folder}; nothing to do."
-        if manifest is None and origin is not None and self.spec.reads_source:
-            what = (
-                f"{self.spec.name} would be built from the files in {origin}, without downloading anything, with "
-                f"{_listed(self.recipe['options'])} in {self.folder}."
-            )
-        elif manifest is None:
+        listed = [f"{key} {_text(value, ', ')}" for key, value in self.recipe["options"].items()]
+        how = f"with {', '.join(listed) or 'no options'} in {self.folder}"
+        if manifest is not None:
+            what = f"{self.spec.name} is built in {self.folder}; nothing to do."
+        elif origin is not None and self.spec.reads_source:
+            what = f"{self.spec.name} would be built from the files in {origin}, without downloading anything, {how}."
+        else:
             files = ", ".join(file.url for file in self.spec.files)
-            what = (
-                f"{self.spec.name} would be {self.spec.obtained} with {_listed(self.recipe['options'])} in "
-                f"{self.folder}" + (f", after downloading {files} to {self.raw} unless it is there." if files else ".")
-            )
+            download = f", after downloading {files} to {self.raw} unless it is there" if files else ""
+            what = f"{self.spec.name} would be {self.spec.obtained} {how}{download}."
+        notes = {} if manifest is None else manifest.notes
         return {
             "name": self.spec.name,
             "folder": str(self.folder),
@@ -85,10 +151,10 @@ class Plan:
             "built": manifest is not None,
             "what": what,
             "bytes": 0 if manifest is None else manifest.size,
-            "files": {} if manifest is None else {name: asdict(facts) for name, facts in manifest.files.items()},
-            "statistics": {} if manifest is None else manifest.notes.get("statistics", {}),
-            "graph": None if manifest is None else manifest.notes.get("graph"),
-            "note": "" if manifest is None else manifest.notes.get("note", ""),
+            "files": {} if manifest is None else asdict(manifest)["files"],
+            "statistics": notes.get("statistics", {}),
+            "graph": notes.get("graph"),
+            "note": notes.get("note", ""),
             "terms": self.spec.terms,
         }
 
@@ -104,7 +170,7 @@ class Plan:
 
     def finished(self) -> Manifest | None:
         """The manifest if this variant is completely built by the present recipe, else ``None``."""
-        manifest = read_manifest(self.folder, remedy=self.rebuild())
+        manifest = read_manifest(self.folder)
         return manifest if manifest is not None and manifest.recipe == self.recipe else None
 
 
@@ -118,61 +184,13 @@ def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> P
     spec = spec_of(name)
     known = inspect.signature(spec.options).parameters
     if unknown := [key for key in options if key not in known]:
-        raise OptionError(
-            f"options of {spec.name}, any of {', '.join(known) or '(none)'}",
-            ", ".join(unknown),
-            "leave it out, or choose one of these",
-        )
+        expected = f"options of {spec.name}, any of {', '.join(known) or '(none)'}"
+        raise OptionError(expected, ", ".join(unknown), "leave it out, or choose one of these")
     checked, defaults = spec.options(**options), spec.options()
     chosen = [f"{key}-{_text(value)}" for key, value in checked.items() if value != defaults[key]]
     base = data_root(root) / spec.name
-    return Plan(
-        spec=spec,
-        recipe={"version": spec.recipe_version, "options": checked},
-        folder=base / ("_".join(chosen) or DEFAULT_VARIANT),
-        raw=base / RAW_FOLDER,
-    )
-
-
-def plan_of_folder(folder: Path) -> Plan | None:
-    """The plan whose set lies in ``folder``, read from its name; ``None`` where no set of this version lies there.
-
-    Example:
-        >>> plan_of_folder(Path("somewhere/CLUSTER/seed-5_sizes-6-2-3").absolute()).recipe["options"]
-        {'seed': 5, 'sizes': [6, 2, 3]}
-    """
-    defaults = spec_of(folder.parent.name).options()
-    chosen: dict[str, Any] = {}
-    for part in [] if folder.name == DEFAULT_VARIANT else folder.name.split("_"):
-        key, _, text = part.partition("-")
-        kind: Any = type(defaults.get(key))
-        try:
-            chosen[key] = [int(number) for number in text.split("-")] if kind is list else kind(text)
-        except (TypeError, ValueError):  # not the name of a variant
-            return None
-    try:
-        plan = plan_dataset(folder.parent.name, folder.parent.parent, **chosen)
-    except LRGAError:
-        return None
-    return plan if plan.folder == folder else None
-
-
-def build_command(name: str, root: Path | None, source: str | None, options: Mapping[str, Any]) -> str:
-    """The command line that builds a variant; where it has options that the command lacks, the call in Python.
-
-    Example:
-        >>> build_command("ZINC", Path("my data"), None, {"sizes": [40, 15, 15]})
-        "lrga data build ZINC --sizes 40,15,15 --data-root 'my data'"
-    """
-    source = source if spec_of(name).reads_source else None
-    if set(options) <= set(COMMAND_OPTIONS):
-        words = [f"--{key} {_text(value, ',')}" for key, value in options.items()]
-        words += [] if root is None else [f"--data-root {shlex.quote(str(root))}"]
-        words += [] if source is None else [f"--source {shlex.quote(source)}"]
-        return " ".join(["lrga data build", name, *words])
-    given = {"root": None if root is None else str(root), "source": source, **options}
-    arguments = [f"{key}={value!r}" for key, value in given.items() if value is not None]
-    return f"in Python, lrga.data.load({', '.join([repr(name), *arguments])})"
+    recipe = {"version": spec.recipe_version, "options": checked}
+    return Plan(spec, recipe, base / ("_".join(chosen) or DEFAULT_VARIANT), base / RAW_FOLDER)
 
 
 def build_dataset(
@@ -194,36 +212,61 @@ def build_dataset(
         download: Whether the network may be used.
         force: Builds it again even if it is there.
     """
-    place = BuildPlace(
-        raw=plan.raw,
-        work=plan.work,
-        source=_existing_folder(source),
-        workers=_check_workers(workers),
-        progress=progress,
-        download=download,
-    )
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise OptionError("workers, an integer of at least 1", repr(workers), "pass for example workers=2")
+    folder, cores = _existing_folder(source), default_workers() if workers is None else workers
+    context = BuildContext(plan.raw, plan.work, folder, cores, progress, download)
     with FolderLock(plan.folder.parent, wait=progress):  # variants share raw files
         manifest = None if force else plan.finished()
         if manifest is not None:
-            verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
+            verify_manifest(plan.folder, manifest)
             plan.warn_of_other_source(manifest, source)
             return manifest
         with writing(plan.folder, error=DataError):
-            (plan.folder / FILE_NAME).unlink(missing_ok=True)  # first: from here on the folder is not believed
+            (plan.folder / MANIFEST_FILE).unlink(missing_ok=True)  # first: from here on the folder is not believed
             for left_over in plan.folder.glob(".*.tmp"):
                 left_over.unlink()
-            place.work.mkdir(parents=True, exist_ok=True)
-        made: Any = plan.spec.build(place, **plan.recipe["options"])
-        writers: dict[type, Any] = {LinkData: _write_link_data, PackedGraphs: _write_graph}
-        write = writers.get(type(made), _write)
-        manifest = write(plan, made, notes={"source": None if place.source is None else str(place.source)})
-        shutil.rmtree(place.work)
+            plan.work.mkdir(parents=True, exist_ok=True)
+        files, notes = _write(plan, plan.spec.build(context, **plan.recipe["options"]))
+        notes["source"] = None if folder is None else str(folder)
+        facts = {file: facts_of(plan.folder / file) for file in files}
+        manifest = Manifest(plan.spec.name, plan.recipe, facts, notes)
+        write_json(plan.folder / MANIFEST_FILE, asdict(manifest), error=DataError)
+        shutil.rmtree(plan.work)
         return manifest
+
+
+def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
+    """Writes what a builder made; the names of the files, and the notes of the manifest."""
+    meta = {"dataset": plan.spec.name, "recipe": plan.recipe}
+    if isinstance(made, LinkData):
+        save_link_data(made, plan.folder / GRAPH_FILE)
+        sizes = {
+            split: {"edges": part.edge.size(0), "negatives": 0 if part.edge_neg is None else part.edge_neg.size(0)}
+            for split, part in made.splits.items()
+        }
+        graph = {"nodes": made.num_nodes, "edges": made.edge.size(0), "features": made.num_features or 0}
+        return [GRAPH_FILE], {"statistics": sizes, "graph": graph, "note": made.meta.get("differs", "")}
+    if isinstance(made, PackedGraphs):
+        made.meta |= meta
+        made.save(plan.folder / GRAPH_FILE)
+        chosen = {split: {"chosen": int(made.columns[f"{split}_mask"].values.sum())} for split in SPLITS}
+        statistics = {split: made.statistics | sizes for split, sizes in chosen.items()}
+        features = 0 if made.x is None else made.x.size(1)
+        graph = {"nodes": made.num_nodes, "edges": made.num_edges, "features": features}
+        return [GRAPH_FILE], {"statistics": statistics, "graph": graph, "note": plan.spec.note}
+    statistics = {}
+    for split in SPLITS:
+        made[split].meta |= meta | {"split": split}
+        made[split].save(plan.folder / f"{split}.safetensors")
+        incomplete = {key: value for key, value in made[split].meta.items() if key == "incomplete"}
+        statistics[split] = made[split].statistics | incomplete
+    return [f"{split}.safetensors" for split in SPLITS], {"statistics": statistics, "note": plan.spec.note}
 
 
 def load_splits(plan: Plan, manifest: Manifest) -> Any:
     """Checks every file of a finished variant and reads it: splits of graphs, or a :class:`LinkData`."""
-    verify_manifest(plan.folder, manifest, remedy=plan.rebuild(manifest))
+    verify_manifest(plan.folder, manifest)
     if plan.spec.links:
         return load_link_data(plan.folder / GRAPH_FILE)
     if plan.spec.one_graph:
@@ -234,36 +277,137 @@ def load_splits(plan: Plan, manifest: Manifest) -> Any:
     return {split: PackedGraphs.load(plan.folder / f"{split}.safetensors") for split in SPLITS}
 
 
-def _write(plan: Plan, splits: Mapping[str, PackedGraphs], *, notes: dict[str, Any]) -> Manifest:
-    for split in SPLITS:
-        splits[split].meta |= {"dataset": plan.spec.name, "split": split, "recipe": plan.recipe}
-        splits[split].save(plan.folder / f"{split}.safetensors")
-    marks = {split: {k: v for k, v in splits[split].meta.items() if k == "incomplete"} for split in SPLITS}
-    notes |= {"statistics": {s: splits[s].statistics | marks[s] for s in SPLITS}, "note": plan.spec.note}
-    files = [f"{split}.safetensors" for split in SPLITS]
-    return write_manifest(plan.folder, name=plan.spec.name, recipe=plan.recipe, files=files, notes=notes)
+def load(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    source: str | Path | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    download: bool = True,
+    **options: Any,
+) -> Any:
+    """The splits ``train``, ``val`` and ``test`` of a data set, or the :class:`~lrga.data.links.data.LinkData` of a
+    link-prediction set; built first if they are not there.
+
+    Args:
+        name: A name that ``lrga data ls`` lists, in any case.
+        root: Data root; see :func:`lrga.data.datasets.source.data_root`.
+        source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
+            something else, a warning says so.
+        workers: Processes or threads of a build; all cores where it is ``None``. The result does not depend on it.
+        progress: Is told of the progress; shown on stderr where it is ``None``.
+        download: Whether the network may be used.
+        options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.
+
+    Example:
+        >>> import tempfile
+        >>> splits = load("CLUSTER", tempfile.mkdtemp(), sizes=(4, 2, 2), seed=41)
+        >>> len(splits["train"]), splits["train"].y_level
+        (4, 'node')
+    """
+    plan = plan_dataset(name, root, **options)
+    manifest = plan.finished()
+    if manifest is None:
+        with show_progress() if progress is None else nullcontext(progress) as told:
+            manifest = build_dataset(plan, source=source, workers=workers, progress=told, download=download)
+    else:
+        plan.warn_of_other_source(manifest, source)
+    return load_splits(plan, manifest)
 
 
-def _write_graph(plan: Plan, graph: PackedGraphs, *, notes: dict[str, Any]) -> Manifest:
-    graph.meta |= {"dataset": plan.spec.name, "recipe": plan.recipe}
-    graph.save(plan.folder / GRAPH_FILE)
-    sizes = {split: int(graph.columns[f"{split}_mask"].values.sum()) for split in SPLITS}
-    x = graph.x
-    shape = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": 0 if x is None else x.size(1)}
-    statistics = {split: graph.statistics | {"chosen": size} for split, size in sizes.items()}
-    notes |= {"statistics": statistics, "graph": shape, "note": plan.spec.note}
-    return write_manifest(plan.folder, name=plan.spec.name, recipe=plan.recipe, files=[GRAPH_FILE], notes=notes)
+class BuiltSet(NamedTuple):
+    """A variant of a data set on disk.
+
+    ``manifest`` is ``None`` where its build did not end, or where the manifest is damaged: ``problem`` then says how.
+    """
+
+    folder: Path
+    manifest: Manifest | None
+    problem: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
 
-def _write_link_data(plan: Plan, data: LinkData, *, notes: dict[str, Any]) -> Manifest:
-    save_link_data(data, plan.folder / GRAPH_FILE)
-    sizes = {
-        split: {"edges": part.edge.size(0), "negatives": 0 if part.edge_neg is None else part.edge_neg.size(0)}
-        for split, part in data.splits.items()
+def built_sets(name: str, root: str | Path | None = None) -> list[BuiltSet]:
+    """The variants of a data set below the data root."""
+    base = data_root(root) / spec_of(name).name
+    folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
+    result = []
+    for folder in folders:
+        if folder.name != RAW_FOLDER:
+            try:
+                result.append(BuiltSet(folder, read_manifest(folder)))
+            except LRGAError as error:  # one damaged variant must not hide the others
+                result.append(BuiltSet(folder, None, str(error)))
+    return result
+
+
+def overview(root: str | Path | None = None) -> list[dict[str, Any]]:
+    """Every data set with its facts and what of it is on disk, as JSON values."""
+    return [describe(name, root) for name in dataset_specs()]
+
+
+def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
+    """Facts of one data set and what of it is on disk, as JSON values."""
+    variants: list[dict[str, Any]] = [
+        {
+            "folder": str(built.folder),
+            "options": None if built.manifest is None else built.manifest.recipe.get("options"),
+            "complete": built.manifest is not None,
+            "problem": built.problem,
+            "bytes": built.size,
+            "statistics": None if built.manifest is None else built.manifest.notes.get("statistics"),
+        }
+        for built in built_sets(name, root)
+    ]
+    return spec_of(name).facts() | {
+        "built": any(variant["complete"] for variant in variants),
+        "full": any(variant["complete"] and Path(variant["folder"]).name == DEFAULT_VARIANT for variant in variants),
+        "damaged": any(variant["problem"] is not None for variant in variants),
+        "bytes": sum(variant["bytes"] for variant in variants),
+        "variants": variants,
+        "data_root": str(data_root(root)),
     }
-    graph = {"nodes": data.num_nodes, "edges": data.edge.size(0), "features": data.num_features or 0}
-    notes |= {"statistics": sizes, "graph": graph, "note": data.meta.get("differs", "")}
-    return write_manifest(plan.folder, name=plan.spec.name, recipe=plan.recipe, files=[GRAPH_FILE], notes=notes)
+
+
+class Check(NamedTuple):
+    """One file that was verified; ``problem`` says what is wrong with it."""
+
+    file: Path
+    problem: str | None = None
+
+
+def verify(name: str, root: str | Path | None = None) -> list[Check]:
+    """Checks every file of every variant of a data set, and its downloads, by size and checksum.
+
+    Example:
+        >>> import tempfile
+        >>> root = tempfile.mkdtemp()
+        >>> _ = load("PATTERN", root, sizes=(3, 1, 1))
+        >>> [check.problem for check in verify("PATTERN", root)]
+        [None, None, None]
+    """
+    base = data_root(root) / spec_of(name).name
+    checks = [Check(*found) for found in check_recorded(base / RAW_FOLDER)]
+    for folder, manifest, problem in built_sets(name, root):
+        if manifest is None:
+            ended = f"no such file: the build of {folder} did not end. To fix: {rebuild_remedy(folder)}."
+            checks.append(Check(folder / MANIFEST_FILE, problem or ended))
+            continue
+        for file, facts in manifest.files.items():
+            try:
+                verify_file(folder / file, facts, remedy=rebuild_remedy(folder, manifest))
+                checks.append(Check(folder / file))
+            except LRGAError as error:
+                checks.append(Check(folder / file, str(error)))
+    if not checks:
+        remedy = f"build it: lrga data build {base.name}" + ("" if root is None else f" --data-root {base.parent}")
+        raise DataMissingError(f"{base.name} below {base.parent}", "nothing built there", remedy)
+    return checks
 
 
 def _existing_folder(source: str | Path | None) -> Path | None:
@@ -273,18 +417,6 @@ def _existing_folder(source: str | Path | None) -> Path | None:
     if not path.is_dir():
         raise DataMissingError(f"a folder of data files at {path}", "no such folder", "name the folder that holds them")
     return path
-
-
-def _check_workers(workers: int | None) -> int:
-    if workers is None:
-        return default_workers()
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise OptionError("workers, an integer of at least 1", repr(workers), "pass for example workers=2")
-    return workers
-
-
-def _listed(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {_text(value, ', ')}" for key, value in options.items()) or "no options"
 
 
 def _text(value: Any, separator: str = "-") -> str:

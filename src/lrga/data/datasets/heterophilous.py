@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets.masked import masked_graph
-from lrga.data.datasets.place import SPLITS, BuildPlace
-from lrga.data.datasets.prepared import find_files, missing_files, read_arrays
-from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
+from lrga.data.datasets.source import BuildContext, read_arrays
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError, OptionError
-from lrga.io.download import RemoteFile, obtain
+from lrga.errors import DataError, OptionError
+from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
 
 NUM_SPLITS = 10
@@ -32,20 +31,16 @@ def options(*, split: int = 0) -> dict[str, Any]:
     return {"split": split}
 
 
-def build(name: str, place: BuildPlace, *, split: int) -> PackedGraphs:
+def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
     """The graph, from the file in the folder the user names, else from the official one."""
     spec = spec_of(name)
     (file,) = spec.files
-    if place.source is None:
-        path = obtain(file, place.raw, progress=place.progress, download=place.download)
+    stem = file.name.removesuffix(".npz")
+    below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
+    if context.source is None:
+        (path,) = context.obtain([file])
     else:
-        stem = file.name.removesuffix(".npz")
-        below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
-        found = find_files(place.source, [file.name], below=below)
-        if found is None:
-            got = missing_files(place.source, [file.name], below=below)
-            raise DataMissingError(f"{file.name} in {place.source}", got, f"put it there, from {file.url}")
-        path = found[0]
+        (path,) = context.find([file.name], f"put it there, from {file.url}", below=below)
     x, y, edge_index, splits = read(path, split)
     sizes = spec.splits if split == 0 else None
     return masked_graph(spec, path, x=x, y=y, edge_index=edge_index, splits=splits, sizes=sizes)

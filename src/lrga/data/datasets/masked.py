@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lrga.data.datasets.place import SPLITS
-from lrga.data.datasets.spec import DatasetSpec
+from lrga.data.datasets.spec import SPLITS, DatasetSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError

@@ -4,7 +4,7 @@ Both are read from a prepared ``.npz`` file of flat arrays (each bond once), ogb
 Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG downloads (both directions).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from lrga.data.datasets.ogb import OGB, unzipped
-from lrga.data.datasets.place import SPLITS, BuildPlace
-from lrga.data.datasets.prepared import check_sums, find_files, limited_sizes, read_arrays
-from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
+from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, DataMissingError
 from lrga.io.archive import extract
-from lrga.io.download import RemoteFile, obtain
+from lrga.io.download import RemoteFile
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
 
@@ -63,17 +62,12 @@ class Layout(NamedTuple):
     marker: str
     read: Callable[[Path], Molecules]
 
-    def options(self, *, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-        """Checks the option: ``sizes``, only the first so many molecules of train, val and test."""
-        return {"sizes": limited_sizes(sizes, spec_of(self.name).splits)}
-
-    def build(self, place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+    def build(self, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
         """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""
-        spec, source = spec_of(self.name), place.source
+        spec, source = spec_of(self.name), context.source
         if source is None:
-            archive = obtain(spec.files[0], place.raw, progress=place.progress, download=place.download)
-            extract(archive, place.work)
-            source = place.work
+            extract(context.obtain(spec.files)[0], context.work)
+            source = context.work
         elif (found := find_files(source, [self.prepared], below=(self.folder,))) is not None:
             return _splits(spec, found[0], read_prepared(found[0]), sizes)
         for folder in (source / name for name in (".", self.folder, self.archive, self.name, "raw")):
@@ -200,12 +194,14 @@ def _is_graph(graph: Any) -> bool:
 
 _PEPTIDES = Layout("Peptides-func", "peptides_func.npz", "peptides_func", "peptidesfunc", "train.pt", read_lrgb)
 _MOLHIV = Layout("ogbg-molhiv", "molhiv.npz", "ogbg_molhiv", "hiv", "raw/node-feat.csv.gz", read_ogb)
+_PEPTIDES_SIZES = {"train": 10_873, "val": 2_331, "test": 2_331}
+_MOLHIV_SIZES = {"train": 32_901, "val": 4_113, "test": 4_113}
 SPECS = (
     DatasetSpec(
         name=_PEPTIDES.name,
         inputs=Inputs("graph", 10, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "average_precision"),
-        splits={"train": 10_873, "val": 2_331, "test": 2_331},
+        splits=_PEPTIDES_SIZES,
         mean_nodes=150.94,
         mean_edges=307.3,
         node_features="nine categories of the atom, as OGB has them",
@@ -220,7 +216,7 @@ SPECS = (
             "Singh et al.: SATPdb: a database of structurally annotated therapeutic peptides. "
             "Nucleic Acids Research 44(D1), 2016",
         ),
-        options=_PEPTIDES.options,
+        options=sizes_option(_PEPTIDES_SIZES),
         build=_PEPTIDES.build,
         files=(RemoteFile("https://www.dropbox.com/s/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1", "peptidesfunc.zip"),),
         schedule=Schedule(max_epochs=250),
@@ -229,7 +225,7 @@ SPECS = (
         name=_MOLHIV.name,
         inputs=Inputs("graph", 1, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "roc_auc"),
-        splits={"train": 32_901, "val": 4_113, "test": 4_113},
+        splits=_MOLHIV_SIZES,
         mean_nodes=25.51,
         mean_edges=54.94,
         node_features="nine categories of the atom",
@@ -243,7 +239,7 @@ SPECS = (
             "Wu, Ramsundar, Feinberg, Gomes, Geniesse, Pappu, Leswing, Pande: MoleculeNet: a benchmark for molecular "
             "machine learning. Chemical Science 9(2), 2018",
         ),
-        options=_MOLHIV.options,
+        options=sizes_option(_MOLHIV_SIZES),
         build=_MOLHIV.build,
         files=(RemoteFile("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),),
         schedule=Schedule(max_epochs=100),

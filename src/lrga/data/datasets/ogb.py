@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.place import BuildPlace
-from lrga.data.datasets.prepared import check_sums
+from lrga.data.datasets.source import BuildContext, check_sums
 from lrga.data.datasets.spec import DatasetSpec, Inputs, TaskSpec, no_options, spec_of
 from lrga.data.links.data import LinkData, LinkSplit
 from lrga.errors import DataError, DataMissingError
 from lrga.io.archive import extract
-from lrga.io.download import RemoteFile, obtain
+from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.progress import Progress, silent
@@ -55,20 +54,19 @@ class OgbSet:
     weighted: bool = False
     features: int | None = None
 
-    def build(self, place: BuildPlace) -> LinkData:
+    def build(self, context: BuildContext) -> LinkData:
         """From the folder the user names, else from the official archive."""
-        if place.source is not None:
-            return self.read(self.find(place.source), progress=place.progress)
-        archive = obtain(spec_of(self.name).files[0], place.raw, progress=place.progress, download=place.download)
-        extract(archive, place.work)
-        return self.read(self.find(place.work), progress=place.progress)
+        if context.source is not None:
+            return self.read(self.find(context.source), progress=context.progress)
+        extract(context.obtain(spec_of(self.name).files)[0], context.work)
+        return self.read(self.find(context.work), progress=context.progress)
 
     def find(self, folder: Path) -> Path:
         """The folder of the set: ``folder`` itself, or one below it called as OGB or its archive calls it."""
         names = (".", self.name.replace("-", "_"), self.name, self.folder)
-        for place in (folder / name for name in names):
-            if unzipped(place / "raw" / "edge.csv.gz").is_file():
-                return place
+        for parent in (folder / name for name in names):
+            if unzipped(parent / "raw" / "edge.csv.gz").is_file():
+                return parent
         raise DataMissingError(
             f"the files of {self.name} as OGB lays them out in {folder}",
             "no raw/edge.csv.gz there",
@@ -158,7 +156,7 @@ class OgbSet:
         odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
         if features != self.features:
             odd.append(f"{features or 'no'} columns of node features (published {self.features or 'none'})")
-        if _pairs_sum(edge, nodes) != _pairs_sum(splits["train"].edge, nodes):
+        if not torch.equal(*(_sorted_pairs(pairs, nodes) for pairs in (edge, splits["train"].edge))):
             odd.append("the edges of train are not those of the graph")
         return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
 
@@ -180,14 +178,9 @@ def _tensor(value: Any, key: str, path: Path) -> Tensor:
     return tensor.long()
 
 
-def _pairs_sum(edge: Tensor, num_nodes: int) -> tuple[int, int]:
-    """A checksum of undirected edges in any order; 64 bits, wrapping round."""
-    if edge.dim() != 2 or edge.size(1) != 2:
-        return -1, -1  # refused by the check of the whole
-    key = torch.minimum(edge[:, 0], edge[:, 1]).mul_(num_nodes).add_(torch.maximum(edge[:, 0], edge[:, 1]))
-    key.add_(1).mul_(-7_046_029_254_386_353_131)
-    key.bitwise_xor_(key >> 29).mul_(-4_658_895_280_553_007_687)
-    return edge.size(0), int(key.sum())
+def _sorted_pairs(edge: Tensor, num_nodes: int) -> Tensor:
+    """Undirected edges as sorted numbers; another shape than [E, 2] is refused by the check of the whole."""
+    return (edge.amin(-1) * num_nodes + edge.amax(-1)).sort().values
 
 
 def _spec(

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrga.data.datasets.masked import masked_graph
-from lrga.data.datasets.place import SPLITS, BuildPlace
-from lrga.data.datasets.prepared import check_sums, find_files, missing_files, read_arrays
-from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
+from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError
-from lrga.io.download import RemoteFile, obtain_all
+from lrga.errors import DataError
+from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory, read_bytes
 from lrga.io.unpickle import load_pickle
 
@@ -35,28 +34,19 @@ class Graph(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-def build(name: str, place: BuildPlace) -> PackedGraphs:
+def build(name: str, context: BuildContext) -> PackedGraphs:
     """The graph, from the prepared file or Planetoid's own in the folder the user names, else downloaded."""
-    spec, stem = spec_of(name), name.lower()
-    names = [file.name for file in spec.files]
-    below = ("raw", f"{name}/raw", "planetoid", "data")
-    if place.source is None:
-        raw: list[Path] | None = obtain_all(spec.files, place.raw, progress=place.progress, download=place.download)
+    spec, prepared = spec_of(name), f"{name.lower()}.npz"
+    if context.source is None:
+        raw = context.obtain(spec.files)
+    elif (found := find_files(context.source, [prepared], below=("planetoid",))) is not None:
+        return masked_graph(spec, found[0], **read_prepared(found[0])._asdict(), sizes=spec.splits)
     else:
-        if (prepared := find_files(place.source, [f"{stem}.npz"], below=("planetoid",))) is not None:
-            return _masked(spec, prepared[0], read_prepared(prepared[0]))
-        raw = find_files(place.source, names, below=below)
-    if raw is None:
-        raise DataMissingError(
-            f"{stem}.npz, or {', '.join(names)}, in {place.source}",
-            f"{missing_files(place.source or place.raw, names, below=below)}",
-            f"put the files there, from {spec.files[0].url.rpartition('/')[0]}",
-        )
-    return _masked(spec, raw[0].parent, read_raw(dict(zip(PARTS, raw, strict=True))))
-
-
-def _masked(spec: DatasetSpec, where: Path, graph: Graph) -> PackedGraphs:
-    return masked_graph(spec, where, **graph._asdict(), sizes=spec.splits)
+        remedy = f"put {prepared} there, or the files from {spec.files[0].url.rpartition('/')[0]}"
+        below = ("raw", f"{name}/raw", "planetoid", "data")
+        raw = context.find([file.name for file in spec.files], remedy, below=below)
+    graph = read_raw(dict(zip(PARTS, raw, strict=True)))
+    return masked_graph(spec, raw[0].parent, **graph._asdict(), sizes=spec.splits)
 
 
 def read_prepared(path: Path) -> Graph:

@@ -14,6 +14,7 @@ from typing import Any
 from lrga.errors import OptionError
 from lrga.io.download import RemoteFile
 
+SPLITS = ("train", "val", "test")
 LINKS = "link"
 _METRICS = {"mae": "mean absolute error", "f1_positive": "F1 of class 1", "roc_auc": "ROC-AUC"}
 
@@ -98,7 +99,7 @@ class DatasetSpec:
         citation: Whom to cite.
         options: Checks the options of a build (keyword-only, each with a default; :class:`OptionError`) and returns all
             of them, as JSON values.
-        build: Builds the set at a :class:`~lrga.data.datasets.place.BuildPlace`, given all options: its splits
+        build: Builds the set at a :class:`~lrga.data.datasets.source.BuildContext`, given all options: its splits
             ``train``, ``val`` and ``test``; one graph with ``train_mask``, ``val_mask`` and ``test_mask``; or a
             :class:`~lrga.data.links.data.LinkData`.
         recipe_version: Raised whenever the same options would give other content; older builds are then built again.

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.place import check_seed
+from lrga.checks import check_count, check_fraction
+from lrga.data.datasets.source import check_seed
 from lrga.errors import DTypeError, OptionError
-from lrga.kernels.checks import check_count, check_fraction
 
 ROUNDS = 30  # of drawing anew what was repeated
 SPARE = 1.05  # drawn beyond what is needed, as some repeat
@@ -98,7 +98,7 @@ def synthetic_edges(
     wanted = int(num_nodes * edges_per_node) // 2
     generator = torch.Generator(device).manual_seed(seed)
     stubs = _Stubs(num_nodes, wanted, communities, exponent, mixing, generator)
-    keys = _distinct(stubs.draw(int(wanted * SPARE) + 16, generator))
+    keys = stubs.draw(int(wanted * SPARE) + 16, generator).unique()
     extra, drawn = keys[:0], int(wanted * SPARE) + 16
     worth = keys.numel() / drawn  # of a drawn pair; it sinks as pairs between hubs run out
     for _ in range(ROUNDS):
@@ -106,10 +106,10 @@ def synthetic_edges(
         if missing <= 0:
             break
         drawn = int(missing / max(worth, 0.05) * 1.1) + 64
-        more = _distinct(stubs.draw(drawn, generator))
-        more = more[~_contains(keys, more)]
+        more = stubs.draw(drawn, generator).unique()
+        more = more[~torch.isin(more, keys, assume_unique=True)]
         before = extra.numel()
-        extra = _distinct(torch.cat([extra, more]))
+        extra = torch.cat([extra, more]).unique()
         worth = (extra.numel() - before) / drawn
     if (found := keys.numel() + extra.numel()) < wanted:
         got = f"{2 * found:,} after {ROUNDS} rounds: communities of {num_nodes // communities} nodes are full"
@@ -218,27 +218,6 @@ class _Stubs:
 def _communities(num_nodes: int, communities: int, device: torch.device) -> Tensor:
     """Blocks of consecutive nodes, ``[N]``."""
     return torch.div(torch.arange(num_nodes, device=device) * communities, max(num_nodes, 1), rounding_mode="floor")
-
-
-def _distinct(keys: Tensor) -> Tensor:
-    """Each key once, sorted; ``keys`` itself may be sorted in place."""
-    if keys.numel() < 2:
-        return keys
-    if keys.device.type == "cpu":
-        keys.numpy().sort()  # in place, where torch would make two more tensors of this size
-    else:
-        keys = keys.sort().values
-    first = torch.ones(keys.numel(), dtype=torch.bool, device=keys.device)
-    torch.ne(keys[1:], keys[:-1], out=first[1:])
-    return keys[first]
-
-
-def _contains(keys: Tensor, some: Tensor) -> Tensor:
-    """Which of ``some`` are among the sorted ``keys``."""
-    if keys.numel() == 0:
-        return torch.zeros_like(some, dtype=torch.bool)
-    place = torch.searchsorted(keys, some).clamp_(max=keys.numel() - 1)
-    return keys[place] == some
 
 
 def _thinned(keys: Tensor, wanted: int, generator: torch.Generator) -> Tensor:

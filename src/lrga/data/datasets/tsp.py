@@ -2,9 +2,16 @@
 
 Every point is joined to its 25 nearest ones; node features are the coordinates, the edge feature is the distance, the
 label of an edge is 1 where the tour uses it, in either direction.
+
+Points are uniform in the unit square; a tour is short in the integer distances that TSPLIB calls GEO, taken of the raw
+coordinates, as in the benchmark's own generator (so not in Euclidean distances). The benchmark solved with Concorde;
+here LKH does (package ``elkai``): optimal or within a fraction of a percent of it.
+
+Letters: G instances, N nodes of all of them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,18 +19,120 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.place import SPLITS, BuildPlace, check_seed, check_sizes
-from lrga.data.datasets.prepared import find_files, missing_files
 from lrga.data.datasets.shards import Shard, make_shards
-from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.data.datasets.tours import ARRAYS, GRID, Tours, join, read_tours
+from lrga.data.datasets.source import BuildContext, check_seed, check_sizes, find_files, read_arrays
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataMissingError, OptionError
+from lrga.errors import DataError, MissingDependencyError, OptionError
 
 NEIGHBOURS = 25
-PART_INSTANCES = 20  # about ten seconds of work
+SHARD_INSTANCES = 20  # about ten seconds of work
 MISSING = ("accept", "generate")
+ARRAYS = ("n", "xy", "tour")
+GRID = 65_536  # coordinates are multiples of 1 / GRID: exact in 16 bits, in float32 and in float64
+SPLIT_NUMBER = {"test": 0, "val": 1, "train": 2}  # part of every instance's seed
+
+
+@dataclass(frozen=True)
+class Tours:
+    """Instances one after the other.
+
+    Attributes:
+        n: [G] nodes of each.
+        xy: [N, 2] coordinates times :data:`GRID`.
+        tour: [N] the nodes of each instance in the order of its tour, counted inside the instance; the last returns to
+            the first.
+    """
+
+    n: np.ndarray
+    xy: np.ndarray
+    tour: np.ndarray
+
+    def first(self, instances: int) -> "Tours":
+        """The first ``instances``."""
+        rows = int(self.n[:instances].sum())
+        return Tours(self.n[:instances], self.xy[:rows], self.tour[:rows])
+
+
+def draw_instance(seed: int, split: str, number: int, nodes: tuple[int, int]) -> np.ndarray:
+    """Coordinates [n, 2] times :data:`GRID` of one instance, a function of the arguments alone.
+
+    Example:
+        >>> draw_instance(1234, "test", 0, (50, 500)).shape
+        (491, 2)
+    """
+    generator = np.random.default_rng([seed, SPLIT_NUMBER[split], number])
+    n = int(generator.integers(nodes[0], nodes[1] + 1))
+    return generator.integers(0, GRID, (n, 2), dtype=np.uint16)
+
+
+def geo_distances(xy: np.ndarray) -> np.ndarray:
+    """[n, n] integer distances of type GEO of TSPLIB 95, section 2.4, between points (latitude, longitude) ``xy``.
+
+    A coordinate 12.34 means 12 degrees and 34 minutes. The constants, rounded π included, are TSPLIB's.
+
+    Example:
+        >>> geo_distances(np.array([[16.47, 96.10], [16.47, 94.44]])).tolist()  # cities 1 and 2 of burma14
+        [[0, 153], [153, 0]]
+    """
+    degrees = np.trunc(xy)
+    latitude, longitude = (3.141592 * (degrees + 5.0 * (xy - degrees) / 3.0) / 180.0).T
+    q1 = np.cos(longitude[:, None] - longitude[None, :])
+    q2 = np.cos(latitude[:, None] - latitude[None, :])
+    q3 = np.cos(latitude[:, None] + latitude[None, :])
+    cosine = np.clip(0.5 * ((1.0 + q1) * q2 - (1.0 - q1) * q3), -1.0, 1.0)
+    distance = (6378.388 * np.arccos(cosine) + 1.0).astype(np.int64)
+    np.fill_diagonal(distance, 0)
+    return distance
+
+
+def solve(grid: np.ndarray) -> np.ndarray:
+    """[n] the nodes at ``grid`` (coordinates times :data:`GRID`) in the order of a short tour from node 0."""
+    try:
+        import elkai
+    except ImportError as error:
+        raise MissingDependencyError(
+            "elkai, which finds the tours of TSP", "no such package", 'pip install "lrga[tsp]"'
+        ) from error
+    closed = elkai.DistanceMatrix(geo_distances(grid / GRID).tolist()).solve_tsp(runs=1)
+    return np.asarray(closed[:-1], np.int64)
+
+
+def solve_instances(split: str, first: int, stop: int, seed: int, nodes: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Draws and solves the instances ``first`` to ``stop - 1``; the arrays of :class:`Tours`."""
+    grids = [draw_instance(seed, split, number, nodes) for number in range(first, stop)]
+    tours = [solve(grid) for grid in grids]
+    return {
+        "n": np.array([len(grid) for grid in grids], np.int32),
+        "xy": np.concatenate(grids),
+        "tour": np.concatenate(tours).astype(np.int32),
+    }
+
+
+def read_tours(path: Path) -> Tours:
+    """The instances of a prepared ``tsp_{train,val,test}.npz`` or of one part of a build, every tour checked."""
+    arrays = read_arrays(path, ARRAYS)
+    n, xy, tour = arrays["n"].astype(np.int64), arrays["xy"], arrays["tour"].astype(np.int64)
+    remedy = f"make {path.name} again, or name the folder of the right files"
+    fits = n.ndim == 1 and len(n) and (n >= 3).all() and xy.shape == (n.sum(), 2) and tour.shape == (n.sum(),)
+    if not fits or xy.dtype != np.uint16:
+        got = f"n {list(n.shape)}, xy {xy.dtype} {list(xy.shape)}, tour {list(tour.shape)}"
+        raise DataError(f"instances with n [G], xy uint16 [N, 2] and tour [N] in {path}", got, remedy)
+    # Each tour visits each node once: shifted by its instance's first node, all tours together are one permutation.
+    start = np.concatenate([[0], np.cumsum(n)])
+    instance = np.repeat(np.arange(len(n)), n)
+    inside = (tour >= 0) & (tour < n[instance])
+    visits = np.bincount((tour + start[instance])[inside], minlength=len(tour))
+    if not inside.all() or (visits != 1).any():
+        bad = instance[np.argmax(~inside)] if not inside.all() else instance[np.argmax(visits != 1)]
+        raise DataError(f"tours that visit every node once in {path}", f"another in instance {bad}", remedy)
+    return Tours(n, xy, tour)
+
+
+def join(parts: list[Tours]) -> Tours:
+    """Several lists of instances as one."""
+    return Tours(*(np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS))
 
 
 def options(
@@ -63,11 +172,11 @@ def options(
 
 
 def build(
-    place: BuildPlace, *, seed: int, sizes: list[int], nodes: list[int], neighbours: int, missing: str
+    context: BuildContext, *, seed: int, sizes: list[int], nodes: list[int], neighbours: int, missing: str
 ) -> dict[str, PackedGraphs]:
     """The graphs, from prepared tours where there are some, else with tours found here."""
     wanted = dict(zip(SPLITS, sizes, strict=True))
-    prepared = {split: read_tours(path).first(wanted[split]) for split, path in _prepared_files(place).items()}
+    prepared = {split: read_tours(path).first(wanted[split]) for split, path in _prepared_files(context).items()}
     have = {split: len(prepared[split].n) if split in prepared else 0 for split in SPLITS}
     lacking = {split: size - have[split] for split, size in wanted.items() if size > have[split]}
     notes: dict[str, dict[str, Any]] = {split: {"origin": "prepared tours"} for split in prepared}
@@ -78,47 +187,41 @@ def build(
             notes[split] |= {"incomplete": f"{short} ({remedy})", "missing": count}
         generated: dict[str, Tours] = {}
     else:
-        generated = _generate(place, {split: (have[split], wanted[split]) for split in lacking}, seed, nodes)
+        generated = _generate(context, {split: (have[split], wanted[split]) for split in lacking}, seed, nodes)
     result = {}
     for done, split in enumerate(SPLITS):
-        place.progress("graphs of TSP", done, len(SPLITS))
+        context.progress("graphs of TSP", done, len(SPLITS))
         sources = [part[split] for part in (prepared, generated) if split in part]
         made = {"generated": len(generated[split].n), "seed": seed} if split in generated else {}
         result[split] = tour_graphs(join(sources), neighbours=neighbours, meta=notes.get(split, {}) | made)
     return result
 
 
-def _prepared_files(place: BuildPlace) -> dict[str, Path]:
+def _prepared_files(context: BuildContext) -> dict[str, Path]:
     names = [f"tsp_{split}.npz" for split in SPLITS]
-    found = find_files(place.source or place.raw, names, below=("tsp",))
-    if found is not None:
-        return dict(zip(SPLITS, found, strict=True))
-    if place.source is not None:
-        remedy = f"put them into {place.source}, or leave the source out to generate instances here (takes an hour)"
-        got = missing_files(place.source, names, below=("tsp",))
-        raise DataMissingError(f"{', '.join(names)} in {place.source}", got, remedy)
-    return {}
+    if context.source is not None:
+        remedy = "put them there, or leave the source out to generate instances here (takes an hour)"
+        found: list[Path] | None = context.find(names, remedy, below=("tsp",))
+    else:
+        found = find_files(context.raw, names, below=("tsp",))
+    return {} if found is None else dict(zip(SPLITS, found, strict=True))
 
 
-def _generate(place: BuildPlace, ranges: dict[str, tuple[int, int]], seed: int, nodes: list[int]) -> dict[str, Tours]:
+def _generate(
+    context: BuildContext, ranges: dict[str, tuple[int, int]], seed: int, nodes: list[int]
+) -> dict[str, Tours]:
     """Instances ``begin`` to ``end - 1`` of each split, drawn and solved."""
-    jobs = {
-        split: [
-            _part(split, first, min(first + PART_INSTANCES, end), seed, nodes)
-            for first in range(begin, end, PART_INSTANCES)
-        ]
-        for split, (begin, end) in ranges.items()
-    }
-    everything = [part for parts in jobs.values() for part in parts]
+    shards: dict[str, list[Shard]] = {}
+    for split, (begin, end) in ranges.items():
+        for first in range(begin, end, SHARD_INSTANCES):
+            stop = min(first + SHARD_INSTANCES, end)
+            arguments = {"split": split, "first": first, "stop": stop, "seed": seed, "nodes": nodes}
+            shard = Shard(f"{split}-{first:06d}-{stop:06d}", "tours", arguments, stop - first, ARRAYS)
+            shards.setdefault(split, []).append(shard)
+    every = [shard for parts in shards.values() for shard in parts]
     label = "finding the tours of TSP"
-    paths = make_shards(everything, place.work, workers=place.workers, progress=place.progress, label=label)
-    files = {part.name: path for part, path in zip(everything, paths, strict=True)}
-    return {split: join([read_tours(files[part.name]) for part in parts]) for split, parts in jobs.items()}
-
-
-def _part(split: str, first: int, stop: int, seed: int, nodes: list[int]) -> Shard:
-    arguments = {"split": split, "first": first, "stop": stop, "seed": seed, "nodes": nodes}
-    return Shard(f"{split}-{first:06d}-{stop:06d}", "tours", arguments, stop - first, ARRAYS)
+    make_shards(every, context.work, workers=context.workers, progress=context.progress, label=label)
+    return {split: join([read_tours(shard.path(context.work)) for shard in parts]) for split, parts in shards.items()}
 
 
 def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:

@@ -1,6 +1,5 @@
 """ZINC-12k: molecules with the target logP - SA - cycles, from the benchmark's raw pickles or a prepared file."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,73 +7,46 @@ import numpy as np
 import torch
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.place import SPLITS, BuildPlace
-from lrga.data.datasets.prepared import check_sums, find_files, limited_sizes, missing_files, read_arrays
-from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
+from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, DataMissingError
 from lrga.io.archive import extract
-from lrga.io.download import RemoteFile, obtain
+from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory, read_bytes
 from lrga.io.unpickle import load_pickle
 
 ATOM_TYPES, BOND_TYPES = 28, 4  # bond 0 is no bond
 PREPARED = "zinc12k.npz"
+SIZES = {"train": 10_000, "val": 1_000, "test": 1_000}
 _KEYS = ("num_atom", "atom_type", "bond_type", "logP_SA_cycle_normalized")
 _ARRAYS = ("num_node", "num_edge", "x", "edge_index", "edge_attr", "y")
 
 
-def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-    """Options of :func:`build`.
-
-    Args:
-        sizes: Only so many molecules of train, val and test, the first of each; ``None`` takes all 12,000.
-    """
-    return {"sizes": limited_sizes(sizes, SPEC.splits)}
-
-
-def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The molecules: x [N, 1] atom type, edge_attr [E] bond type, y [G]."""
-    prepared, pickles = _find(place)
+    folder = context.source or context.raw
+    if (prepared := find_files(folder, [PREPARED], below=("zinc",))) is not None:
+        return {split: read_prepared(prepared[0], split)[:size] for split, size in zip(SPLITS, sizes, strict=True)}
+    names = [f"{split}.{kind}" for split in SPLITS for kind in ("pickle", "index")]
+    below = ("raw", "molecules", "zinc/raw")
+    if context.source is not None:
+        remedy = f"put them or {PREPARED} there, or leave the source out to download them"
+        paths: list[Path] | None = context.find(names, remedy, below=below)
+    else:
+        paths = find_files(folder, names, below=below)
+    if paths is None:
+        archive, *indices = context.obtain(SPEC.files)
+        members = [f"molecules/{split}.pickle" for split in SPLITS]
+        extract(archive, context.raw, members=members)
+        pickles = [context.raw / member for member in members]
+        paths = [path for pair in zip(pickles, indices, strict=True) for path in pair]
     result = {}
-    for done, (split, size) in enumerate(zip(SPLITS, sizes, strict=True)):
-        if prepared is not None:
-            result[split] = read_prepared(prepared, split)[:size]
-        else:
-            place.progress("reading the molecules of ZINC", done, len(SPLITS))
-            result[split] = read_pickles(*pickles[split], limit=size)
+    for number, (split, size) in enumerate(zip(SPLITS, sizes, strict=True)):
+        context.progress("reading the molecules of ZINC", number, len(SPLITS))
+        result[split] = read_pickles(paths[2 * number], paths[2 * number + 1], limit=size)
     return result
-
-
-def _find(place: BuildPlace) -> tuple[Path | None, dict[str, tuple[Path, Path]]]:
-    """The prepared file, or the pickle and the index of each split; what is lacking is downloaded."""
-    names = [f"{split}.{suffix}" for split in SPLITS for suffix in ("pickle", "index")]
-    folders = [place.source] if place.source is not None else [place.raw]
-    for folder in folders:
-        prepared = find_files(folder, [PREPARED], below=("zinc",))
-        pickles = find_files(folder, names, below=("raw", "molecules", "zinc/raw"))
-        if prepared is not None:
-            return prepared[0], {}
-        if pickles is not None:
-            return None, _pairs(pickles)
-    if place.source is not None:
-        raise DataMissingError(
-            f"{PREPARED}, or {', '.join(names)}, in {place.source}",
-            f"{missing_files(place.source, [PREPARED], below=('zinc',))}, and "
-            + missing_files(place.source, names, below=("raw", "molecules", "zinc/raw")),
-            f"put the files into {place.source}, or leave the source out to download them",
-        )
-    archive, *indices = SPEC.files
-    paths = [obtain(file, place.raw, progress=place.progress, download=place.download) for file in (archive, *indices)]
-    extract(paths[0], place.raw, members=[f"molecules/{split}.pickle" for split in SPLITS])
-    return None, {
-        split: (place.raw / "molecules" / f"{split}.pickle", place.raw / f"{split}.index") for split in SPLITS
-    }
-
-
-def _pairs(paths: list[Path]) -> dict[str, tuple[Path, Path]]:
-    return {split: (paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(SPLITS)}
 
 
 def read_prepared(path: Path, split: str) -> PackedGraphs:
@@ -191,7 +163,7 @@ SPEC = DatasetSpec(
     name="ZINC",
     inputs=Inputs("graph", 1, "embedding", ATOM_TYPES, "embedding", BOND_TYPES),
     task=TaskSpec("regression", "l1", "mae_by_batch"),
-    splits={"train": 10_000, "val": 1_000, "test": 1_000},
+    splits=SIZES,
     mean_nodes=23.2,
     mean_edges=49.8,
     node_features="atom type, one of 28",
@@ -205,7 +177,7 @@ SPEC = DatasetSpec(
         "Irwin, Sterling, Mysinger, Bolstad, Coleman: ZINC: A Free Tool to Discover Chemistry for Biology. "
         "Journal of Chemical Information and Modeling 52(7), 2012",
     ),
-    options=options,
+    options=sizes_option(SIZES),
     build=build,
     files=(
         RemoteFile("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1", "molecules.zip"),

@@ -6,15 +6,21 @@ Letters: N nodes, E directed edges of the graph, P positive and M negative pairs
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lrga.data.datasets.spec import SPLITS as SPLITS
+from lrga.data.packed.segments import narrow
 from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
-from lrga.kernels.edges import EdgeLayout
+from lrga.io.safetensors import load_data, save_data
+from lrga.ops.neighbors.edges import EdgeLayout
 
-SPLITS = ("train", "val", "test")
+FORMAT = 1
+HEADER = "lrga-link"
+_PLAIN = ("num_nodes", "undirected", "metric", "node_ids", "meta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,3 +206,43 @@ def as_edge_index(edge: Tensor, *, undirected: bool) -> Tensor:
     result[0, 0::2], result[1, 0::2] = edge[:, 0], edge[:, 1]
     result[0, 1::2], result[1, 1::2] = edge[:, 1], edge[:, 0]
     return result
+
+
+def save_link_data(data: LinkData, path: Path) -> None:
+    """Writes ``data`` to ``path``, atomically. Training edges that are the graph's own are written once."""
+    shared = data.splits["train"].edge is data.edge or torch.equal(data.splits["train"].edge, data.edge)
+    tensors: dict[str, Tensor | None] = {
+        "edge": data.edge, "x": data.x, "edge_weight": data.edge_weight, "edge_year": data.edge_time,
+    }  # fmt: skip
+    for name in SPLITS:
+        for key, value in data.splits[name].tensors().items():
+            if not (shared and name == "train" and key == "edge"):
+                tensors[f"{name}.{key}"] = value
+    header = {key: getattr(data, key) for key in _PLAIN} | {"format": FORMAT, "train_is_graph": shared}
+    flat = {name: narrow(value) for name, value in tensors.items() if value is not None}
+    save_data(path, flat, header, key=HEADER)
+
+
+def load_link_data(path: Path) -> LinkData:
+    """Reads what :func:`save_link_data` wrote."""
+    stored, header = load_data(path, key=HEADER, version=FORMAT, what="a graph for link prediction")
+    tensors = {name: tensor if tensor.is_floating_point() else tensor.long() for name, tensor in stored.items()}
+    if header["train_is_graph"]:
+        tensors["train.edge"] = tensors["edge"]
+    more = ("edge_neg", "weight", "year")
+    splits = {
+        name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
+    }
+    ids = header["node_ids"]
+    return LinkData(
+        num_nodes=header["num_nodes"],
+        edge=tensors["edge"],
+        splits=splits,
+        undirected=header["undirected"],
+        x=tensors.get("x"),
+        edge_weight=tensors.get("edge_weight"),
+        edge_time=tensors.get("edge_year"),
+        metric=header["metric"],
+        node_ids=None if ids is None else tuple(ids),
+        meta=header["meta"],
+    )

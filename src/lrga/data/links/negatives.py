@@ -6,9 +6,9 @@ Letters: N nodes, M pairs to draw.
 import torch
 from torch import Tensor
 
+from lrga.checks import check_count
 from lrga.data.links.data import as_edge_index
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_count
 
 KINDS = ("uniform", "no_edge")
 

@@ -1,26 +1,36 @@
 """Edges divided into those to train on and those to predict: at random, by time, or as given."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from lrga.checks import check_count
 from lrga.data.links.data import SPLITS, LinkData, LinkSplit
 from lrga.data.links.negatives import NoEdgePairs
 from lrga.errors import DataError, OptionError
 from lrga.io.limits import check_memory
-from lrga.kernels.checks import check_count
 
 KINDS = ("random", "time", "given")
-LEAST_NEGATIVES = 1_000
+MIN_NEGATIVES = 1_000
+
+
+def check_fractions(fractions: Any) -> None:
+    """Refuses what is not three fractions above 0 that add up to 1."""
+    good = isinstance(fractions, Sequence) and not isinstance(fractions, str) and len(fractions) == len(SPLITS)
+    good = good and all(isinstance(fraction, int | float) and 0 < fraction < 1 for fraction in fractions)
+    if not good or abs(sum(fractions) - 1) > 1e-6:
+        expected = "split, three fractions above 0 that add up to 1 (train, val, test)"
+        raise OptionError(expected, repr(fractions), "write for example 0.8,0.1,0.1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRequest:
     """How edges are to be divided; see :func:`lrga.data.own.edge_list.load_edge_list`."""
 
-    fractions: tuple[float, ...] = (0.8, 0.1, 0.1)
+    fractions: Sequence[float] = (0.8, 0.1, 0.1)
     by: str | None = None
     directed: bool = False
     seed: int = 41
@@ -29,10 +39,7 @@ class SplitRequest:
     def __post_init__(self) -> None:
         if self.by is not None and self.by not in KINDS:
             raise OptionError(f"split_by to be one of {', '.join(KINDS)}", repr(self.by), "pick one of them")
-        good = len(self.fractions) == 3 and all(isinstance(f, int | float) and 0 < f < 1 for f in self.fractions)
-        if not good or abs(sum(self.fractions) - 1) > 1e-6:
-            got = repr(list(self.fractions))
-            raise OptionError("three fractions above 0 that add up to 1", got, "write for example 0.8,0.1,0.1")
+        check_fractions(self.fractions)
         if not isinstance(self.directed, bool):
             raise OptionError("directed to be true or false", repr(self.directed), "pass a bool")
         check_count("seed", self.seed)
@@ -91,7 +98,7 @@ def split_edges(
         part = torch.from_numpy(edge[rows])
         negative = None
         if name != "train":
-            wanted = request.negatives or max(len(rows), min(LEAST_NEGATIVES, pairs.count))
+            wanted = request.negatives or max(len(rows), min(MIN_NEGATIVES, pairs.count))
             generator = torch.Generator().manual_seed(request.seed * 3 + number)
             negative = pairs.draw(wanted, generator=generator).t().contiguous()
         splits[name] = LinkSplit(part, negative, _tensor(columns["weight"], rows), _whole(columns["time"], rows))
@@ -161,7 +168,7 @@ def _codes(by: str, request: SplitRequest, count: int, columns: dict[str, Any], 
     if by == "given":
         if columns["given"] is None:
             raise DataError(f"a column 'split' in {where}", "none", "add it, or divide the edges at random or by time")
-        if request.fractions != SplitRequest.fractions:  # somebody asked for them
+        if tuple(request.fractions) != SplitRequest.fractions:  # somebody asked for them
             got, remedy = f"{list(request.fractions)}", "leave them out, or divide at random or by time (--split-by)"
             raise OptionError(f"no fractions beside the column 'split' of {where}", got, remedy)
         return np.asarray(columns["given"])

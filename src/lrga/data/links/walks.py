@@ -4,9 +4,8 @@ A uniform step picks a neighbour with equal chances. A biased step (Node2Vec) fr
 chance proportional to 1/p where x = t, 1 where t and x are neighbours, 1/q elsewhere. Biased steps are exact: a
 neighbour is proposed uniformly and accepted with its weight over the largest weight, and what is refused is proposed
 again. What both weights of a neighbour other than t would accept, or both refuse, is decided without looking whether t
-and x are neighbours. Where returning is likeliest, what its weight has above the others is a proposal of its own, so
-that one heavy neighbour does not make all the others be refused most of the time. What is still refused after some
-rounds (a node whose only neighbours are unlikely ones) is drawn from the weights of all its neighbours.
+and x are neighbours. What is still refused after some rounds (where one neighbour is much likelier than the others) is
+drawn from the weights of all neighbours.
 
 Letters: N nodes, E edges, W walks, L steps.
 """
@@ -16,9 +15,9 @@ import math
 import torch
 from torch import Tensor
 
+from lrga.checks import check_count
 from lrga.errors import DTypeError, OptionError, ShapeError
-from lrga.kernels.checks import check_count
-from lrga.kernels.edges import EdgeLayout
+from lrga.ops.neighbors.edges import EdgeLayout
 
 ROUNDS = 32  # of proposals, before all neighbours are weighed
 ENTRIES = 1 << 22  # neighbours weighed at a time
@@ -60,8 +59,6 @@ class Walker:
             self.degree = self.degree.index_fill(0, lone.long(), 1)
         self.biased = (self.p, self.q) != (1.0, 1.0)
         self._lookup = _Lookup(layout) if self.biased else None
-        # several edges between two nodes would each have the excess: then returning is proposed as all others are
-        self._folds = self._lookup is not None and self._lookup.simple and 1 / self.p > max(1.0, 1 / self.q)
 
     def walk(self, start: Tensor, length: int, *, generator: torch.Generator) -> Tensor:
         """Walks of ``length`` steps from ``start`` ``[W]``: nodes ``[W, L + 1]`` int64.
@@ -97,7 +94,7 @@ class Walker:
     def _biased(self, before: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
         assert self._lookup is not None
         back, away = 1.0 / self.p, 1.0 / self.q
-        highest = max(1.0, away) if self._folds else max(back, 1.0, away)
+        highest = max(back, 1.0, away)
         result = torch.empty_like(at)
         left: Tensor | None = None  # walks whose step is not decided; None: all
         for _ in range(ROUNDS):
@@ -106,10 +103,6 @@ class Walker:
             chance = torch.rand(here.size(0), generator=generator, device=at.device) * highest
             returns = proposed == origin
             accepted = torch.where(returns, chance < back, chance < min(1.0, away))
-            if self._folds:
-                folded = self._return(here, origin, (back - highest) / highest, generator)
-                proposed, returns = torch.where(folded, origin, proposed), returns | folded
-                accepted = accepted | folded
             open_ = ~returns & (chance >= min(1.0, away)) & (chance < max(1.0, away))
             asked = torch.nonzero(open_).squeeze(1)
             if asked.numel():
@@ -152,18 +145,6 @@ class Walker:
             result.index_copy_(0, rows, target.index_select(0, order.index_select(0, end - count)))
         return result
 
-    def _return(self, at: Tensor, before: Tensor, excess: float, generator: torch.Generator) -> Tensor:
-        """``[W]`` whether a proposal falls on what returning has above the others: excess to degree + excess."""
-        assert self._lookup is not None
-        degree = self.degree.index_select(0, at)
-        chance = torch.rand(at.size(0), generator=generator, device=at.device)
-        folded = chance * (degree + excess) < excess
-        hit = torch.nonzero(folded).squeeze(1)
-        if hit.numel():  # along a directed edge there may be no way back
-            back = self._lookup.has(at.index_select(0, hit), before.index_select(0, hit))
-            folded.index_copy_(0, hit, back)
-        return folded
-
 
 class _Lookup:
     """Whether an edge runs from one node to another: in a matrix for small graphs, else by a search in sorted keys.
@@ -178,10 +159,8 @@ class _Lookup:
         if layout.num_nodes <= MATRIX_NODES:
             self.matrix = torch.zeros(layout.num_nodes**2, dtype=torch.bool, device=keys.device)
             self.matrix[keys] = True
-            self.simple = int(self.matrix.sum()) == keys.numel()
             return
         own = keys.unique()
-        self.simple = own.numel() == keys.numel()
         self.keys = torch.cat([own, keys.new_tensor([torch.iinfo(torch.int64).max])])
         self.bits = min(28, max(10, int(own.numel() * 8 - 1).bit_length()))
         self.table = torch.zeros(1 << self.bits, dtype=torch.bool, device=keys.device)

@@ -19,20 +19,54 @@ training nor in evaluation; a graph is left out. What is in no split, by itself 
 So a graph of which only some nodes are labelled has ``y`` and ``split`` filled in for these and blank for the others.
 """
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.place import SPLITS
-from lrga.data.own.csv_table import Table, read_table
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.own.table import GraphTable, Split, Target, as_float32
 from lrga.errors import DataError, DataMissingError
-from lrga.io.limits import check_memory
+from lrga.io.limits import check_memory, limited_lines, reading
 
 BLANKS = ("split", "y")
 IDS = ("graph", "node", "source", "target", "split")
+BLOCK_ROWS = 4096  # whose numbers are converted together: never more than these are Python objects
 _ONE_GRAPH = "0"  # the id where no file has a column `graph`
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV file in memory.
+
+    Attributes:
+        path: The file.
+        texts: The columns kept as text (ids, splits, names of classes), without the spaces around them.
+        numbers: The columns of numbers, int64 where every value is written as an integer, else float64; all finite. A
+            blank label is 0 or NaN.
+        lines: Line of each row below the header.
+        blank: Label → [rows] where it is blank, for the labels that may be.
+    """
+
+    path: Path
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    lines: list[int] = field(default_factory=list)
+    blank: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows below the header."""
+        return len(self.lines)
+
+    def error(self, row: int, expected: str, got: str, remedy: str) -> DataError:
+        """An error about ``row`` (0 is the first below the header) that names file and line."""
+        return DataError(expected, f"{got} in {self.path}, line {self.lines[row]}", remedy)
 
 
 def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
@@ -278,3 +312,154 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
         remedy = "write one of these three, or leave it blank for what is in no split"
         raise table.error(row, "train, val or test in column 'split'", got, remedy)
     return Split(given[0], np.array(codes, np.int8)[order], f"column split of {table.path.name}")
+
+
+def read_table(
+    path: Path,
+    *,
+    texts: Sequence[str],
+    required: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    blanks: Sequence[str] = (),
+    may_be_empty: bool = False,
+) -> Table:
+    """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
+
+    Args:
+        path: The file.
+        texts: Columns to keep as text, where they are there; all the others must hold numbers.
+        required: Columns that must be there.
+        labels: Columns that may hold names of classes: kept as text if their first value is no number.
+        blanks: Texts and labels that may be blank in some rows.
+        may_be_empty: Whether a header without rows will do.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "nodes.csv"
+        >>> _ = path.write_text("node,x0,x1\\na,1,0.5\\nb,2,oops\\n")
+        >>> read_table(path, texts=["node"])  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        lrga.errors.DataError: expected a number in column 'x1', got 'oops' in ...nodes.csv, line 3. To fix: write a ...
+    """
+    table = Table(path)
+    with _open(path) as reader:
+        rows = ((reader.line_num, row) for row in reader if row)
+        header = [name.strip() for name in next(rows, (0, []))[1]]
+        _check_header(path, header, required)
+        table.texts.update({name: [] for name in header if name in {*texts, *labels}})
+        parts: dict[str, list[np.ndarray]] = {name: [] for name in header if name not in table.texts}
+        while block := list(islice(rows, BLOCK_ROWS)):
+            begin = table.rows
+            table.lines.extend(line for line, _ in block)
+            for row, (_, values) in enumerate(block, begin):
+                if len(values) != len(header):
+                    remedy = "complete the row, or put a value that contains a comma in quotation marks"
+                    raise table.error(row, f"{len(header)} values ({', '.join(header)})", f"{len(values)}", remedy)
+            columns = dict(zip(header, zip(*(values for _, values in block), strict=True), strict=True))
+            for name, kept in table.texts.items():
+                kept.extend(map(str.strip, columns[name]))
+            for name, blocks in parts.items():
+                blocks.append(_numbers(table, name, columns[name], range(begin, table.rows)))
+    if table.rows == 0 and not may_be_empty:
+        remedy = "write one row for each item, or take the file away if there is none"
+        raise DataError(f"rows below the header in {path}", "a header alone (line 1)", remedy)
+    for name in set(table.texts) - {*labels, *blanks}:
+        if "" in table.texts[name]:
+            row = table.texts[name].index("")
+            raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
+    for name, blocks in parts.items():
+        table.numbers[name] = np.concatenate([np.zeros(0, np.int64), *blocks])
+    # Only now that a label is read to its end is it known whether it is a number: its first rows may be blank.
+    for name in [name for name in labels if name in table.texts]:
+        _read_label(table, name, may_be_blank=name in blanks)
+    return table
+
+
+def _read_label(table: Table, name: str, *, may_be_blank: bool) -> None:
+    texts = table.texts[name]
+    filled = [row for row, text in enumerate(texts) if text or not may_be_blank]
+    if filled and texts[filled[0]] and _number(texts[filled[0]]) is None:
+        for row in filled:  # names alone: a number among them is a mistake, as is a gap
+            if not texts[row] or _number(texts[row]) is not None:
+                got = f"{texts[row]!r} (an earlier row has {texts[filled[0]]!r})" if texts[row] else "nothing"
+                expected = f"numbers alone or names of classes alone in column {name!r}"
+                raise table.error(row, expected, got, "write the same kind throughout")
+    else:
+        numbers = _numbers(table, name, [texts[row] for row in filled], filled, label=True)
+        table.numbers[name] = np.full(table.rows, 0 if numbers.dtype.kind == "i" else np.nan, numbers.dtype)
+        table.numbers[name][filled] = numbers
+        del table.texts[name]
+    if may_be_blank:
+        table.blank[name] = np.ones(table.rows, dtype=bool)
+        table.blank[name][filled] = False
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """A reader of ``path``; what goes wrong while it is read is put into words."""
+    if not path.is_file():
+        raise DataMissingError(f"the file {path}", "no such file", "write it, or name the folder that holds it")
+    with reading(path, remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(limited_lines(file, path), strict=True)
+        try:
+            yield reader
+        except csv.Error as error:
+            remedy = "close every quotation mark, double those inside a quoted text, end lines with a line feed"
+            raise DataError("well-formed CSV", f"{error} in {path}, line {reader.line_num}", remedy) from error
+        except UnicodeDecodeError as error:
+            lines = [line.decode(errors="replace") for line in path.read_bytes().split(b"\n")]
+            bad = next(number for number, line in enumerate(lines, 1) if "\ufffd" in line)
+            remedy = "save the file as CSV in UTF-8 (in a spreadsheet: 'CSV UTF-8'; elsewhere: iconv -t UTF-8)"
+            raise DataError("text in UTF-8", f"another encoding in {path}, line {bad}", remedy) from error
+
+
+def _check_header(path: Path, header: list[str], required: Sequence[str]) -> None:
+    if not header:
+        raise DataError(f"a header and rows in {path}", "an empty file", "write the names of the columns in line 1")
+    if "" in header:
+        got = f"no name for column {header.index('') + 1} in {path}, line 1"
+        raise DataError("a name for every column", got, "name the column, or take away the comma too many")
+    if twice := [name for name in header if header.count(name) > 1]:
+        got = f"{twice[0]!r} twice in {path}, line 1"
+        raise DataError("different names for the columns", got, "rename or take away one of the two")
+    if missing := [name for name in required if name not in header]:
+        hint = "; separate the columns by commas" if len(header) == 1 and any(c in header[0] for c in ";\t|") else ""
+        expected = f"the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}"
+        got = f"the columns {', '.join(map(repr, header))} in {path}, line 1"
+        raise DataError(expected, got, f"add what is missing, or rename the column that is meant{hint}")
+
+
+def _numbers(table: Table, name: str, texts: Sequence[str], rows: Sequence[int], *, label: bool = False) -> np.ndarray:
+    """The values of a column, which stand in ``rows``: int64 where all are written as integers, else float64."""
+    if "_" not in "".join(texts):  # Python reads 1_000 as a number; a CSV file that has it is more likely mistaken
+        try:
+            return np.fromiter(map(int, texts), np.int64, len(texts))
+        except OverflowError as error:
+            if label:  # integers are classes: one beyond int64 must not make numbers to predict of them
+                large = next(at for at, text in enumerate(texts) if not -(2**63) <= int(text) < 2**63)
+                expected = f"labels from -2⁶³ to 2⁶³ - 1 in column {name!r}"
+                remedy = "write classes as names (c1, c2, …) or smaller numbers, and numbers to predict with a point"
+                raise table.error(rows[large], expected, texts[large].strip(), remedy) from error
+        except ValueError:
+            pass
+        values = np.array([_number(text) for text in texts], np.float64)  # None becomes NaN
+        if np.isfinite(values).all():
+            return values
+    wrong = next(at for at, text in enumerate(texts) if "_" in text or not _is_finite(text))
+    remedy = "write a finite number with a decimal point, or take the column away if it is no feature"
+    if "_" in texts[wrong]:
+        remedy = "write the number without underscores (1000), or take the column away if it is no feature"
+    got = repr(texts[wrong]) if texts[wrong].strip() else "nothing"
+    raise table.error(rows[wrong], f"a number in column {name!r}", got, remedy)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_finite(text: str) -> bool:
+    return (value := _number(text)) is not None and bool(np.isfinite(value))

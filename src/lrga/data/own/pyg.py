@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset, HeteroData
 
-from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.own.table import LEVELS, GraphTable, Split, Target, as_float32
 from lrga.data.packed.convert import plain_edge_index
 from lrga.data.packed.graphs import PackedGraphs
@@ -166,13 +166,9 @@ def _parts(loaded: Any, source: str) -> dict[str, list[Any]]:
 def _graphs(loaded: Any, source: str) -> list[Any]:
     if isinstance(loaded, PackedGraphs):
         return loaded.to("cpu").to_data_list()
-    if isinstance(loaded, Data):
+    if isinstance(loaded, Data | HeteroData):
         _check_whole(loaded, source)
         return loaded.to_data_list() if hasattr(loaded, "to_data_list") else [loaded]
-    if isinstance(loaded, HeteroData):
-        raise UnsupportedError(
-            "homogeneous graphs (Data)", f"HeteroData from {source}", "convert with .to_homogeneous()"
-        )
     if isinstance(loaded, Dataset | list | tuple | torch.utils.data.Dataset) and hasattr(loaded, "__len__"):
         return [loaded[i] for i in range(len(loaded))]
     raise DataError(f"{_SHAPES} from {source}", f"a {type(loaded).__name__}", "return one of these")
@@ -201,17 +197,17 @@ def _separate(stored: tuple[Any, ...], source: str) -> list[Data]:
         raise DataError(f"slices that fit the graphs of {source}", got, "save a list of Data objects") from error
 
 
-def _check_whole(graph: Data, where: str) -> None:
+def _check_whole(graph: Any, where: str) -> None:
     """A graph whose pickle was damaged, or written by a PyG before 2.0, has nothing that PyG could read it from."""
+    if isinstance(graph, HeteroData):
+        raise UnsupportedError("homogeneous graphs (Data)", f"HeteroData as {where}", "convert with .to_homogeneous()")
+    if not isinstance(graph, Data):
+        raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
     if "_store" not in vars(graph):
         raise DataError(f"a whole Data object as {where}", "one without its content", "save the graphs again")
 
 
 def _check_graph(graph: Any, where: str) -> None:
-    if isinstance(graph, HeteroData):
-        raise UnsupportedError("homogeneous graphs (Data)", f"HeteroData as {where}", "convert with .to_homogeneous()")
-    if not isinstance(graph, Data):
-        raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
     _check_whole(graph, where)
     for name, value in graph.to_dict().items():
         if isinstance(value, Tensor) and (value.is_nested or value.is_quantized):
@@ -239,8 +235,8 @@ def _num_nodes(graph: Data) -> int:
     return int(ends.max()) + 1 if known else 0
 
 
-def _joined(graphs: list[Any], name: str, rows: np.ndarray, source: str) -> Tensor | None:
-    """An attribute of all graphs, one row for each node or edge; ``None`` where no graph has it."""
+def _attribute(graphs: list[Any], name: str, source: str) -> list[Tensor] | None:
+    """An attribute of every graph, as dense tensors of numbers on the CPU; ``None`` where no graph has it."""
     values = [graph.get(name) for graph in graphs]
     missing = [number for number, value in enumerate(values) if value is None]
     if len(missing) == len(values):
@@ -248,34 +244,33 @@ def _joined(graphs: list[Any], name: str, rows: np.ndarray, source: str) -> Tens
     if missing:
         expected, got = f"{name} in every graph of {source} or in none", f"graph {missing[0]} without it"
         raise DataError(expected, got, f"give {name} to every graph")
-    tensors = [_tensor(value, name, number, source) for number, value in enumerate(values)]
-    first = tensors[0]
-    for number, (tensor, count) in enumerate(zip(tensors, rows, strict=True)):
-        if tensor.dim() == 0 or tensor.size(0) != count or tensor.shape[1:] != first.shape[1:]:
-            expected = f"{name} of {count} rows of shape {list(first.shape[1:])} in graph {number} of {source}"
-            raise DataError(expected, f"shape {list(tensor.shape)}", f"give {name} one row each, as wide as in graph 0")
-    return torch.cat(tensors)
-
-
-def _tensor(value: Any, name: str, number: int, source: str) -> Tensor:
-    """An attribute as a dense tensor of numbers on the CPU."""
-    where = f"{name} of graph {number} of {source}"
-    if isinstance(value, Tensor) and value.layout != torch.strided:
-        remedy = f"convert it: data.{name} = data.{name}.to_dense()"
-        raise DataError(f"a dense tensor as {where}", f"one of layout {value.layout}", remedy)
-    try:
-        return torch.as_tensor(value).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        remedy = "number the classes from 0 (in CSV files they may have names)" if name == "y" else "make numbers of it"
-        raise DataError(f"numbers in {where}", f"{type(value).__name__} {value!r:.60}", remedy) from error
+    tensors = []
+    for number, value in enumerate(values):
+        where = f"{name} of graph {number} of {source}"
+        if isinstance(value, Tensor) and value.layout != torch.strided:
+            remedy = f"convert it: data.{name} = data.{name}.to_dense()"
+            raise DataError(f"a dense tensor as {where}", f"one of layout {value.layout}", remedy)
+        try:
+            tensors.append(torch.as_tensor(value).detach().cpu())
+        except (TypeError, ValueError, RuntimeError) as error:
+            remedy = "make numbers of it; number classes from 0 (in CSV files they may have names)"
+            raise DataError(f"numbers in {where}", f"{type(value).__name__} {value!r:.60}", remedy) from error
+    return tensors
 
 
 def _features(
     graphs: list[Any], name: str, rows: np.ndarray, source: str, notes: list[str], *, strict: bool
 ) -> np.ndarray | None:
     """[R, F] float32 features, or [R] int64 types where there is one column of integers from 0."""
-    values = _joined(graphs, name, rows, source)
-    if values is None or (len(values) and values[0].numel() == 0):
+    tensors = _attribute(graphs, name, source)
+    if tensors is None:
+        return None
+    for number, (tensor, count) in enumerate(zip(tensors, rows, strict=True)):
+        if tensor.dim() == 0 or tensor.size(0) != count or tensor.shape[1:] != tensors[0].shape[1:]:
+            expected = f"{name} of {count} rows of shape {list(tensors[0].shape[1:])} in graph {number} of {source}"
+            raise DataError(expected, f"shape {list(tensor.shape)}", f"give {name} one row each, as wide as in graph 0")
+    values = torch.cat(tensors)
+    if len(values) and values[0].numel() == 0:
         return None
     flat = values.reshape(len(values), values.shape[1:].numel())
     if flat.is_complex():
@@ -299,13 +294,9 @@ def _features(
 
 
 def _target(graphs: list[Any], counts: dict[str, np.ndarray], level: str | None, source: str) -> Target | None:
-    values = [graph.get("y") for graph in graphs]
-    if all(value is None for value in values):
+    tensors = _attribute(graphs, "y", source)
+    if tensors is None:
         return None
-    missing = [number for number, value in enumerate(values) if value is None]
-    if missing:
-        raise DataError(f"y in every graph of {source}", f"graph {missing[0]} without it", "give y to every graph")
-    tensors = [_tensor(value, "y", number, source) for number, value in enumerate(values)]
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
     rows = np.array([tensor.size(0) for tensor in tensors])
     fits = [name for name, count in counts.items() if (rows == count).all()]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.own.csv_folder import read_folder
 from lrga.data.own.pyg import graph_table, load_factory, load_file
 from lrga.data.own.table import GraphTable, Split

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.packed.arrays import LEVELS as LEVELS
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs

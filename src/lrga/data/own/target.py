@@ -1,11 +1,14 @@
 """What is predicted on a user's own graphs, and which part of them is for training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from lrga.data.datasets.place import SPLITS, check_seed
+from lrga.data.datasets.source import check_seed
+from lrga.data.datasets.spec import SPLITS
+from lrga.data.links.split import check_fractions
 from lrga.data.own.table import LEVELS, GraphTable, Split, Target, is_coarse
 from lrga.errors import DataError, OptionError
 
@@ -13,16 +16,11 @@ TASKS = ("classification", "multilabel", "regression")
 NO_LABEL = (-1, -100)  # labels that mean that there is none
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Targets ready to train on.
+class Labels(NamedTuple):
+    """Targets ready to train on: one of :data:`TASKS`, the level, ``y`` and what the classes are called, if any.
 
-    Attributes:
-        task: One of :data:`TASKS`.
-        level: ``"node"``, ``"edge"`` or ``"graph"``.
-        y: [R] int64 classes; float32 [R, T] labels, NaN where one is missing; or float32 [R] or [R, T] values, float64
-            where float32 is too coarse to tell them apart.
-        classes: What class 0, 1, … is called in the user's data; ``None`` for regression.
+    ``y`` holds [R] int64 classes; float32 [R, T] labels, NaN where one is missing; or float32 [R] or [R, T] values,
+    float64 where float32 is too coarse to tell them apart.
     """
 
     task: str
@@ -193,14 +191,7 @@ def draw_split(count: int, fractions: Sequence[float], seed: int, what: str = "g
         >>> np.bincount(draw_split(10, (0.8, 0.1, 0.1), seed=41)).tolist()
         [8, 1, 1]
     """
-    good = isinstance(fractions, Sequence) and len(fractions) == len(SPLITS)
-    if (
-        not good
-        or not all(isinstance(f, int | float) and 0 < f < 1 for f in fractions)
-        or abs(sum(fractions) - 1) > 1e-6
-    ):
-        expected = "split, three fractions above 0 that add up to 1 (train, val, test)"
-        raise OptionError(expected, repr(fractions), "pass for example split=(0.8, 0.1, 0.1)")
+    check_fractions(fractions)
     if count < len(SPLITS):
         remedy = f"bring at least {len(SPLITS)} {what}s, or split them yourself"
         raise DataError(f"{what}s to divide between train, val and test", f"{count}", remedy)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.packed.segments import Rows, Selection, add_repeated, edge_ends, numbers_repeated, pointer, repeat, take
+from lrga.data.packed.segments import Rows, Selection, edge_ends, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
-from lrga.kernels.edges import EdgeLayout
-from lrga.kernels.kept import outside_inference
+from lrga.ops.cached import outside_inference
+from lrga.ops.neighbors.edges import EdgeLayout
 
 if TYPE_CHECKING:
     from lrga.data.packed.graphs import PackedGraphs
@@ -96,7 +96,7 @@ class PackedBatch:
             self._layout = EdgeLayout(
                 source=self.edge_index[0],
                 target=self.edge_index[1],
-                num_nodes=self.num_nodes,
+                num_targets=self.num_nodes,
                 in_ptr=self._in_ptr,
                 out_order=self._in_batch(take(order, self._selections["edge"].rows)),
                 out_ptr=pointer(take(degree, self._selections["node"].rows).to(self.device)),
@@ -136,7 +136,7 @@ class PackedBatch:
     def _in_batch(self, inside: Tensor) -> Tensor:
         """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
         edges = self._selections["edge"]
-        return add_repeated(inside, edges.ptr, edges.ptr[:-1], edges.total).to(self.device)
+        return repeat(edges.ptr[:-1], edges.counts, edges.total).add_(inside).to(self.device)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
         """The batch with its tensors on ``device``."""

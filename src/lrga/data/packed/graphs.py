@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from lrga.data.packed.batch import PackedBatch
-from lrga.data.packed.segments import Rows, Selection, narrow, order_by, take, widen
+from lrga.data.packed.segments import Rows, Selection, narrow, order_by, take
 from lrga.errors import BatchError, DTypeError, OptionError
-from lrga.kernels.kept import outside_inference
+from lrga.ops.cached import outside_inference
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -53,7 +53,7 @@ class Column:
 
     def take(self, rows: Rows) -> Tensor:
         """Those rows in the type that users see, as PyG concatenates them: [1] becomes [G], [k] becomes [G k]."""
-        values = widen(take(self.values, rows), self.dtype)
+        values = take(self.values, rows).to(self.dtype)
         return values.flatten(0, 1) if self.level == "graph" and values.dim() > 1 else values
 
     def to(self, device: torch.device) -> "Column":
@@ -287,16 +287,12 @@ class PackedGraphs:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise OptionError("batch_size, an integer of at least 1", repr(batch_size), "pass for example 128")
         stop = len(self) - len(self) % batch_size if drop_last else len(self)
-        return self._batches(batch_size, stop, self.shuffled(generator) if shuffle else None)
-
-    def _batches(self, batch_size: int, stop: int, order: Tensor | None) -> Iterator[PackedBatch]:
-        on_device = None if order is None else order.to(self.device, non_blocking=True)
-        for begin in range(0, stop, batch_size):
-            chosen = slice(begin, min(begin + batch_size, stop))
-            if order is None or on_device is None:
-                yield PackedBatch.of(self, chosen, None)
-            else:
-                yield PackedBatch.of(self, order[chosen], on_device[chosen])
+        order = self.shuffled(generator) if shuffle else None
+        chosen = [slice(begin, min(begin + batch_size, stop)) for begin in range(0, stop, batch_size)]
+        if order is None:
+            return (PackedBatch.of(self, rows, None) for rows in chosen)
+        on_device = order.to(self.device, non_blocking=True)
+        return (PackedBatch.of(self, order[rows], on_device[rows]) for rows in chosen)
 
     def shuffled(self, generator: torch.Generator | None = None) -> Tensor:
         """[G] on the CPU: a new random order of the graphs, that of :meth:`batches` for the same generator."""
@@ -392,34 +388,22 @@ def positions(index: Index, count: int) -> slice | Tensor:
         if step == 1:
             return slice(start, max(start, stop))
         index = range(start, stop, step)
-    if not isinstance(index, Tensor):
-        try:
-            index = torch.as_tensor(np.asarray(index))
-        except (TypeError, ValueError) as error:
-            raise DTypeError(
-                "positions of graphs, a list or a vector of integers", repr(index), "pass for example [0, 5, 2]"
-            ) from error
-    found = index.cpu()
+    try:
+        found = (index if isinstance(index, Tensor) else torch.as_tensor(np.asarray(index))).cpu()
+    except (TypeError, ValueError) as error:
+        expected = "positions of graphs, a list or a vector of integers"
+        raise DTypeError(expected, repr(index), "pass for example [0, 5, 2]") from error
     if found.dtype == torch.bool:
         if found.shape != (count,):
-            raise BatchError(
-                f"a mask with one entry for each of {count:,} graphs",
-                f"shape {list(found.shape)}",
-                "pass such a mask, or the positions of the graphs",
-            )
+            expected, got = f"a mask with one entry for each of {count:,} graphs", f"shape {list(found.shape)}"
+            raise BatchError(expected, got, "pass such a mask, or the positions of the graphs")
         return found.nonzero().flatten()
-    if found.numel() == 0:
-        return found.long().flatten()
-    if found.is_floating_point() or found.is_complex() or found.dim() != 1:
-        raise DTypeError(
-            "positions of graphs, a list or a vector of integers",
-            f"{found.dtype} of shape {list(found.shape)}",
-            "pass for example torch.tensor([0, 5, 2])",
-        )
-    found = found.long()
+    if found.numel() and (found.is_floating_point() or found.is_complex() or found.dim() != 1):
+        expected, got = "positions of graphs, a vector of integers", f"{found.dtype} of shape {list(found.shape)}"
+        raise DTypeError(expected, got, "pass for example torch.tensor([0, 5, 2])")
+    found = found.long().flatten()
     bad = (found < -count) | (found >= count)
     if bad.any():
-        raise BatchError(
-            f"positions of graphs from {-count} to {count - 1}", f"{int(found[bad][0])}", "leave out what is not there"
-        )
+        expected = f"positions of graphs from {-count} to {count - 1}"
+        raise BatchError(expected, f"{int(found[bad][0])}", "leave out what is not there")
     return torch.where(found < 0, found + count, found)

@@ -18,9 +18,9 @@ from torch import Tensor
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.segments import narrow, repeat
 from lrga.errors import DataError
-from lrga.kernels.edges import EdgeLayout, run_starts
-from lrga.kernels.gather import batch_begins, batch_layout
-from lrga.kernels.segments import Segments
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.batch_layout import batch_begins, batch_layout
+from lrga.ops.neighbors.edges import EdgeLayout, run_starts
 
 
 @dataclass(frozen=True, order=True)
@@ -56,11 +56,6 @@ class PaddedBatch:
     num_graphs: int  # with the dummy
     num_nodes: int
     num_edges: int
-
-    def capacities(self) -> dict[int, Tensor]:
-        """Number of rows → number of real ones, for :func:`lrga.kernels.padding.padded`."""
-        rows = {"graph": self.num_graphs, "edge": self.num_edges, "node": self.num_nodes}
-        return {rows[level]: self.real[level] for level in rows}
 
     def valid(self, level: str) -> Tensor:
         """Which rows of predictions count, bool: real ones, and of those the ones in the set's mask."""
@@ -139,7 +134,17 @@ class PaddedGraphs:
         rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
         return PaddedBatch(
             x=self._column("x", rows),
-            edges=EdgeLayout(source, target, nodes, in_ptr, out_order, out_ptr, self._longest),
+            edges=EdgeLayout(
+                source,
+                target,
+                nodes,
+                in_ptr,
+                out_order,
+                out_ptr,
+                self._longest,
+                valid_nodes=real_nodes,
+                valid_edges=real_edges,
+            ),
             edge_attr=self._column("edge_attr", rows),
             y=self._column("y", rows),
             mask=self._column("mask", rows),

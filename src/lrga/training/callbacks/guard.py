@@ -6,13 +6,15 @@ epoch is then repeated from a copy taken at its start, looking at every loss, to
 
 import itertools
 import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from lrga.errors import NonFiniteError
 from lrga.training.determinism import random_states, restore_random_states
-from lrga.training.runs.state import capture, restore
+from lrga.training.runs.checkpoint import capture, restore
 
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
@@ -45,19 +47,21 @@ class Guard:
     def check(self, loss: Tensor) -> None:
         """The loss of the batch, before the optimiser's step."""
         if self.every == 1:
-            if not _finite(loss):
+            if not _is_finite(loss):
                 self._give_up()
-        elif self._is_due(number := self.trainer.batch + 1) and not _finite(self.trainer.problem.total_loss() + loss):
+        elif self._is_due(number := self.trainer.batch + 1) and not _is_finite(
+            self.trainer.problem.total_loss() + loss
+        ):
             self._replay(number)
 
     def check_sum(self) -> None:
         """The sum of the losses after a captured step."""
-        if self._is_due(number := self.trainer.batch) and not _finite(self.trainer.problem.total_loss()):
+        if self._is_due(number := self.trainer.batch) and not _is_finite(self.trainer.problem.total_loss()):
             self._replay(number)
 
     def is_finite(self) -> bool:
         """Whether the losses of the epoch so far are finite; a GPU is waited for."""
-        return self.every == 1 or _finite(self.trainer.problem.total_loss())
+        return self.every == 1 or _is_finite(self.trainer.problem.total_loss())
 
     def check_now(self) -> None:
         """The sum of the losses before training pauses."""
@@ -95,5 +99,42 @@ class Guard:
         raise NonFiniteError(where, got or OVERFLOW, self.trainer.problem.remedy)
 
 
-def _finite(value: Tensor) -> bool:
-    return math.isfinite(value.item())
+def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[str, Tensor | None]) -> str | None:
+    """Says where NaN or infinity first appears when ``run`` calls ``model``, in the mode it is in.
+
+    ``None`` where ``inputs`` (by name) and the outputs of all modules, innermost first, are finite. What is random is
+    drawn anew: set the random states before.
+    """
+    for name, values in inputs.items():
+        if not _is_finite(values):
+            return f"NaN or infinity in {name}"
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(module: nn.Module, _: Any, output: Any) -> None:
+            if not found and not _is_finite(output):
+                bad = [key for key, value in module.named_parameters(recurse=False) if not _is_finite(value)]
+                because = f", whose {' and '.join(bad)} already are" if bad else ""
+                found.append(
+                    f"NaN or infinity first in the output of layer {name!r} ({type(module).__name__}){because}"
+                )
+
+        return hook
+
+    hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules() if name]
+    try:
+        with torch.no_grad():
+            output = run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not found and not _is_finite(output):
+        found.append("NaN or infinity in the output of the model, of none of its layers")
+    return found[0] if found else None
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether all numbers of a tensor, or of tensors in a tuple or list, are finite; anything else is."""
+    if isinstance(value, Tensor):
+        return not value.is_floating_point() or bool(value.isfinite().all())
+    return all(map(_is_finite, value)) if isinstance(value, tuple | list) else True

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import MissingDependencyError
-from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
+from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 
 
-class TensorBoardLog(Listener):
+class TensorBoardLog(Callback):
     """Writes loss, metric and learning rate of every epoch below ``RUN/tensorboard``.
 
     A run that is continued goes on in the same curves; what a lost epoch wrote is not shown.
@@ -18,12 +18,12 @@ class TensorBoardLog(Listener):
         self._metric = ""
         _writer_class()  # missing packages are told of before hours of training
 
-    def started(self, facts: RunFacts) -> None:
+    def on_start(self, facts: RunFacts) -> None:
         folder = (facts.folder or Path("runs")) / "tensorboard"
         self._writer = _writer_class()(log_dir=str(folder), purge_step=facts.epoch + 1)
         self._metric = facts.task.metric
 
-    def epoch_done(self, record: EpochRecord) -> None:
+    def on_epoch_end(self, record: EpochRecord) -> None:
         for split in ("train", "val", "test"):
             self._writer.add_scalar(f"loss/{split}", getattr(record, f"{split}_loss"), record.epoch)
             self._writer.add_scalar(f"{self._metric}/{split}", getattr(record, f"{split}_metric"), record.epoch)
@@ -31,7 +31,7 @@ class TensorBoardLog(Listener):
             self._writer.add_scalar(name, value, record.epoch)
         self._writer.flush()
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None

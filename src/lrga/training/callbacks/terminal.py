@@ -2,24 +2,33 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from lrga.errors import visible
 from lrga.tasks.task import number_format
-from lrga.training.callbacks.events import EpochRecord, Listener, RunFacts
+from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 
 LINE_SECONDS = 2.0  # between two plain lines of epochs
 BATCH_LINE_SECONDS = 30.0  # between two plain lines within an epoch
 
 
-def progress_display(label: str = "") -> Listener:
-    """A display that fits where stderr goes.
+def progress_display(label: str = "") -> Callback:
+    """A display of one run that fits where stderr goes.
 
     Args:
         label: Put before every line, to tell several runs apart.
     """
-    return LiveProgress(label) if sys.stderr.isatty() else PlainProgress(label)
+    return progress_displays([label])[0]
+
+
+def progress_displays(labels: Sequence[str]) -> list[Callback]:
+    """A display for each of several runs, by their labels; on a terminal they share it."""
+    if not sys.stderr.isatty():
+        return [PlainProgress(label) for label in labels]
+    board = Board()
+    return [LiveProgress(label, board) for label in labels]
 
 
 def time_left(done: int, total: int, seconds: float) -> str:
@@ -34,18 +43,19 @@ def time_left(done: int, total: int, seconds: float) -> str:
     return f"at most {timedelta(seconds=round(seconds / done * (total - done)))} left"
 
 
-def epoch_line(record: EpochRecord, facts: RunFacts, left: str) -> str:
-    """One epoch in words."""
+def epoch_line(record: EpochRecord, facts: RunFacts) -> str:
+    """One epoch in words, with the time left."""
+    left = time_left(record.epoch, facts.config.optimizer.max_epochs, record.elapsed)
     metric = facts.task.metric_facts
     kind, loss = number_format(record.val_metric, metric.decimals), number_format(record.train_loss, 4)
     return (
         f"epoch {record.epoch}/{facts.config.optimizer.max_epochs}  loss {record.train_loss:{loss}}, "
         f"val {record.val_loss:{loss}}  {metric.name}: val {record.val_metric:{kind}}, test {record.test_metric:{kind}}"
-        f"  lr {record.lr:.1e}  {record.seconds:.1f} s" + (f"  {left}" if left else "")
+        f"  lr {record.lr:.1e}  {record.seconds:.1f} s  {left}"
     )
 
 
-class PlainProgress(Listener):
+class PlainProgress(Callback):
     """A line for an epoch, at most every two seconds; for the first and the last always."""
 
     def __init__(self, label: str = "") -> None:
@@ -54,7 +64,7 @@ class PlainProgress(Listener):
         self._last_line, self._last_batch_line = 0.0, time.monotonic()
         self._unprinted: EpochRecord | None = None
 
-    def started(self, facts: RunFacts) -> None:
+    def on_start(self, facts: RunFacts) -> None:
         self._facts = facts
         graphs = "/".join(f"{count:,}" for count in facts.graphs.values())
         begin = f"continues after epoch {facts.epoch}, " if facts.epoch or facts.batch else ""
@@ -64,89 +74,118 @@ class PlainProgress(Listener):
         for note in facts.notes:
             self._print(f"data: {note}")
 
-    def noted(self, text: str) -> None:
+    def on_log(self, text: str) -> None:
         self._print(text)
 
-    def batch_done(self, epoch: int, batch: int, batches: int) -> None:
+    def on_batch_end(self, epoch: int, batch: int, batches: int) -> None:
         now = time.monotonic()
         if now - self._last_batch_line >= BATCH_LINE_SECONDS and batch < batches:
             self._last_batch_line = now
             self._print(f"{f'epoch {epoch}' if epoch else 'preparing'}: batch {batch} of {batches}")
 
-    def epoch_done(self, record: EpochRecord) -> None:
+    def on_epoch_end(self, record: EpochRecord) -> None:
         self._last_batch_line = now = time.monotonic()
         self._unprinted = record
         if now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             self._print_epoch()
 
-    def stopped(self, reason: str) -> None:
+    def on_end(self, reason: str) -> None:
         self._print_epoch()
 
     def _print_epoch(self) -> None:
         record, facts = self._unprinted, self._facts
         if record is not None and facts is not None:
-            left = time_left(record.epoch, facts.config.optimizer.max_epochs, record.elapsed)
-            self._print(epoch_line(record, facts, left))
+            self._print(epoch_line(record, facts))
             self._unprinted = None
 
     def _print(self, text: str) -> None:
         print(visible(self._label + text), file=sys.stderr, flush=True)
 
 
-class LiveProgress(Listener):
-    """A bar over the batches of the epoch, and below it the numbers of the last epoch and the time left."""
+class Board:
+    """Bars of several runs with the numbers of their last epochs below; shown while any of them runs."""
 
-    def __init__(self, label: str = "") -> None:
-        self._label = f"{label}: " if label else ""
-        self._facts: RunFacts | None = None
+    def __init__(self) -> None:
         self._live: Any = None
         self._bars: Any = None
-        self._task: Any = None
+        self._lines: dict[int, str] = {}  # of the runs that are shown
 
-    def started(self, facts: RunFacts) -> None:
+    def open(self, title: str, total: int, done: int) -> int:
+        """A new bar; returns its number."""
         from rich.console import Console
         from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._facts = facts
-        self._bars = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
-        )
-        self._task = self._bars.add_task(self._title(facts.epoch + 1), total=facts.batches, completed=facts.batch)
-        console = Console(stderr=True)
-        for note in facts.notes:
-            console.print(visible(f"{self._label}data: {note}"), markup=False, highlight=False)
-        self._live = Live(self._bars, console=console, transient=True)
-        self._live.start()
+        if self._live is None:
+            title_column = TextColumn("{task.description}")
+            self._bars = Progress(
+                SpinnerColumn(), title_column, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
+            )
+            self._live = Live(self._bars, console=Console(stderr=True), transient=True)
+            self._live.start()
+        number = int(self._bars.add_task(title, total=total, completed=done))
+        self._lines[number] = ""
+        return number
 
-    def noted(self, text: str) -> None:
-        if self._live is None:  # before the bars are there
-            print(visible(self._label + text), file=sys.stderr, flush=True)
-        else:
-            self._live.console.print(visible(self._label + text), markup=False, highlight=False)
+    def update(self, number: int, **values: Any) -> None:
+        """Changes a bar: ``completed``, ``total``, ``description``."""
+        if number in self._lines:
+            self._bars.update(number, **values)
 
-    def batch_done(self, epoch: int, batch: int, batches: int) -> None:
-        if self._live is not None:
-            self._bars.update(self._task, completed=batch, total=batches, description=self._title(epoch))
-
-    def evaluating(self, epoch: int) -> None:
-        if self._live is not None:
-            self._bars.update(self._task, description=f"{self._title(epoch)}, evaluating")
-
-    def epoch_done(self, record: EpochRecord) -> None:
-        if self._live is None or self._facts is None:
-            return
+    def show(self, number: int, line: str) -> None:
+        """The numbers of a run, below the bars."""
         from rich.console import Group
         from rich.text import Text
 
-        left = time_left(record.epoch, self._facts.config.optimizer.max_epochs, record.elapsed)
-        self._live.update(Group(self._bars, Text(epoch_line(record, self._facts, left), style="dim")), refresh=True)
+        if number in self._lines:
+            self._lines[number] = line
+            texts = [Text(line, style="dim") for line in self._lines.values() if line]
+            self._live.update(Group(self._bars, *texts), refresh=True)
 
-    def closed(self) -> None:
-        if self._live is not None:
+    def print(self, text: str) -> None:
+        """A line above the bars."""
+        if self._live is None:
+            print(visible(text), file=sys.stderr, flush=True)
+        else:
+            self._live.console.print(visible(text), markup=False, highlight=False)
+
+    def close(self, number: int) -> None:
+        """The run of a bar is over; with the last one the bars go."""
+        if self._lines.pop(number, None) is not None and not self._lines:
             self._live.stop()
             self._live = None
+
+
+class LiveProgress(Callback):
+    """A bar over the batches of the epoch, and below it the numbers of the last epoch and the time left."""
+
+    def __init__(self, label: str = "", board: Board | None = None) -> None:
+        self._label, self._board = f"{label}: " if label else "", board or Board()
+        self._facts: RunFacts | None = None
+        self._number = -1
+
+    def on_start(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._number = self._board.open(self._title(facts.epoch + 1), facts.batches, facts.batch)
+        for note in facts.notes:
+            self.on_log(f"data: {note}")
+
+    def on_log(self, text: str) -> None:
+        self._board.print(self._label + text)
+
+    def on_batch_end(self, epoch: int, batch: int, batches: int) -> None:
+        self._board.update(self._number, completed=batch, total=batches, description=self._title(epoch))
+
+    def on_evaluation_start(self, epoch: int) -> None:
+        self._board.update(self._number, description=f"{self._title(epoch)}, evaluating")
+
+    def on_epoch_end(self, record: EpochRecord) -> None:
+        if self._facts is not None:
+            self._board.show(self._number, self._label + epoch_line(record, self._facts))
+
+    def on_close(self) -> None:
+        self._board.close(self._number)
 
     def _title(self, epoch: int) -> str:
         total = 0 if self._facts is None else self._facts.config.optimizer.max_epochs

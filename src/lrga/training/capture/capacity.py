@@ -1,4 +1,4 @@
-"""How much room the batches of a set need: a few sizes, so that a rare large batch makes no other one slow.
+"""The sizes that batches are padded to: a few, so that a rare large batch makes no other one slow.
 
 Which size a batch takes follows from the batch alone: a run that is continued does what it would have done.
 
@@ -16,8 +16,8 @@ from lrga.data.packed.padded import Capacity, PaddedGraphs
 
 QUANTILES = (0.4, 0.8, 1.0)  # of the batches that fit into each size
 NODES, EDGES = 64, 256  # multiples of which sizes are
-ALIKE = 1.05  # sizes that differ by less are one: each is recorded, and costs time and memory
-SPARE_NODES = 32  # at least; padding edges are spread over them
+MERGE_RATIO = 1.05  # sizes that differ by less are one: each is recorded, and costs time and memory
+MIN_SPARE_NODES = 32  # at least; padding edges are spread over them
 _SIMULATED = 2000  # batches
 
 
@@ -27,7 +27,7 @@ class Work:
 
     graphs: Tensor  # [B] on the device
     capacity: Capacity
-    counted: int
+    valid: int
 
 
 class Batches:
@@ -36,7 +36,7 @@ class Batches:
     Args:
         padded: The set.
         batch_size: B.
-        level: Of the predictions, whose number is counted.
+        level: Of the predictions.
         shuffled: Whether batches come in random orders, so that capacities follow from simulated ones, or in the order
             of the set.
 
@@ -45,7 +45,7 @@ class Batches:
         >>> from lrga.data.packed.graphs import PackedGraphs
         >>> data = [Data(x=torch.ones(n, 1), edge_index=torch.zeros(2, n).long()) for n in range(1, 6)]
         >>> batches = Batches(PackedGraphs.from_data_list(data).padded, 2, "node")
-        >>> [(work.graphs.tolist(), work.capacity, work.counted) for work in batches.of(torch.arange(5))][-1]
+        >>> [(work.graphs.tolist(), work.capacity, work.valid) for work in batches.of(torch.arange(5))][-1]
         ([4, 5], Capacity(nodes=64, edges=256), 5)
     """
 
@@ -62,7 +62,7 @@ class Batches:
         totals = np.concatenate([self._totals(self._rows(order)) for order in orders])
         self.capacities = sorted({self._size(*np.quantile(totals[:, :2], q, axis=0)) for q in QUANTILES})
         smallest, largest = self.capacities[0], self.capacities[-1]
-        if largest.nodes <= ALIKE * smallest.nodes and largest.edges <= ALIKE * smallest.edges:
+        if largest.nodes <= MERGE_RATIO * smallest.nodes and largest.edges <= MERGE_RATIO * smallest.edges:
             self.capacities = [largest]
         self._steps = (_up(largest.nodes // 16, NODES), _up(largest.edges // 16, EDGES))
 
@@ -72,8 +72,8 @@ class Batches:
         on_device = torch.from_numpy(rows).to(self.padded.device, non_blocking=True)
         totals = self._totals(rows).tolist()
         return [
-            Work(graphs, self.choose(nodes, edges), counted)
-            for graphs, (nodes, edges, counted) in zip(on_device.unbind(0), totals, strict=True)
+            Work(graphs, self.choose(nodes, edges), valid)
+            for graphs, (nodes, edges, valid) in zip(on_device.unbind(0), totals, strict=True)
         ]
 
     def choose(self, nodes: int, edges: int) -> Capacity:
@@ -90,11 +90,11 @@ class Batches:
         return rows.reshape(count, self.batch_size)
 
     def _totals(self, rows: np.ndarray) -> np.ndarray:
-        """[S, 3]: nodes, edges and counted predictions of each batch."""
+        """[S, 3]: nodes, edges and valid predictions of each batch."""
         return self._sizes[rows].sum(1)
 
     def _size(self, nodes: float, edges: float) -> Capacity:
-        return self._distinct(_up(int(np.ceil(nodes)) + SPARE_NODES, NODES), _up(int(np.ceil(edges)), EDGES))
+        return self._distinct(_up(int(np.ceil(nodes)) + MIN_SPARE_NODES, NODES), _up(int(np.ceil(edges)), EDGES))
 
     def _distinct(self, nodes: int, edges: int) -> Capacity:
         """Numbers of nodes, edges and graphs that differ: a number of rows then says which of them the rows are."""

@@ -13,22 +13,19 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd as _Dropout
 
 from lrga.data.packed.padded import Capacity, PaddedBatch
-from lrga.kernels.padding import padded
-from lrga.kernels.segments import known_segments
 from lrga.models.gnn import GNN
+from lrga.ops.attention.segments import known_segments
 from lrga.training.capture.capacity import Batches, Work
-from lrga.training.capture.cuda_graph import Captured
-from lrga.training.capture.engine import Engine
+from lrga.training.capture.engine import Captured, Engine
 from lrga.training.determinism import norm_generator, order_generator, random_states, restore_random_states
-from lrga.training.evaluate import Scores, autocast, in_mode, run_model
-from lrga.training.norms import Averages
+from lrga.training.evaluate import Averages, Scores, autocast, in_mode, run_model
 
 if TYPE_CHECKING:
     from lrga.training.problems.graphs import GraphProblem
     from lrga.training.trainer import Trainer
 
-AT_ONCE = 4  # batches of small graphs that one captured step evaluates
-AT_ONCE_ROWS = 2**19  # nodes and edges of a step that evaluates several batches, at most
+MAX_BATCHES_AT_ONCE = 4  # batches of small graphs that one captured step evaluates
+MAX_ROWS_AT_ONCE = 2**19  # nodes and edges of a step that evaluates several batches, at most
 _KNOWN = ("lrga.", "torch.nn.", "torch_geometric.nn.dense.linear.")
 _Output = tuple[str, Tensor]  # the class of a module and what it returned
 
@@ -82,10 +79,10 @@ class GraphEngine(Engine):
             torch.arange(len(graphs)),
         )
         work = batches.of(order)
-        self._counts[split] = [entry.counted for entry in work]
-        if level == "graph" and _takes_graphs_alone(self.problem.model):
+        self._counts[split] = [entry.valid for entry in work]
+        if level == "graph" and _graphs_are_independent(self.problem.model):
             largest = max(entry.capacity.nodes + entry.capacity.edges for entry in work)
-            several = min(AT_ONCE, len(work), AT_ONCE_ROWS // largest)
+            several = min(MAX_BATCHES_AT_ONCE, len(work), MAX_ROWS_AT_ONCE // largest)
             if several > 1:
                 batches = Batches(graphs.padded, several * self.problem.eval_size, level, shuffled=False)
                 work = batches.of(order)
@@ -138,7 +135,7 @@ class GraphEngine(Engine):
         self.put(work.graphs)
         self.set_rate()
         run()
-        self.problem.sums.count(work.counted)
+        self.problem.sums.count(work.valid)
         trainer.end_step()
         trainer.guard.check_sum()
 
@@ -150,8 +147,8 @@ class GraphEngine(Engine):
                 assert run is not None
                 self.put(work.graphs)
                 run()
-        for counted in self._counts[split]:
-            self._sums.count(counted)
+        for valid in self._counts[split]:
+            self._sums.count(valid)
         return self._sums.means()
 
     def recalibrate_norm(self) -> None:
@@ -218,11 +215,7 @@ class GraphEngine(Engine):
 
     @contextmanager
     def _running(self, batch: PaddedBatch) -> Iterator[None]:
-        with (
-            padded(batch.capacities()),
-            known_segments(batch.segments),
-            autocast(self.device, self.problem.options.precision),
-        ):
+        with known_segments(batch.segments), autocast(self.device, self.problem.options.precision):
             yield
 
     @contextmanager
@@ -249,7 +242,7 @@ class GraphEngine(Engine):
         for training in (False, True):
             with _undone(problem), in_mode(problem.model, training=training), _seen(outside) as seen:
                 expected, again = _outputs(problem, plain, seen), _outputs(problem, plain, seen)
-                with padded(batch.capacities()), known_segments(batch.segments):
+                with known_segments(batch.segments):
                     got = _outputs(problem, batch, seen)
             if _first_differing(again, expected, 1e-3) is None:
                 culprit = _first_differing(got, expected, tolerance)
@@ -258,7 +251,7 @@ class GraphEngine(Engine):
         return None
 
 
-def _takes_graphs_alone(model: nn.Module) -> bool:
+def _graphs_are_independent(model: nn.Module) -> bool:
     """Whether a graph's result in evaluation is known not to depend on the graphs beside it, nor on random numbers."""
     return isinstance(model, GNN) and not model.random_features
 

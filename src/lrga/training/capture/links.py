@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from lrga.tasks.losses import exact
-from lrga.training.capture.cuda_graph import Captured
-from lrga.training.capture.engine import Engine
+from lrga.training.capture.engine import Captured, Engine
 from lrga.training.evaluate import autocast
 
 if TYPE_CHECKING:

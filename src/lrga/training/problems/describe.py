@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.place import SPLITS
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.links.data import LinkData
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.tasks.task import Task

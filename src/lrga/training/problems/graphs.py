@@ -18,9 +18,9 @@ from lrga.distributed.norm import convert_norms
 from lrga.distributed.step import reduce_gradients
 from lrga.errors import OptionError
 from lrga.nn.norm import BatchNorm
-from lrga.tasks.losses import wide
+from lrga.tasks.losses import weighted_cross_entropy
 from lrga.tasks.task import Task
-from lrga.training.callbacks.diagnose import first_non_finite
+from lrga.training.callbacks.guard import first_non_finite
 from lrga.training.config import OptimizerConfig
 from lrga.training.determinism import norm_generator, order_generator, step_seed, stream_generator
 from lrga.training.evaluate import Scores, autocast, evaluate, in_mode, recalibrate_norm, run_model
@@ -63,6 +63,7 @@ class GraphProblem(Problem):
         self.batches = math.ceil(len(splits["train"]) / options.batch_size)
         self.eval_size = options.eval_batch_size or options.batch_size
         self.sums = Scores(task, self.device)
+        self.loss = self.sums.loss
 
     def epoch_batches(self, epoch: int, first: int) -> Iterator[PackedBatch]:
         generator = order_generator(self.seed, epoch)
@@ -78,12 +79,10 @@ class GraphProblem(Problem):
         scores, targets = step.scored
         self.sums.add(step.value, scores, targets)
 
-    def total_loss(self) -> Tensor:
-        return self.sums.loss.total
-
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
-        if self.options.recalibrate_norm and trainer.engine is not None:
-            trainer.engine.recalibrate_norm()
+        engine: Any = trainer.engine
+        if self.options.recalibrate_norm and engine is not None:
+            engine.recalibrate_norm()
         elif self.options.recalibrate_norm:
             with autocast(self.device, self.options.precision):
                 recalibrate_norm(
@@ -95,21 +94,21 @@ class GraphProblem(Problem):
                 )
         found = {"train": self.sums.means()}
         for split in ("val", "test"):
-            found[split] = self._evaluate(split) if trainer.engine is None else trainer.engine.evaluate(split)
+            found[split] = self._evaluate(split) if engine is None else engine.evaluate(split)
         return found
 
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        size, precision = self.eval_size, self.options.precision
-        return evaluate(self.model, self.splits[split], self.task, batch_size=size, precision=precision)
+    def _evaluate(self, split: str, **options: Any) -> tuple[float, float]:
+        options |= {"batch_size": self.eval_size, "precision": self.options.precision}
+        return evaluate(self.model, self.splits[split], self.task, **options)
 
     def end_epoch(self) -> None:
         self.sums.reset()
 
     def state(self) -> dict[str, Any]:
-        return {"loss": self.sums.loss.state(), "metric": self.sums.metric.state()}
+        return super().state() | {"metric": self.sums.metric.state()}
 
     def restore(self, state: Any) -> None:
-        self.sums.loss.restore(state["loss"])
+        super().restore(state)
         self.sums.metric.restore(state["metric"])
 
     def why_not_captured(self) -> str | None:
@@ -204,24 +203,21 @@ class ParallelGraphProblem(GraphProblem):
         return StepLoss(share, reduce_(share.detach().clone(), "loss"), (scores, targets))
 
     def add(self, step: StepLoss) -> None:
-        self._add(self.sums, step.value, *step.scored)
+        scores, targets = step.scored
+        self.sums.add(step.value, *self._gathered(scores, targets))
 
-    def _add(self, sums: Scores, loss: Tensor, scores: Tensor, targets: Tensor) -> None:
-        sums.add(loss, gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores"))
+    def _gathered(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores")
 
     def reduce_gradients(self) -> None:
         reduce_gradients(self.model)
 
-    @torch.no_grad()
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        graphs, sums = self.splits[split], Scores(self.task, self.device)
-        masked = "mask" in graphs.columns
-        with in_mode(self.model, training=False), autocast(self.device, self.options.precision):
-            for batch in graphs.batches(self.eval_size):
-                scores, targets = self.task.select(run_model(self.model, batch), batch, masked=masked)
-                loss = reduce_(share_of_loss(self.task, scores, targets), "loss")
-                self._add(sums, loss, scores, targets)
-        return sums.means()
+    def _evaluate(self, split: str, **options: Any) -> tuple[float, float]:
+        def add(sums: Scores, scores: Tensor, targets: Tensor) -> None:
+            loss = reduce_(share_of_loss(self.task, scores, targets), "loss")
+            sums.add(loss, *self._gathered(scores, targets))
+
+        return super()._evaluate(split, add=add)
 
     def why_not_captured(self) -> str | None:
         return "several processes train"
@@ -269,21 +265,13 @@ def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
         scores: Of this rank, ``[m, …]``; m may be 0.
         targets: Of this rank.
     """
+    if task.loss == "weighted_cross_entropy":
+        smoothing = task.label_smoothing
+        return weighted_cross_entropy(
+            scores, targets, label_smoothing=smoothing, reduce=lambda count: reduce_(count, "loss")
+        )
     own = torch.tensor([scores.size(0)], device=scores.device)
     if task.kind == "multilabel":  # a mean over the labels that are there
         own = (~targets.isnan()).sum().view(1)
     rows = reduce_(own.clone(), "loss").to(torch.float64)
-    if task.loss != "weighted_cross_entropy":
-        return task.loss_of(scores, targets) * (own / rows.clamp(min=1)).squeeze().to(scores.dtype)
-    scores, labels = wide(scores), targets.long()
-    count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
-    count = reduce_(count, "loss")
-    weight = ((rows - count) / rows.clamp(min=1) * (count > 0)).to(scores.dtype)
-    mass = (weight * count).sum()
-    mass = torch.where(mass > 0, mass, torch.ones_like(mass))
-    if scores.size(0) == 0:
-        return scores.sum() * 0.0
-    total = nn.functional.cross_entropy(
-        scores, labels, weight=weight, reduction="sum", label_smoothing=task.label_smoothing
-    )
-    return total / mass
+    return task.loss_of(scores, targets) * (own / rows.clamp(min=1)).squeeze().to(scores.dtype)

@@ -14,22 +14,20 @@ from lrga.data.links.data import LinkData, LinkGraph
 from lrga.data.links.negatives import NoEdgePairs, uniform_pairs
 from lrga.distributed.collectives import gather_ragged, rank_of, world_size
 from lrga.distributed.graph import GraphPart, partition_graph
-from lrga.distributed.links import OwnRows, clip_gradients, score_links
+from lrga.distributed.links import ShardedEmbedding, clip_gradients, score_links
 from lrga.distributed.model import partition_model
 from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
 from lrga.errors import DataError, UnsupportedError
-from lrga.kernels.edges import EdgeLayout
 from lrga.models.embeddings import MatrixFactorization
 from lrga.models.link import LinkModel
 from lrga.nn.recompute import recomputed
-from lrga.tasks.link import LinkTask, score_pairs
-from lrga.tasks.running import Running
-from lrga.training.callbacks.diagnose import first_non_finite
-from lrga.training.config import OptimizerConfig
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.tasks.task import LinkTask, score_pairs
+from lrga.training.callbacks.guard import first_non_finite
+from lrga.training.config import LinkConfig, OptimizerConfig
 from lrga.training.determinism import step_seed, stream_generator
 from lrga.training.evaluate import autocast, in_mode
 from lrga.training.problems.graphs import share_of
-from lrga.training.problems.link_config import LinkConfig
 from lrga.training.problems.problem import Problem, StepLoss
 
 if TYPE_CHECKING:
@@ -116,7 +114,6 @@ class LinkProblem(Problem):
         count = min(self.edges.size(0), data.splits["val"].edge.size(0))
         picked = torch.randperm(self.edges.size(0), generator=self._generator(SAMPLE), device=self.device)[:count]
         self.sample = self.edges.index_select(0, picked)
-        self.loss = Running(self.device)
         self._frozen: Tensor | None = None
 
     def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
@@ -141,7 +138,7 @@ class LinkProblem(Problem):
         h = self.encode()
         true, false = (self._score(h, pairs).float() for pairs in batch)
         loss = self.task.loss_of(true, false)
-        return StepLoss(loss, loss.detach(), batch)
+        return StepLoss(loss, loss.detach(), weight=float(batch[0].size(1)))
 
     def encode(self) -> Tensor:
         """Features of all nodes, ``[N, D]``."""
@@ -156,14 +153,9 @@ class LinkProblem(Problem):
             return recomputed(self.model.score, h, pairs, norms=self.model.predictor)
         return self.model.score(h, pairs)
 
-    def add(self, step: StepLoss) -> None:
-        self.loss.add(step.value, weight=float(step.scored[0].size(1)))
-
-    def total_loss(self) -> Tensor:
-        return self.loss.total
-
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
-        scores = self.scores() if trainer.engine is None else trainer.engine.scores()
+        engine: Any = trainer.engine
+        scores: dict[str, Pairs] = self.scores() if engine is None else engine.scores()
         found = {}
         for split, (positive, negative) in scores.items():
             loss = float(self.task.loss_of(positive, negative))
@@ -190,14 +182,8 @@ class LinkProblem(Problem):
     def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
         return scores_of(self.model, h, pairs, batch_size=self.block)
 
-    def end_epoch(self) -> None:
-        self.loss.reset()
-
-    def state(self) -> dict[str, Any]:
-        return {"loss": self.loss.state()}
-
     def restore(self, state: Any) -> None:
-        self.loss.restore(state["loss"])
+        super().restore(state)
         self._frozen = None
 
     def why_not_captured(self) -> str | None:
@@ -251,7 +237,7 @@ class PartitionedLinkProblem(LinkProblem):
         super().__init__(model, task, data, *args, **kwargs)
         divided: Any = partition_model(model, self.part)
         self.model = divided
-        self._own = {id(p) for m in self.model.modules() if isinstance(m, OwnRows) for p in m.parameters()}
+        self._own = {id(p) for m in self.model.modules() if isinstance(m, ShardedEmbedding) for p in m.parameters()}
 
     def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
         found = super()._messages(conv, with_validation=with_validation)
@@ -269,7 +255,7 @@ class PartitionedLinkProblem(LinkProblem):
         true, false = scores.split([pairs.size(1) for pairs in own])
         counts = [pairs.size(1) for pairs in batch]
         share = global_mean(F.softplus(-true), rows=counts[0]) + global_mean(F.softplus(false), rows=counts[1])
-        return StepLoss(share, total_over_ranks(share), batch)
+        return StepLoss(share, total_over_ranks(share), weight=float(batch[0].size(1)))
 
     def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
         own = share_of(pairs, rank_of(), world_size())

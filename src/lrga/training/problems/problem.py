@@ -3,11 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from lrga.tasks.running import Running
 from lrga.training.config import OptimizerConfig
 
 if TYPE_CHECKING:
@@ -22,12 +24,14 @@ class StepLoss:
     Attributes:
         loss: What is minimised; one rank's share of it where several processes train.
         value: What is reported, detached: the loss of the whole batch.
-        scored: What :meth:`Problem.add` needs beside it.
+        scored: Scores and targets, where a metric is computed from them.
+        weight: Of the batch in the mean over an epoch.
     """
 
     loss: Tensor
     value: Tensor
     scored: tuple[Tensor, ...] = ()
+    weight: float = 1.0
 
 
 class Problem(ABC):
@@ -71,13 +75,18 @@ class Problem(ABC):
     def step_loss(self, batch: Any, epoch: int, number: int) -> StepLoss:
         """The loss of a batch, the ``number``-th of the epoch, both from 0."""
 
-    @abstractmethod
+    @cached_property
+    def loss(self) -> Running:
+        """The mean loss of the epoch so far, on the device."""
+        return Running(self.device)
+
     def add(self, step: StepLoss) -> None:
         """Adds a batch to the running sums of the epoch."""
+        self.loss.add(step.value, weight=step.weight)
 
-    @abstractmethod
     def total_loss(self) -> Tensor:
         """The sum of the losses of the epoch so far, on the device."""
+        return self.loss.total
 
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         """Loss and metric of ``train``, ``val`` and ``test`` after an epoch."""
@@ -85,6 +94,7 @@ class Problem(ABC):
 
     def end_epoch(self) -> None:
         """An epoch is over: the sums begin anew."""
+        self.loss.reset()
 
     def numbers(self) -> dict[str, float]:
         """Further numbers of an epoch worth recording, by name."""
@@ -92,10 +102,11 @@ class Problem(ABC):
 
     def state(self) -> dict[str, Any]:
         """The running sums of the epoch as JSON values."""
-        return {}
+        return {"loss": self.loss.state()}
 
     def restore(self, state: Any) -> None:
         """Continues from what :meth:`state` gave."""
+        self.loss.restore(state["loss"])
 
     def why_not_captured(self) -> str | None:
         """Why steps cannot be recorded as CUDA graphs, as far as is known without trying; ``None`` if they can."""

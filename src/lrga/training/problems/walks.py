@@ -11,10 +11,8 @@ from lrga.data.links.walks import Walker
 from lrga.errors import OptionError
 from lrga.io.limits import check_memory
 from lrga.models.embeddings import DeepWalk, Node2Vec
-from lrga.tasks.running import Running
-from lrga.training.config import OptimizerConfig
+from lrga.training.config import LinkConfig, OptimizerConfig
 from lrga.training.determinism import stream_generator
-from lrga.training.problems.link_config import LinkConfig
 from lrga.training.problems.problem import Problem, StepLoss
 
 ORDER, BATCH = 11, 12  # streams of random numbers
@@ -48,7 +46,6 @@ class WalkProblem(Problem):
         p, q = (1.0, 1.0) if isinstance(model, DeepWalk) else (link.walk_p, link.walk_q)
         self.walker = Walker(data.graph(weighted=False).layout, p=p, q=q)
         self.batches = math.ceil(self.num_nodes / link.walk_batch_size)
-        self.loss = Running(self.device)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         tables = [self.model.embedding, *([self.model.context] if isinstance(self.model, DeepWalk) else [])]
@@ -70,21 +67,6 @@ class WalkProblem(Problem):
     def step_loss(self, batch: Batch, epoch: int, number: int) -> StepLoss:
         loss = self.model.walk_loss(*batch, window=self.link.walk_context, pull=self.link.walk_pull)
         return StepLoss(loss, loss.detach())
-
-    def add(self, step: StepLoss) -> None:
-        self.loss.add(step.value)
-
-    def total_loss(self) -> Tensor:
-        return self.loss.total
-
-    def end_epoch(self) -> None:
-        self.loss.reset()
-
-    def state(self) -> dict[str, tuple[float, float]]:
-        return {"loss": self.loss.state()}
-
-    def restore(self, state: dict[str, tuple[float, float]]) -> None:
-        self.loss.restore(state["loss"])
 
     def why_not_captured(self) -> str | None:
         return "walks are drawn while it trains"

@@ -13,24 +13,36 @@ A checkpoint is a folder ``checkpoints/STAGE-EPOCH-BATCH`` that appears whole or
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
-from lrga.errors import CheckpointError, LRGAError, OptionError
+from lrga.distributed.collectives import world_size
+from lrga.errors import CheckpointError, LRGAError
 from lrga.io import limits
-from lrga.io.documents import is_number, sealed, to_json_bytes, unsealed
+from lrga.io.documents import sealed, to_json_bytes, unsealed
 from lrga.io.files import write_folder, writing
 from lrga.io.safetensors import from_bytes, to_bytes
+from lrga.training.callbacks.base import Checkpointer, EpochRecord
+from lrga.training.determinism import random_states, restore_random_states
+from lrga.training.parallel import broadcast
+
+if TYPE_CHECKING:
+    from lrga.training.runs.folder import RunFolder
+    from lrga.training.runs.run import StopRequest
+    from lrga.training.trainer import Trainer
 
 FORMAT = 1
 STATE = "state.json"
-KEPT = 2  # so that a damaged file costs an epoch and not the run
+MAX_KEPT = 2  # so that a damaged file costs an epoch and not the run
+MIN_SECONDS = 10.0  # between checkpoints after short epochs
+PAUSE_REASONS = (None, "checkpoint", "time_limit", "interrupted")  # the greatest of all ranks wins
 _NAME = re.compile(r"(\d-)?\d{6}-\d{7}")  # version 0.1 had no stages
 _RESTORE = "restore the folder, or train anew in another"
 
@@ -61,7 +73,7 @@ def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], stat
     target = folder / name
     write_folder(target, files)
     with writing(folder):
-        for old in sorted(_all(folder))[:-KEPT]:
+        for old in sorted(_all(folder))[:-MAX_KEPT]:
             shutil.rmtree(old)
         for left in folder.glob(".writing-*"):  # by a process that was killed; this one holds the run's lock
             shutil.rmtree(left)
@@ -76,6 +88,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
             raise CheckpointError(f"{path} in format {FORMAT}", got, "continue with the version that wrote it")
+        if "stage" in written["state"] and "sha256" not in written:  # which version 0.1 did not always write
+            raise CheckpointError(f"{path / STATE} with its checksum", "none", remedy)
         written = unsealed(written, path / STATE)
         parts = {}
         for name, facts in written["files"].items():
@@ -87,20 +101,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(path, parts, dict(written["state"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"a whole checkpoint in {path}", f"{type(error).__name__}: {error}", remedy) from error
-
-
-@contextmanager
-def restoring() -> Iterator[None]:
-    """Turns what a state that does not fit raises into an error that says what to do."""
-    try:
-        yield
-    except LRGAError as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"a checkpoint with {error.expected}", error.got, _RESTORE) from error
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
-        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        raise CheckpointError("a checkpoint that fits this run", got, _RESTORE) from error
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -123,21 +123,145 @@ def _all(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if _NAME.fullmatch(path.name)] if folder.is_dir() else []
 
 
-def optimizer_parts(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """An optimiser's state as tensors ``INDEX.KEY`` and its parameter groups as JSON values."""
-    written = optimizer.state_dict()
-    tensors = {f"{index}.{key}": value for index, entry in written["state"].items() for key, value in entry.items()}
-    return tensors, written["param_groups"]
+def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+    """Everything that decides how training goes on: tensors by part (``model``, ``best``, ``average``, ``training``)
+    and JSON values.
+
+    Tensors are not copied. Where several processes share a model they all must call it: each gets the whole.
+    """
+    problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
+    optimizer = trainer.optimizer.state_dict()
+    trained = _trained(trainer)
+    training = {
+        f"optimizer.{index}.{key}": problem.gather(trained[index], value)
+        for index, entry in optimizer["state"].items()
+        for key, value in entry.items()
+    }
+    training |= {f"random.{name}": value for name, value in random_states(trainer.device).items()}
+    model = trainer.model.state_dict()
+    parts = {
+        "model": {k: problem.gather(parameters[k], v) if k in parameters else v for k, v in model.items()},
+        "training": training,
+    }
+    if trainer.average is not None:
+        parts["average"] = {k: problem.gather(parameters[k], v) for k, v in trainer.average.state().items()}
+    if trainer.best is not None:
+        parts["best"] = trainer.best.weights
+    return parts, {
+        "stage": trainer.problem.name,
+        "epoch": trainer.epoch,
+        "batch": trainer.batch,
+        "records": trainer.records,
+        "seconds": trainer.seconds,
+        "epoch_seconds": trainer.epoch_seconds,
+        "optimizer": optimizer["param_groups"],
+        "schedule": trainer.schedule.state(),
+        "scaler": trainer.scaler.state_dict(),
+        "sums": problem.state(),
+        "last": None if trainer.last is None else trainer.last.to_json(),
+        "best": None if trainer.best is None else trainer.best.record.to_json(),
+    }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, groups: list[dict[str, Any]]) -> None:
-    """Loads the moments and learning rates saved by :func:`optimizer_parts`; other options stay the optimiser's own."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = tensor
-    own = optimizer.state_dict()["param_groups"]
-    if not all(is_number(saved["lr"]) for saved in groups):
-        raise OptionError("learning rates that are numbers", repr([saved["lr"] for saved in groups])[:80], "")
-    merged = [{**mine, "lr": saved["lr"]} for saved, mine in zip(groups, own, strict=True)]
-    optimizer.load_state_dict({"state": state, "param_groups": merged})
+def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
+    """Puts a trainer where :func:`capture` found one; a state that does not fit is refused."""
+    if "stage" not in state:
+        remedy = "finish it with lrga 0.1, or train anew in another folder"
+        raise CheckpointError("a checkpoint of this version of lrga", "one of version 0.1", remedy)
+    try:
+        _restore(trainer, parts, state)
+    except CheckpointError:
+        raise
+    except LRGAError as error:
+        raise CheckpointError(f"a checkpoint with {error.expected}", error.got, _RESTORE) from error
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[-1].strip()}"
+        raise CheckpointError("a checkpoint that fits this run", got, _RESTORE) from error
+
+
+def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
+    from lrga.training.trainer import Best
+
+    stage = [problem.name for problem in trainer.stages].index(state["stage"])
+    if stage != trainer.stage:
+        trainer.start_stage(stage)
+    trainer.engine = None  # moments get new memory, which recorded steps do not know
+    problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
+    trainer.model.load_state_dict(dict(parts["model"]))
+    trained, random = _trained(trainer), {}
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in parts["training"].items():
+        kind, key = name.split(".", 1)
+        if kind == "random":
+            random[key] = value.cpu()
+        else:
+            index, key = key.split(".", 1)
+            moments.setdefault(int(index), {})[key] = problem.take(trained[int(index)], value)
+    own = trainer.optimizer.state_dict()["param_groups"]
+    groups = [{**group, "lr": saved["lr"]} for group, saved in zip(own, state["optimizer"], strict=True)]
+    trainer.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    trainer.schedule.restore(state["schedule"])
+    trainer.scaler.load_state_dict(state["scaler"])
+    if trainer.average is not None:
+        trainer.average.restore({k: problem.take(parameters[k], v) for k, v in parts["average"].items()})
+    trainer.epoch, trainer.batch, trainer.records = state["epoch"], state["batch"], state["records"]
+    trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
+    problem.restore(state["sums"])
+    trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
+    trainer.best = None
+    if state["best"] is not None:
+        weights = {name: value.to(trainer.device) for name, value in parts["best"].items()}
+        trainer.best = Best(EpochRecord.from_json(state["best"]), weights)
+    restore_random_states(random, trainer.device)
+
+
+def _trained(trainer: "Trainer") -> list[torch.nn.Parameter]:
+    """The parameters in the order in which the optimiser numbers them."""
+    return [parameter for group in trainer.optimizer.param_groups for parameter in group["params"]]
+
+
+class FolderCheckpointer(Checkpointer):
+    """Saves a run in its folder; pauses at a deadline and on Ctrl-C, on all ranks at once."""
+
+    def __init__(self, folder: "RunFolder", request: "StopRequest", minutes: float, deadline: float | None) -> None:
+        self.folder, self.request, self.deadline = folder, request, deadline
+        self.seconds, self._saved_at, self._saved = 60 * minutes, time.monotonic(), ""
+
+    def pause(self, trainer: "Trainer") -> str | None:
+        reason = self._reason(trainer)
+        if world_size() > 1:
+            if trainer.device.type == "cuda" and trainer.batch % 16:  # asking the other ranks means waiting for the GPU
+                return None
+            code = torch.tensor([PAUSE_REASONS.index(reason)], device=trainer.device)
+            dist.all_reduce(code, op=dist.ReduceOp.MAX)
+            reason = PAUSE_REASONS[int(code)]
+        if reason == "checkpoint":
+            self.save(trainer)
+            return None
+        return reason
+
+    def _reason(self, trainer: "Trainer") -> str | None:
+        if self.request.received is not None:
+            return "interrupted"
+        now = time.monotonic()
+        if self.deadline is not None and now >= self.deadline:
+            return "time_limit"
+        # where the losses are not finite any more, the guard says so at its next look
+        return "checkpoint" if now - self._saved_at >= self.seconds and trainer.is_finite() else None
+
+    def log(self, text: str, facts: dict[str, Any]) -> None:
+        self.folder.log(text)
+        self.folder.extend_environment(facts)
+
+    def end_epoch(self, trainer: "Trainer", record: EpochRecord | None) -> None:
+        if record is not None:
+            self.folder.append_metrics(record)
+        due = trainer.finished is not None or time.monotonic() - self._saved_at >= min(self.seconds, MIN_SECONDS)
+        if broadcast(due):
+            self.save(trainer)
+
+    def save(self, trainer: "Trainer") -> None:
+        name = checkpoint_name(*trainer.position)
+        if name != self._saved:  # where nothing was done since the last, there is nothing to save
+            trainer.notify("on_checkpoint", self.folder.save_checkpoint(name, *capture(trainer)))
+        self._saved, self._saved_at = name, time.monotonic()

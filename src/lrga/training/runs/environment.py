@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from lrga.kernels.support import allows_tf32
+from lrga.ops._triton import allows_tf32
 from lrga.version import __version__
 
 _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "safetensors", "triton")

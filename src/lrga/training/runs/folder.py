@@ -16,6 +16,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,17 @@ from torch import Tensor
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import CheckpointError, DTypeError, OptionError
 from lrga.io import limits
-from lrga.io.documents import is_number, read_json, sealed, unsealed, write_json
+from lrga.io.documents import read_json, sealed, unsealed, write_json
 from lrga.io.files import append_bytes, check_plain, writing
 from lrga.io.lock import FolderLock
 from lrga.io.safetensors import load_tensors, save_tensors
-from lrga.training.callbacks.events import EpochRecord
+from lrga.training.callbacks.base import EpochRecord
 from lrga.training.config import TrainingConfig, first_difference
-from lrga.training.problems.kinds import AnyArchitecture, AnyTask, read_facts
-from lrga.training.runs.checkpoint import STATE, Checkpoint, Tensors, newest_checkpoint, write_checkpoint
+from lrga.training.parallel import rank_zero_only
+from lrga.training.problems.data import AnyArchitecture, AnyTask, read_facts
+from lrga.training.runs.checkpoint import Checkpoint, Tensors, newest_checkpoint, write_checkpoint
 from lrga.training.runs.result import TrainingResult
 
-_COUNTS = {"epoch": int, "batch": int, "metrics_bytes": int, "seconds": int | float, "epoch_seconds": int | float}
 _WRITTEN = (
     "environment.json", "metrics.jsonl", "log.txt", "model.safetensors", "best.safetensors", "result.json",
 )  # fmt: skip
@@ -53,16 +54,19 @@ class RunFolder:
         self.path = Path(path)
 
     @property
+    @rank_zero_only(False)
     def holds_a_run(self) -> bool:
         """Whether a run was ever started here."""
         return (self.path / "config.json").is_file()
 
-    def lock(self) -> FolderLock:
+    @rank_zero_only(nullcontext())
+    def lock(self) -> AbstractContextManager[Any]:
         """To be held while training."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         return FolderLock(self.path)
 
+    @rank_zero_only(None)
     def create(
         self,
         config: TrainingConfig,
@@ -83,7 +87,7 @@ class RunFolder:
 
     def config(self) -> TrainingConfig:
         """The configuration of the run."""
-        if not self.holds_a_run:
+        if not (self.path / "config.json").is_file():
             got = "no config.json there" if self.path.is_dir() else "no such folder"
             raise CheckpointError(f"a run folder at {self.path}", got, "name the folder that lrga train wrote")
         values = read_json(self.path / "config.json")
@@ -92,16 +96,11 @@ class RunFolder:
         except (OptionError, DTypeError) as error:
             remedy = "restore the file, or train anew"
             raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
-        own = config.problem == "graphs" and dataset_name(config.data.name) is None
-        if own and "standardize_targets" not in values.get("run", {}) and self._facts_kind() == "regression":
-            return config.changed(standardize_targets=False)  # an older version took targets as they are
+        if dataset_name(config.data.name) is None and "standardize_targets" not in values.get("run", {}):
+            path = self.path / "model.json"
+            if dict(unsealed(read_json(path), path).get("task", {})).get("kind") == "regression":
+                return config.changed(standardize_targets=False)  # version 0.1 took targets as they are
         return config
-
-    def _facts_kind(self) -> Any:
-        """The kind of task, as model.json has it; :meth:`model_facts` checks the file."""
-        task = read_json(self.path / "model.json")
-        task = task.get("task") if isinstance(task, dict) else None
-        return task.get("kind") if isinstance(task, dict) else None
 
     def continue_with(self, config: TrainingConfig) -> None:
         """Makes a run that goes on unfinished and replaces its configuration, some options of which may change."""
@@ -119,9 +118,10 @@ class RunFolder:
     def model_facts(self) -> tuple[AnyArchitecture, AnyTask, str]:
         """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""
         path, remedy = self.path / "model.json", "restore the file, or train anew"
+        config = self.config()
         facts = unsealed(read_json(path), path)
         if "config" in facts:
-            self._check_config(facts["config"], path)
+            self._check_config(config, facts["config"], path)
         try:
             return *read_facts(facts["architecture"], facts["task"]), str(facts["data"])
         except (OptionError, DTypeError) as error:
@@ -132,18 +132,16 @@ class RunFolder:
     def features(self) -> dict[str, list[str]] | None:
         """``"node"`` and ``"edge"`` → names of the columns of their features; ``None`` in runs of older versions."""
         path = self.path / "model.json"
-        features: Any = unsealed(read_json(path), path).get("features")
-        names = features.values() if isinstance(features, dict) else [None]
-        if features is not None and not all(isinstance(name, list) for name in names):
-            remedy = "restore the file, or train anew"
-            raise CheckpointError(f"names of features in {path}", repr(features)[:80], remedy)
+        features: dict[str, list[str]] | None = unsealed(read_json(path), path).get("features")
         return features
 
+    @rank_zero_only(None)
     def add_environment(self, facts: dict[str, Any]) -> None:
         """Adds where this start of the run happens."""
         start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
         write_json(self.path / "environment.json", [*self.environments(), start])
 
+    @rank_zero_only(None)
     def extend_environment(self, facts: dict[str, Any]) -> None:
         """Adds facts to those of the last start."""
         *before, last = self.environments()
@@ -158,16 +156,12 @@ class RunFolder:
             raise CheckpointError(f"a list of objects in {path}", got, "restore the file, or delete it")
         return starts
 
+    @rank_zero_only((None, []))
     def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest sound checkpoint, and what was wrong with newer ones; refused where the folder contradicts it."""
         checkpoint, problems = newest_checkpoint(self.path / "checkpoints")
         if checkpoint is not None:
-            state, path = checkpoint.state, checkpoint.path / STATE
-            for key, kind in _COUNTS.items():
-                value = state.get(key)
-                if not isinstance(value, kind) or not is_number(value) or not 0 <= value < 2**63:
-                    got, remedy = repr(value)[:80], "restore the file, or train anew"
-                    raise CheckpointError(f"{key}, a number of at least 0, in {path}", got, remedy)
+            state = checkpoint.state
             records = state.get("records", state["epoch"])
             epochs = [record.epoch for record in self.history(state["metrics_bytes"])]
             if len(epochs) != records or epochs != list(range(1, len(epochs) + 1)):
@@ -183,28 +177,31 @@ class RunFolder:
         if (path := self.path / "checkpoints").is_symlink():
             raise CheckpointError(f"a folder at {path}", "a link to another one", "put the folder itself there")
 
-    def _check_config(self, written: Any, path: Path) -> None:
+    def _check_config(self, config: TrainingConfig, written: Any, path: Path) -> None:
         """Refuses a ``config.json`` that was changed since the run began; epochs are added by :meth:`continue_with`."""
         try:
             begun = TrainingConfig.from_json(written)
         except (OptionError, DTypeError) as error:
             raise CheckpointError(f"{error.expected} in {path}", error.got, "restore the file") from error
-        if (found := first_difference(self.config(), begun, ignore=("max_epochs",))) is not None:
+        if (found := first_difference(config, begun, ignore=("max_epochs",))) is not None:
             key, now, then = found
             remedy = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
             got = f"{key}={now!r} in {self.path / 'config.json'}"
             raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, remedy)
 
+    @rank_zero_only(Path())
     def save_checkpoint(self, name: str, parts: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:
         """Writes a checkpoint; it remembers how much of ``metrics.jsonl`` belongs to it."""
         metrics = self.path / "metrics.jsonl"
         size = metrics.stat().st_size if metrics.exists() else 0
         return write_checkpoint(self.path / "checkpoints", name, parts, {**state, "metrics_bytes": size})
 
+    @rank_zero_only(None)
     def append_metrics(self, record: EpochRecord) -> None:
         """Adds the line of an epoch."""
         append_bytes(self.path / "metrics.jsonl", (json.dumps(record.to_json(), allow_nan=False) + "\n").encode())
 
+    @rank_zero_only(None)
     def cut_metrics(self, size: int) -> None:
         """Drops lines written after the checkpoint that training goes on from: those epochs come again."""
         path = self.path / "metrics.jsonl"
@@ -217,6 +214,7 @@ class RunFolder:
             with writing(path):
                 os.truncate(path, size)
 
+    @rank_zero_only(())
     def history(self, size: int | None = None) -> tuple[EpochRecord, ...]:
         """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
         path = self.path / "metrics.jsonl"
@@ -230,12 +228,14 @@ class RunFolder:
             got = error.got if isinstance(error, OptionError) else str(error)
             raise CheckpointError(f"one epoch on each line of {path}", got, remedy) from error
 
+    @rank_zero_only(None)
     def log(self, text: str) -> None:
         """Adds a line with the time to ``log.txt``."""
         append_bytes(
             self.path / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n".encode(errors="backslashreplace")
         )
 
+    @rank_zero_only(None)
     def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:
         """Writes the final weights, then the result: a folder with ``result.json`` is finished."""
         for name, tensors in weights.items():

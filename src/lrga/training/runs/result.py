@@ -10,7 +10,7 @@ from torch import nn
 from lrga.errors import CheckpointError, OptionError
 from lrga.io.documents import check_fields
 from lrga.tasks.task import METRICS, number_format
-from lrga.training.callbacks.events import EpochRecord
+from lrga.training.callbacks.base import EpochRecord
 
 FINISHED = ("min_lr", "max_epochs")
 _PLAIN = ("stopped_by", "metric", "epochs", "seconds", "parameters", "seed")

@@ -1,34 +1,203 @@
 """Training in one call: from a configuration to a result, in a folder that survives any crash."""
 
+import os
 import shlex
+import signal
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lrga.distributed.launch import leader_first
-from lrga.errors import CheckpointError, OptionError
-from lrga.training.callbacks.events import Listener, Listeners
+from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
+from lrga.training.callbacks.base import Callback, RunFacts
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
-from lrga.training.parallel import broadcast, on_all_ranks
-from lrga.training.problems.graph_data import Given
-from lrga.training.problems.kinds import AnyArchitecture, load_run_data
+from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
+from lrga.training.problems.data import AnyArchitecture, Given, RunData, load_run_data
+from lrga.training.runs.checkpoint import FolderCheckpointer
+from lrga.training.runs.environment import environment
 from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.ranks import folder_before_restart, remember_folder, run_folder
-from lrga.training.runs.result import TrainingResult
-from lrga.training.runs.resume import check_folder, check_same, written_result
-from lrga.training.runs.session import Session
-from lrga.training.runs.signals import StopRequest
+from lrga.training.runs.result import FINISHED, TrainingResult
+from lrga.training.runs.resume import begin_folder, check_folder, check_same, restored, written_result
 from lrga.training.runs.trust import data_from_file
+from lrga.training.trainer import Trainer
 
-_RESTORE = "restore the folder, or train anew"
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+PAUSED = 3  # exit code after SIGUSR1, by which a batch system announces the end of a job: the same command continues
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was asked to stop, and did, after writing a checkpoint; the message says how to continue.
+
+    Args:
+        message: That.
+        name: Of the signal.
+    """
+
+    def __init__(self, message: str, name: str = "SIGINT") -> None:
+        super().__init__(message)
+        # 128 + N as shells report a process ended by signal N
+        self.exit_code = PAUSED if name == "SIGUSR1" else 128 + int(signal.Signals[name])
+
+
+class StopRequest:
+    """While the block runs, the first Ctrl-C (or SIGTERM, SIGUSR1, or SIGHUP unless it is ignored) only sets
+    :attr:`received`; a second one stops at once.
+
+    Of no effect outside the main thread, where Python delivers no signals.
+    """
+
+    def __init__(self) -> None:
+        self.received: str | None = None
+        self._previous: dict[int, Any] = {}
+        self._terminals = [number for number in (1, 2) if os.isatty(number)]
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            for name in _SIGNALS:
+                number = getattr(signal, name, None)  # Windows has no SIGHUP
+                # nohup lets SIGHUP be ignored: the run is to go on when the terminal closes
+                if number is not None and not (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
+                    self._previous[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.received is not None:
+            raise KeyboardInterrupt
+        self.received = signal.Signals(number).name
+        for terminal in self._terminals:
+            if not os.isatty(terminal):  # it was closed, and printing must not fail before the checkpoint is written
+                os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)
+
+
+class Session:
+    """A run in its folder, whose lock the caller holds.
+
+    Args:
+        folder: The folder, checked (:func:`lrga.training.runs.resume.check_folder`).
+        config: The configuration.
+        run: Data, task and network, on the device to train on.
+        fingerprint: Of the data.
+        callbacks: Called as training goes on.
+        request: Of the user to stop.
+        deadline: On the clock ``time.monotonic``, when to pause.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: TrainingConfig,
+        run: RunData,
+        fingerprint: str,
+        callbacks: Sequence[Callback],
+        request: StopRequest,
+        deadline: float | None,
+    ) -> None:
+        self.folder, self.config = folder, config
+        device = run.data.device
+        torch.manual_seed(config.run.seed)
+        stages = run.stages(run.architecture.build().to(device), config)
+        checkpointer = FolderCheckpointer(folder, request, config.run.checkpoint_minutes, deadline)
+        self.trainer = Trainer(*stages, callbacks=callbacks, checkpointer=checkpointer, engine=config.run.engine)
+        found = restored(folder, self.trainer)
+        begin_folder(folder, config, run, fingerprint, found)
+        # The loop that trains says so itself where there is a choice.
+        loop = {"engine": "plain"} if config.run.engine == "plain" else {}
+        folder.add_environment({**environment(device), **loop})
+        problem = self.trainer.problem
+        self.facts = RunFacts(
+            config=config,
+            task=run.task,
+            parameters=run.architecture.size(),
+            graphs=run.sizes,
+            device=str(device),
+            folder=folder.path,
+            epoch=self.trainer.epoch,
+            batch=self.trainer.batch,
+            batches=problem.batches,
+            unit=stages[-1].unit,
+            notes=run.notes,
+        )
+        self.result: TrainingResult | None = None
+
+    def steps(self) -> Iterator[None]:
+        """Trains one batch after the other, to the end or until it is to pause; then there is a :attr:`result`."""
+        trainer, folder = self.trainer, self.folder
+        try:
+            trainer.notify("on_start", self.facts)
+            verb = "continues" if any(trainer.position) else "starts"
+            folder.log(f"{verb} at epoch {trainer.epoch + 1} on {self.facts.device}")
+            for note in self.facts.notes:
+                folder.log(f"data: {note}")
+            with out_of_memory_explained(self.config):
+                yield from trainer.steps()
+            folder.log(f"stops after {trainer.epoch} epochs: {trainer.ended}")
+            self.result = self._result(trainer.ended)
+            trainer.notify("on_end", trainer.ended)
+        finally:
+            trainer.notify("on_close")
+
+    def outcome(self, request: StopRequest) -> TrainingResult:
+        """The result; where the user stopped the run, the exception that says how to continue."""
+        assert self.result is not None
+        if self.result.stopped_by == "interrupted":
+            name = request.received or "SIGINT"
+            again = f"lrga train --resume {self.folder.path}"
+            raise Interrupted(f"Stopped by {name} after writing a checkpoint. Continue with: {again}", name)
+        return self.result
+
+    def _result(self, reason: str) -> TrainingResult:
+        trainer, folder = self.trainer, self.folder
+        weights, task = trainer.weights(), self.facts.task
+        result = TrainingResult(
+            stopped_by=reason,
+            metric=task.metric,
+            last=trainer.last,
+            best=None if trainer.best is None else trainer.best.record,
+            epochs=trainer.records,
+            seconds=round(trainer.seconds, 3),
+            parameters=self.facts.parameters,
+            seed=self.config.run.seed,
+            folder=folder.path,
+            history=folder.history(),
+            model=in_target_units(trainer.problem.whole_model(weights), task).eval(),
+            reported=self.config.reported,
+        )
+        if reason in FINISHED and trainer.best is not None:
+            folder.save_result(result.to_json(), {"model": weights, "best": trainer.best.weights})
+        return result
+
+
+@contextmanager
+def out_of_memory_explained(config: TrainingConfig) -> Iterator[None]:
+    """Turns PyTorch's out-of-memory errors into one that says what to do."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "can't allocate memory" not in first:
+            raise
+        remedies = ["a smaller --batch-size", "a smaller --hidden"]
+        if not config.run.recompute_layers:
+            remedies.insert(0, "--recompute-layers (activation checkpointing)")
+        remedy = f"take {', '.join(remedies[:-1])} or {remedies[-1]}"
+        raise OutOfMemoryError("a training step that fits into memory", first[:200], remedy) from error
 
 
 def train(
@@ -36,7 +205,7 @@ def train(
     folder: str | Path | None = None,
     *,
     data: Given = None,
-    listeners: Iterable[Listener] = (),
+    callbacks: Iterable[Callback] = (),
     time_limit: float | None = None,
 ) -> TrainingResult:
     """Trains a model, or continues where the same call was stopped.
@@ -46,13 +215,13 @@ def train(
         folder: The run folder. Where it holds this run already, training goes on from its last checkpoint, or the
             result is returned at once if it is finished; a different run there is refused. By default a new folder
             below ``runs``.
-        data: The data themselves, in place of those that ``config.data`` names (see
-            :func:`~lrga.training.problems.kinds.load_run_data`).
-        listeners: Are told what happens, e.g. :class:`lrga.training.callbacks.terminal.ProgressDisplay`.
+        data: The data themselves, in run_folder of those that ``config.data`` names (see
+            :func:`~lrga.training.problems.data.load_run_data`).
+        callbacks: Are told what happens, e.g. :class:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; the same call continues it.
 
     Returns:
-        The result. On Ctrl-C a checkpoint is written and :class:`~lrga.training.runs.signals.Interrupted` raised.
+        The result. On Ctrl-C a checkpoint is written and :class:`~lrga.training.runs.run.Interrupted` raised.
 
     Example:
         >>> import tempfile
@@ -67,7 +236,7 @@ def train(
         >>> result.epochs, result.finished, result.metric
         (2, True, 'weighted_accuracy_by_batch')
     """
-    return _train(config, folder, data=data, listeners=listeners, time_limit=time_limit)
+    return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit)
 
 
 @on_all_ranks
@@ -76,7 +245,7 @@ def _train(
     folder: str | Path | None = None,
     *,
     data: Given = None,
-    listeners: Iterable[Listener] = (),
+    callbacks: Iterable[Callback] = (),
     time_limit: float | None = None,
     extend: bool = False,
 ) -> TrainingResult:
@@ -84,19 +253,19 @@ def _train(
     if time_limit is not None and not time_limit > 0:
         raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
     begin = time.monotonic()
-    heard = [*listeners, TensorBoardLog()] if config.run.tensorboard else list(listeners)
-    place = run_folder(new_folder(config) if folder is None else folder)
-    if (written := broadcast(written_result(place, config, extend=extend))) is not None:
-        return finished_result(place, written)
+    called = [*callbacks, TensorBoardLog()] if config.run.tensorboard else list(callbacks)
+    run_folder = RunFolder(new_folder(config) if folder is None else folder)
+    if (written := broadcast(written_result(run_folder, config, extend=extend))) is not None:
+        return finished_result(run_folder, written)
     with leader_first():  # which may have to build the data
         run = load_run_data(config, data)
     device = choose_device(config.run.device)
-    with place.lock(), torch.random.fork_rng(forked_devices(device)):
-        fingerprint = run.fingerprint()
-        check_folder(place, config, run, fingerprint, extend=extend)
+    with run_folder.lock(), torch.random.fork_rng(forked_devices(device)):
+        fingerprint = run.data.fingerprint()
+        check_folder(run_folder, config, run, fingerprint, extend=extend)
         deadline = None if time_limit is None else begin + 60 * time_limit
         with StopRequest() as request, deterministic(config.run.deterministic):
-            session = Session(place, config, run.to(device), fingerprint, Listeners(heard), request, deadline)
+            session = Session(run_folder, config, run.to(device), fingerprint, called, request, deadline)
             for _ in session.steps():
                 continue
     return session.outcome(request)
@@ -107,7 +276,7 @@ def continue_run(
     config: TrainingConfig | None = None,
     *,
     data: Given = None,
-    listeners: Iterable[Listener] = (),
+    callbacks: Iterable[Callback] = (),
     time_limit: float | None = None,
     max_epochs: int | None = None,
     device: str | None = None,
@@ -119,27 +288,27 @@ def continue_run(
         folder: The run folder.
         config: What the run is expected to be, where the caller has an opinion; anything else there is refused.
         data: As in :func:`train`.
-        listeners: As in :func:`train`.
+        callbacks: As in :func:`train`.
         time_limit: As in :func:`train`.
         max_epochs: Another number of epochs; a run that ended by the old one goes on.
         device: Another device.
         trust: Whether a ``module:factory`` that the folder alone names may be imported and its data root written to
             (:mod:`lrga.training.runs.trust`). What ``config`` names is the caller's own.
     """
-    home = RunFolder(folder)
-    written = home.config()
+    run_folder = RunFolder(folder)
+    written = run_folder.config()
     if config is None and data is None:
         command = f"lrga train {written.data.name} --resume {shlex.quote(str(folder))}"
         written = replace(written, data=data_from_file(written.data, folder, trust=trust, command=command))
     if config is not None:
-        check_same(home, config, ignore=("max_epochs",))
+        check_same(run_folder, config, ignore=("max_epochs",))
     config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
     if device is not None:
         config = config.changed(device=device)
     if max_epochs is not None:
         config = config.changed(max_epochs=max_epochs)
     extend = max_epochs is not None
-    return _train(config, folder, data=data, listeners=listeners, time_limit=time_limit, extend=extend)
+    return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
 
 
 def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") -> tuple[nn.Module, TrainingConfig]:
@@ -152,30 +321,34 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     """
     if which not in ("last", "best"):
         raise OptionError("which to be 'last' or 'best'", repr(which), "pick one of them")
-    home = RunFolder(folder)
-    config = home.config()
-    architecture, task, _ = home.model_facts()
-    weights = home.weights("model" if which == "last" else "best")
+    run_folder = RunFolder(folder)
+    config = run_folder.config()
+    architecture, task, _ = run_folder.model_facts()
+    weights = run_folder.weights("model" if which == "last" else "best")
     try:
-        _check_weights(architecture, weights, home)
+        _check_weights(architecture, weights, run_folder)
         with torch.random.fork_rng([]):
             model = architecture.build()
     except CheckpointError:
         raise
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         got = (str(error).splitlines() or [""])[0]
-        raise CheckpointError(f"a network that can be built in {home.path / 'model.json'}", got, _RESTORE) from error
+        raise CheckpointError(
+            f"a network that can be built in {run_folder.path / 'model.json'}", got, "restore the folder, or train anew"
+        ) from error
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
         got = str(error).splitlines()[-1].strip()
-        raise CheckpointError(f"weights that fit model.json in {folder}", got, _RESTORE) from error
+        raise CheckpointError(
+            f"weights that fit model.json in {folder}", got, "restore the folder, or train anew"
+        ) from error
     return in_target_units(model, task).to(choose_device(device)).eval(), config
 
 
-def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], home: RunFolder) -> None:
+def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], run_folder: RunFolder) -> None:
     """Refuses, before memory is taken, a network larger than the weights that are there for it."""
-    expected, remedy = f"weights that fit model.json in {home.path}", "restore the folder"
+    expected, remedy = f"weights that fit model.json in {run_folder.path}", "restore the folder"
     if architecture.num_layers > len(weights):
         got = f"{len(weights):,} tensors for {architecture.num_layers:,} layers"
         raise CheckpointError(expected, got, remedy)
@@ -187,7 +360,13 @@ def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], ho
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     """A folder below ``below`` that is not there yet, named after the run."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    parts = [data, "lrga" if model.lrga else "plain", model.model, *config.size_label, f"seed{config.run.seed}"]
+    parts = [
+        data,
+        "lrga" if model.lrga else "plain",
+        model.model,
+        *([str(config.budget)] if config.budget else []),
+        f"seed{config.run.seed}",
+    ]
     base = Path(below) / "-".join(part.lower() for part in parts)
     if (again := folder_before_restart(base)) is not None:
         return again
@@ -198,11 +377,13 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     return folder
 
 
-def finished_result(home: RunFolder, written: dict[str, Any]) -> TrainingResult:
+def finished_result(run_folder: RunFolder, written: dict[str, Any]) -> TrainingResult:
     """The result of a run that is finished, as its folder has it."""
-    model, _ = load_run(home.path)
-    reported = home.config().reported
-    return TrainingResult.from_json(written, folder=home.path, history=home.history(), model=model, reported=reported)
+    model, _ = load_run(run_folder.path)
+    reported = run_folder.config().reported
+    return TrainingResult.from_json(
+        written, folder=run_folder.path, history=run_folder.history(), model=model, reported=reported
+    )
 
 
 def forked_devices(device: torch.device) -> list[int]:

@@ -1,20 +1,173 @@
-"""One configuration under several seeds, and what came of it."""
+"""Several seeds of a run at once on one GPU: small networks leave most of it idle, so their steps take turns.
+
+Each run has its own folder, weights, random states, recorded steps and stream; the graphs are shared. On a CPU, where
+nothing would be gained, the runs come one after the other.
+"""
 
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import LRGAError
+import torch
+
+from lrga.distributed.launch import launched
+from lrga.errors import LRGAError, OptionError, RankLostError
 from lrga.tasks.task import METRICS, number_format
-from lrga.training.callbacks.events import Listener
+from lrga.training.callbacks.base import Callback
+from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
-from lrga.training.problems.graph_data import Given
-from lrga.training.runs.interleave import Outcome, train_together
-from lrga.training.runs.ranks import notes_kept
+from lrga.training.determinism import OwnRandomness, choose_device, deterministic
+from lrga.training.parallel import markers_kept
+from lrga.training.problems.data import Given, load_run_data
+from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import TrainingResult
-from lrga.training.runs.run import new_folder
+from lrga.training.runs.resume import check_folder, written_result
+from lrga.training.runs.run import Interrupted, Session, StopRequest, finished_result, forked_devices, new_folder, train
+
+STEPS_PER_TURN = 8
+Outcome = TrainingResult | Exception
+
+
+def train_interleaved(
+    configs: Sequence[TrainingConfig],
+    folders: Sequence[str | Path],
+    *,
+    data: Given = None,
+    callbacks: Sequence[Iterable[Callback]] = (),
+    time_limit: float | None = None,
+) -> list[Outcome]:
+    """Trains runs that differ in their seeds only, at once on a GPU, or continues them.
+
+    Args:
+        configs: The runs.
+        folders: The run folder of each.
+        data: As in :func:`lrga.training.runs.run.train`, for all.
+        callbacks: Those of each run.
+        time_limit: Minutes after which all pause.
+
+    Returns:
+        For each run its result, or the error that ended it: one that fails does not cost the others. On Ctrl-C all
+        write a checkpoint and :class:`~lrga.training.runs.run.Interrupted` is raised.
+    """
+    _check(configs, folders, time_limit)
+    called = [list(own) for own in callbacks] or [[] for _ in configs]
+    for config, own in zip(configs, called, strict=True):
+        own += [TensorBoardLog()] if config.run.tensorboard else []
+    begin, device = time.monotonic(), choose_device(configs[0].run.device)
+    if len(configs) == 1 or not worth_interleaving(configs[0], device):
+        return _one_by_one(configs, folders, data, called, begin, time_limit)
+    outcomes: dict[int, Outcome] = {}
+    run = load_run_data(configs[0], data)
+    on_device, fingerprint = run.to(device), run.data.fingerprint()
+    deadline = None if time_limit is None else begin + 60 * time_limit
+    with ExitStack() as stack, torch.random.fork_rng(forked_devices(device)):
+        request = stack.enter_context(StopRequest())
+        stack.enter_context(deterministic(configs[0].run.deterministic))
+        waiting: dict[int, _Interleaved] = {}
+        for number, (config, path) in enumerate(zip(configs, folders, strict=True)):
+            folder = RunFolder(path)
+            try:
+                if (written := written_result(folder, config)) is not None:
+                    outcomes[number] = finished_result(folder, written)
+                    continue
+                stack.enter_context(folder.lock())
+                check_folder(folder, config, run, fingerprint)
+                own_run = _Interleaved(device)
+                with own_run.turn():
+                    session = Session(folder, config, on_device, fingerprint, called[number], request, deadline)
+                    own_run.session, own_run.steps = session, session.steps()
+                waiting[number] = own_run
+            except Exception as error:  # one run that cannot begin must not cost the others
+                outcomes[number] = error
+        outcomes |= _take_turns(waiting, request)
+    return [outcomes[number] for number in range(len(configs))]
+
+
+def worth_interleaving(config: TrainingConfig, device: torch.device) -> bool:
+    """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
+    if launched():  # whose processes share each run
+        return False
+    return device.type == "cuda" and config.run.engine != "plain"
+
+
+class _Interleaved:
+    """A run with its stream and random states."""
+
+    session: Session
+    steps: Iterator[None]
+
+    def __init__(self, device: torch.device) -> None:
+        self.random = OwnRandomness(device)
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        with self.random.turn(), torch.cuda.stream(self.stream):  # no stream is no change
+            yield
+
+
+def _take_turns(waiting: dict[int, _Interleaved], request: StopRequest) -> dict[int, Outcome]:
+    outcomes: dict[int, Outcome] = {}
+    interrupted: Interrupted | None = None
+    while waiting:
+        for number, own in list(waiting.items()):
+            try:
+                with own.turn():
+                    for _ in range(STEPS_PER_TURN):
+                        next(own.steps)
+                continue
+            except StopIteration:
+                try:
+                    outcomes[number] = own.session.outcome(request)
+                except Interrupted as stop:
+                    interrupted = stop
+            except Exception as error:  # as above
+                outcomes[number] = error
+            del waiting[number]
+    if interrupted is not None:
+        raise interrupted
+    return outcomes
+
+
+def _one_by_one(
+    configs: Sequence[TrainingConfig],
+    folders: Sequence[str | Path],
+    data: Given,
+    callbacks: Sequence[Sequence[Callback]],
+    begin: float,
+    time_limit: float | None,
+) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for config, folder, called in zip(configs, folders, callbacks, strict=True):
+        left = None if time_limit is None else max(time_limit - (time.monotonic() - begin) / 60, 1e-9)
+        quiet = config.changed(tensorboard=False)  # its callback is among those given
+        try:
+            outcomes.append(
+                train(config if not called else quiet, folder, data=data, callbacks=called, time_limit=left)
+            )
+        except RankLostError:  # the next run would wait for that rank
+            raise
+        except Exception as error:  # one run that fails must not cost the others
+            outcomes.append(error)
+    return outcomes
+
+
+def _check(configs: Sequence[TrainingConfig], folders: Sequence[str | Path], time_limit: float | None) -> None:
+    if not configs or len(folders) != len(configs):
+        got = f"{len(configs)} and {len(folders)}"
+        raise OptionError("as many folders as runs, at least one", got, "name a folder for each seed")
+    same = {str(replace(config, run=replace(config.run, seed=0)).to_json()) for config in configs}
+    seeds = [config.run.seed for config in configs]
+    if len(same) > 1 or len(set(seeds)) < len(seeds):
+        raise OptionError("runs that differ in their seeds only", f"seeds {seeds}", "train others one by one")
+    if time_limit is not None and not time_limit > 0:
+        raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
 
 
 @dataclass(frozen=True)
@@ -111,7 +264,7 @@ def train_seeds(
     name: str | None = None,
     *,
     data: Given = None,
-    listeners: Sequence[Iterable[Listener]] = (),
+    callbacks: Sequence[Iterable[Callback]] = (),
     time_limit: float | None = None,
 ) -> SeedResults:
     """Trains a configuration once for each seed, on a GPU all at once.
@@ -123,12 +276,12 @@ def train_seeds(
         name: Called again with the same name, the runs in ``below/name/seedN`` are continued; without a name they are
             new ones.
         data: As in :func:`lrga.training.runs.run.train`.
-        listeners: Those of each run.
+        callbacks: Those of each run.
         time_limit: Minutes after which all pause.
 
     Example:
         >>> import tempfile
-        >>> from lrga.training.options import make_config
+        >>> from lrga.training.presets import make_config
         >>> root = tempfile.mkdtemp()
         >>> options = {"hidden": 8, "layers": 1, "max_epochs": 1, "batch_size": 4, "device": "cpu", "root": root}
         >>> config = make_config("CLUSTER", data_options={"sizes": (8, 4, 4)}, **options)
@@ -140,6 +293,6 @@ def train_seeds(
         folders = [new_folder(one, below) for one in configs]
     else:
         folders = [Path(below) / name / f"seed{seed}" for seed in seeds]
-    with notes_kept(folders):
-        outcomes = train_together(configs, folders, data=data, listeners=listeners, time_limit=time_limit)
+    with markers_kept(folders):
+        outcomes = train_interleaved(configs, folders, data=data, callbacks=callbacks, time_limit=time_limit)
     return SeedResults(tuple(seeds), tuple(folders), tuple(outcomes))

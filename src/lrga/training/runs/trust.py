@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.root import data_root
+from lrga.data.datasets.source import data_root
 from lrga.data.datasets.spec import dataset_name
 from lrga.data.own.reading import is_factory
 from lrga.errors import UntrustedCodeError

@@ -1,32 +1,28 @@
 """CIFAR10: 60,000 colour images of ten kinds of things as graphs of at most 150 superpixels."""
 
-import hashlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK
-from lrga.data.datasets.place import BuildPlace
-from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes
+from lrga.data.datasets.source import BuildContext, check_md5, check_sums, find_files, sizes_option
 from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.datasets.superpixels.images import (
     CITATIONS,
     Images,
     ImageSet,
     build_superpixels,
-    missing_images,
 )
 from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError
 from lrga.io.archive import extract
-from lrga.io.download import RemoteFile, obtain
-from lrga.io.files import BLOCK, FileFacts
+from lrga.io.download import RemoteFile
+from lrga.io.files import FileFacts
 from lrga.io.limits import read_bytes
 from lrga.io.unpickle import load_pickle
 
+SIZES = {"train": 45_000, "val": 5_000, "test": 10_000}
 ARCHIVE = "cifar-10-python.tar.gz"
 FOLDER = "cifar-10-batches-py"
 ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"
@@ -41,55 +37,29 @@ BATCHES = {
 }
 
 
-def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-    """Options of :func:`build`.
-
-    Args:
-        sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
-    """
-    return {"sizes": limited_sizes(sizes, SPEC.splits)}
-
-
-def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet(SPEC, 32, 3, CIFAR10_SETTINGS, read_images), place, sizes)
+    return build_superpixels(ImageSet(SPEC, 32, 3, CIFAR10_SETTINGS, read_images), context, sizes)
 
 
-def read_images(place: BuildPlace) -> dict[str, Images]:
+def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
     """Both official parts: from the folder the user named, else downloaded."""
-    batches = _batch_files(place)
-    read = [read_batch(path, md5=BATCHES[path.name]) for path in batches]
-    train = Images(np.concatenate([b.pixels for b in read[:-1]]), np.concatenate([b.label for b in read[:-1]]))
-    return {"train": train, "test": read[-1]}
+    *train, test = [read_batch(path, md5=BATCHES[path.name]) for path in _batch_files(images, context)]
+    pixels, labels = np.concatenate([b.pixels for b in train]), np.concatenate([b.label for b in train])
+    return {"train": Images(pixels, labels), "test": test}
 
 
-def _batch_files(place: BuildPlace) -> list[Path]:
-    names = list(BATCHES)
-    if place.source is None:
-        (file,) = SPEC.files
-        archive = obtain(file, place.raw, progress=place.progress, download=place.download)
+def _batch_files(images: ImageSet, context: BuildContext) -> list[Path]:
+    if context.source is None:
+        (archive,) = context.obtain(SPEC.files)
     else:
-        unpacked = find_files(place.source, names, below=(FOLDER, "raw", f"raw/{FOLDER}", f"cifar10/{FOLDER}"))
-        if unpacked is not None:
+        folders = (FOLDER, "raw", f"raw/{FOLDER}", f"cifar10/{FOLDER}")
+        if (unpacked := find_files(context.source, list(BATCHES), below=folders)) is not None:
             return unpacked
-        below = ("raw", "cifar10", "cifar10/raw")
-        found = find_files(place.source, [ARCHIVE], below=below)
-        if found is None:
-            raise missing_images("CIFAR10", place, [ARCHIVE], below=below)
-        archive = found[0]
+        (archive,) = images.find(context, [ARCHIVE], below=("raw", "cifar10", "cifar10/raw"))
         check_sums(archive)
-    _check_archive(archive)
-    return unpack_batches(archive, place.work)
-
-
-def _check_archive(archive: Path) -> None:
-    digest = hashlib.md5(usedforsecurity=False)
-    with open(archive, "rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    if digest.hexdigest() != ARCHIVE_MD5:
-        remedy = f"delete {archive} and get it again from its official source"
-        raise ChecksumError(f"{ARCHIVE} with MD5 {ARCHIVE_MD5}", f"MD5 {digest.hexdigest()} in {archive}", remedy)
+    check_md5(archive, read_bytes(archive), ARCHIVE_MD5, what=ARCHIVE)
+    return unpack_batches(archive, context.work)
 
 
 def unpack_batches(archive: Path, folder: Path) -> list[Path]:
@@ -136,7 +106,7 @@ SPEC = DatasetSpec(
     name="CIFAR10",
     inputs=Inputs("graph", 10, "linear", 5),
     task=TaskSpec("classification", "cross_entropy", "accuracy"),
-    splits={"train": 45_000, "val": 5_000, "test": 10_000},
+    splits=SIZES,
     mean_nodes=117.63,
     mean_edges=941.07,
     node_features="mean red, green, blue and position (row, column) of the superpixel, 5 numbers",
@@ -150,7 +120,7 @@ SPEC = DatasetSpec(
         "Krizhevsky: Learning Multiple Layers of Features from Tiny Images. Technical report, Toronto, 2009",
         *CITATIONS,
     ),
-    options=options,
+    options=sizes_option(SIZES),
     build=build,
     files=(
         RemoteFile(

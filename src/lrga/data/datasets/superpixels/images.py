@@ -2,34 +2,67 @@
 
 Superpixels come either from the images (SLIC, :mod:`lrga.data.datasets.superpixels.slic`) or from prepared files that
 hold them already; edges and features are made from them in the same way (:mod:`lrga.data.datasets.superpixels.edges`).
+
+Letters: I images, R superpixels of all of them, C colour channels.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from lrga.data.datasets.place import SPLITS, BuildPlace
-from lrga.data.datasets.prepared import find_files, missing_files
 from lrga.data.datasets.shards import Shard, make_shards
-from lrga.data.datasets.spec import DatasetSpec
+from lrga.data.datasets.source import BuildContext, find_files, read_arrays
+from lrga.data.datasets.spec import SPLITS, DatasetSpec
 from lrga.data.datasets.superpixels.edges import superpixel_edges
-from lrga.data.datasets.superpixels.regions import ARRAYS, Regions, join, read_prepared
-from lrga.data.datasets.superpixels.slic import SlicSettings
+from lrga.data.datasets.superpixels.slic import SlicSettings, slic_labels
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError
 from lrga.io.files import atomic_path
 
 VALIDATION = 5_000  # the first images of the official training set, as in the benchmark
-PART_IMAGES = 1_000
+SHARD_IMAGES = 1_000
 CITATIONS = (
     "Knyazev, Taylor, Amer: Understanding Attention and Generalization in Graph Neural Networks. NeurIPS 2019",
     "Achanta, Shaji, Smith, Lucchi, Fua, Süsstrunk: SLIC Superpixels Compared to State-of-the-Art Superpixel "
     "Methods. IEEE TPAMI 34(11), 2012",
 )
+ARRAYS = ("count", "size", "colour", "position")
+PREPARED_ARRAYS = ("label", "count", "size", "pix_q", "pix_r", "pos_q", "pos_r")
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Superpixels of a list of images.
+
+    Attributes:
+        count: [I] superpixels of each image.
+        size: [R] pixels of each superpixel.
+        colour: [R, C] sum of its pixels' values 0..255.
+        position: [R, 2] sum of its pixels' (row, column).
+    """
+
+    count: np.ndarray
+    size: np.ndarray
+    colour: np.ndarray
+    position: np.ndarray
+
+    def features(self, image_width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean colour [R, C] in 0..1 and mean position [R, 2] over ``image_width``, float64."""
+        size = self.size[:, None]
+        # Whole and rest apart, as the prepared files keep them: equal to the last bit whichever way we came.
+        colour = (self.colour // size + self.colour % size / size) / 255
+        position = (self.position // size + self.position % size / size) / image_width
+        return colour, position
+
+    def between(self, begin: int, end: int) -> "Regions":
+        """Those of the images ``begin`` to ``end - 1``."""
+        ends = np.concatenate([[0], np.cumsum(self.count)])
+        rows = slice(int(ends[begin]), int(ends[min(end, len(self.count))]))
+        return Regions(self.count[begin:end], self.size[rows], self.colour[rows], self.position[rows])
 
 
 @dataclass(frozen=True)
@@ -56,20 +89,26 @@ class ImageSet:
     width: int
     channels: int
     settings: SlicSettings
-    read: Callable[[BuildPlace], dict[str, Images]]
+    read: Callable[["ImageSet", BuildContext], dict[str, Images]]
 
     @property
-    def name(self) -> str:
-        """Name of the data set."""
-        return self.spec.name
+    def prepared(self) -> list[str]:
+        """Names of the files of superpixels, of the official train and test parts."""
+        return [f"{self.spec.name.lower()}_sp_{part}.npz" for part in ("train", "test")]
+
+    def find(self, context: BuildContext, names: list[str], *, below: tuple[str, ...]) -> list[Path]:
+        """The images in the folder that the user named."""
+        remedy = f"put them or {' and '.join(self.prepared)} there, or leave the source out to download the images"
+        return context.find(names, remedy, below=below)
 
 
-def build_superpixels(images: ImageSet, place: BuildPlace, sizes: list[int]) -> dict[str, PackedGraphs]:
+def build_superpixels(images: ImageSet, context: BuildContext, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The splits of ``images``, the first ``sizes`` graphs of each."""
     wanted = dict(zip(SPLITS, sizes, strict=True))
-    prepared = _prepared_files(images, place)
+    prepared = find_files(context.source or context.raw, images.prepared, below=("superpixels",))
     if prepared is not None:
-        found = {part: read_prepared(path, pixels=images.width**2, channels=images.channels) for part, path in prepared}
+        train, test = (read_prepared(path, pixels=images.width**2, channels=images.channels) for path in prepared)
+        found = {"train": train, "test": test}
         ranges = _ranges(found["train"][1], found["test"][1], wanted)
         splits = {
             split: (found[part][0].between(begin, end), found[part][1][begin:end])
@@ -77,23 +116,14 @@ def build_superpixels(images: ImageSet, place: BuildPlace, sizes: list[int]) -> 
         }
         origin = "prepared superpixels"
     else:
-        splits = _from_images(images, place, wanted)
+        splits = _from_images(images, context, wanted)
         origin = "images cut here by SLIC"
     packed = {
-        split: _graphs(images, *splits[split], place, f"edges of {images.name} {split}", {"origin": origin})
+        split: _graphs(images, *splits[split], context, f"edges of {images.spec.name} {split}", {"origin": origin})
         for split in SPLITS
     }
     _check_counts(images, packed)
     return packed
-
-
-def _prepared_files(images: ImageSet, place: BuildPlace) -> list[tuple[str, Path]] | None:
-    paths = find_files(place.source or place.raw, _prepared_names(images.name), below=("superpixels",))
-    return None if paths is None else list(zip(("train", "test"), paths, strict=True))
-
-
-def _prepared_names(name: str) -> list[str]:
-    return [f"{name.lower()}_sp_{part}.npz" for part in ("train", "test")]
 
 
 def _ranges(train: np.ndarray, test: np.ndarray, wanted: Mapping[str, int]) -> dict[str, tuple[str, int, int]]:
@@ -110,51 +140,35 @@ def _ranges(train: np.ndarray, test: np.ndarray, wanted: Mapping[str, int]) -> d
 
 
 def _from_images(
-    images: ImageSet, place: BuildPlace, wanted: Mapping[str, int]
+    images: ImageSet, context: BuildContext, wanted: Mapping[str, int]
 ) -> dict[str, tuple[Regions, np.ndarray]]:
-    official = images.read(place)
-    stacks = {part: _store(official[part].pixels, place.work / f"images_{part}.npy") for part in official}
-    digests = {part: hashlib.sha256(official[part].pixels.tobytes()).hexdigest()[:12] for part in official}
-    jobs: dict[str, list[Shard]] = {}
+    official = images.read(images, context)
+    shards: dict[str, list[Shard]] = {}
     labels: dict[str, np.ndarray] = {}
+    stacks: dict[str, tuple[str, str]] = {}
+    for part, found in official.items():  # where several processes can read them without each a copy
+        path = context.work / f"images_{part}.npy"
+        with atomic_path(path, error=DataError) as temporary, open(temporary, "wb") as file:
+            np.save(file, found.pixels, allow_pickle=False)
+        stacks[part] = str(path), hashlib.sha256(found.pixels.tobytes()).hexdigest()[:12]
     for split, (part, begin, end) in _ranges(official["train"].label, official["test"].label, wanted).items():
-        labels[split] = official[part].label[begin:end]
-        jobs[split] = [
-            _part(images, stacks[part], f"{split}-{digests[part]}-{first:05d}", first, min(first + PART_IMAGES, end))
-            for first in range(begin, end, PART_IMAGES)
-        ]
-    label = f"cutting the images of {images.name}"
-    everything = [part for split in SPLITS for part in jobs[split]]
-    paths = make_shards(everything, place.work, workers=place.workers, progress=place.progress, label=label)
-    by_name = {part.name: path for part, path in zip(everything, paths, strict=True)}
-    return {split: (join([by_name[part.name] for part in jobs[split]]), labels[split]) for split in SPLITS}
-
-
-def _store(pixels: np.ndarray, path: Path) -> Path:
-    """The images where several processes can read them without each a copy."""
-    with atomic_path(path, error=DataError) as temporary, open(temporary, "wb") as file:
-        np.save(file, pixels, allow_pickle=False)
-    return path
-
-
-def _part(images: ImageSet, stack: Path, name: str, first: int, stop: int) -> Shard:
-    settings = images.settings
-    arguments = {
-        "images": str(stack),
-        "first": first,
-        "stop": stop,
-        "limit": settings.limit,
-        "extra": settings.extra,
-        "compactness": settings.compactness,
-    }
-    return Shard(name, "regions", arguments, stop - first, ARRAYS)
+        labels[split], (stack, digest) = official[part].label[begin:end], stacks[part]
+        shards[split] = []
+        for first in range(begin, end, SHARD_IMAGES):
+            stop = min(first + SHARD_IMAGES, end)
+            arguments = {"images": stack, "first": first, "stop": stop, **asdict(images.settings)}
+            shards[split].append(Shard(f"{split}-{digest}-{first:05d}", "regions", arguments, stop - first, ARRAYS))
+    label = f"cutting the images of {images.spec.name}"
+    every = [shard for split in SPLITS for shard in shards[split]]
+    make_shards(every, context.work, workers=context.workers, progress=context.progress, label=label)
+    return {split: (join([shard.path(context.work) for shard in shards[split]]), labels[split]) for split in SPLITS}
 
 
 def _graphs(
-    images: ImageSet, regions: Regions, label: np.ndarray, place: BuildPlace, step: str, meta: Mapping[str, str]
+    images: ImageSet, regions: Regions, label: np.ndarray, context: BuildContext, step: str, meta: Mapping[str, str]
 ) -> PackedGraphs:
     colour, position = regions.features(images.width)
-    edges = superpixel_edges(regions.count, position, workers=place.workers, progress=place.progress, label=step)
+    edges = superpixel_edges(regions.count, position, workers=context.workers, progress=context.progress, label=step)
     return pack_arrays(
         num_nodes=regions.count.astype(np.int64),
         num_edges=edges.count,
@@ -176,19 +190,71 @@ def _check_counts(images: ImageSet, packed: Mapping[str, PackedGraphs]) -> None:
     mean = sum(graphs.num_nodes for graphs in packed.values()) / sum(facts.splits.values())
     if abs(mean - facts.mean_nodes) > 0.006:
         raise DataError(
-            f"{facts.mean_nodes} superpixels an image of {images.name}, as the benchmark has",
+            f"{facts.mean_nodes} superpixels an image of {images.spec.name}, as the benchmark has",
             f"{mean:.3f}",
             "install another scikit-image (0.24 to 0.26 are known to work), or bring prepared superpixels",
         )
 
 
-def missing_images(images: str, place: BuildPlace, names: list[str], *, below: Iterable[str] = ()) -> DataMissingError:
-    """The error for a folder that the user named and that holds neither all images nor all superpixels."""
-    assert place.source is not None
-    prepared = _prepared_names(images)
-    got = missing_files(place.source, names, below=below)
-    return DataMissingError(
-        f"the {images} images ({', '.join(names)}) or their superpixels ({' and '.join(prepared)}) in {place.source}",
-        f"{got}, and {missing_files(place.source, prepared, below=('superpixels',))}",
-        f"put them into {place.source}, or leave the source out to download the images",
-    )
+def cut_images(images: str, first: int, stop: int, limit: int, extra: int, compactness: float) -> dict[str, np.ndarray]:
+    """Cuts the images ``first`` to ``stop - 1`` of the ``.npy`` file ``images``; the arrays of :class:`Regions`."""
+    stack = np.load(images, mmap_mode="r", allow_pickle=False)
+    settings = SlicSettings(limit, extra, compactness)
+    found = [_describe(np.asarray(image), slic_labels(np.asarray(image), settings)) for image in stack[first:stop]]
+    return {
+        "count": np.array([len(size) for size, _, _ in found], np.uint8),
+        "size": np.concatenate([size for size, _, _ in found]).astype(np.uint16),
+        "colour": np.concatenate([colour for _, colour, _ in found]).astype(np.uint32),
+        "position": np.concatenate([position for _, _, position in found]).astype(np.uint32),
+    }
+
+
+def _describe(image: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    flat = labels.ravel()
+    rows, columns = np.divmod(np.arange(flat.size), image.shape[1])
+    channels = image.reshape(flat.size, -1).T
+    # Sums of integers below 2^53: exact in the float64 that bincount adds in.
+    colour = np.stack([np.bincount(flat, weights=channel) for channel in channels], axis=1)
+    position = np.stack([np.bincount(flat, weights=axis) for axis in (rows, columns)], axis=1)
+    return np.bincount(flat), colour, position
+
+
+def join(parts: list[Path]) -> Regions:
+    """The superpixels of several files made by :func:`cut_images`, in that order."""
+    loaded = [read_arrays(path, ARRAYS) for path in parts]
+    return Regions(**{name: np.concatenate([part[name] for part in loaded]).astype(np.int64) for name in ARRAYS})
+
+
+def read_prepared(path: Path, *, pixels: int, channels: int) -> tuple[Regions, np.ndarray]:
+    """Superpixels and labels of a prepared ``{mnist,cifar10}_sp_{train,test}.npz``, checked.
+
+    The file holds ``label`` and ``count`` [I], ``size`` [R], and whole part and rest of the mean colour and position:
+    ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2].
+
+    Args:
+        path: The file.
+        pixels: Pixels of an image; the superpixels of each must tile it.
+        channels: C.
+    """
+    arrays = {name: array.astype(np.int64) for name, array in read_arrays(path, PREPARED_ARRAYS).items()}
+    count, size, label = arrays["count"], arrays["size"], arrays["label"]
+    remedy = f"make {path.name} again, or name the folder of the right files"
+    widths = {"pix_q": channels, "pix_r": channels, "pos_q": 2, "pos_r": 2}
+    shapes = {name: (len(size), width) for name, width in widths.items()} | {"label": count.shape}
+    wrong = [name for name, shape in shapes.items() if arrays[name].shape != shape]
+    if wrong or count.sum() != len(size):
+        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise DataError(f"superpixels of {channels} channels in {path}, one row each", got, remedy)
+    starts = np.concatenate([[0], np.cumsum(count)])[:-1]
+    if len(count) == 0 or (count == 0).any() or (size == 0).any() or (label > 9).any():
+        got = "an image without superpixels, an empty superpixel or a label above 9"
+        raise DataError(f"images, superpixels and labels 0..9 in {path}", got, remedy)
+    area = np.add.reduceat(size, starts)
+    if (area != pixels).any():
+        image = int(np.argmax(area != pixels))
+        raise DataError(
+            f"superpixels that tile images of {pixels} pixels in {path}", f"{area[image]} in image {image}", remedy
+        )
+    colour = arrays["pix_q"] * size[:, None] + arrays["pix_r"]
+    position = arrays["pos_q"] * size[:, None] + arrays["pos_r"]
+    return Regions(count, size, colour, position), label

@@ -3,31 +3,27 @@
 import gzip
 import math
 import struct
-import zlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK
-from lrga.data.datasets.place import BuildPlace
-from lrga.data.datasets.prepared import check_md5, check_sums, find_files, limited_sizes
+from lrga.data.datasets.source import BuildContext, check_md5, check_sums, find_files, sizes_option
 from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.datasets.superpixels.images import (
     CITATIONS,
     Images,
     ImageSet,
     build_superpixels,
-    missing_images,
 )
 from lrga.data.datasets.superpixels.slic import MNIST_SETTINGS
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
-from lrga.io.download import RemoteFile, obtain_all
+from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
-from lrga.io.limits import check_memory
+from lrga.io.limits import check_memory, reading
 
+SIZES = {"train": 55_000, "val": 5_000, "test": 10_000}
 _MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
 # MD5 of the uncompressed files, as published: the compressed ones differ from mirror to mirror.
 MD5 = {
@@ -38,31 +34,19 @@ MD5 = {
 }
 
 
-def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-    """Options of :func:`build`.
-
-    Args:
-        sizes: Only so many graphs of train, val and test, the first of each; ``None`` takes all.
-    """
-    return {"sizes": limited_sizes(sizes, SPEC.splits)}
-
-
-def build(place: BuildPlace, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet(SPEC, 28, 1, MNIST_SETTINGS, read_images), place, sizes)
+    return build_superpixels(ImageSet(SPEC, 28, 1, MNIST_SETTINGS, read_images), context, sizes)
 
 
-def read_images(place: BuildPlace) -> dict[str, Images]:
+def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
     """Both official parts: from the folder the user named, else downloaded."""
-    if place.source is None:
-        paths = obtain_all(SPEC.files, place.raw, progress=place.progress, download=place.download)
+    below = ("raw", "mnist/raw", "MNIST/raw")
+    if context.source is None:
+        paths = context.obtain(SPEC.files)
     else:
-        zipped, plain = [f"{name}.gz" for name in MD5], list(MD5)
-        below = ("raw", "mnist/raw", "MNIST/raw")
-        found = find_files(place.source, zipped, below=below) or find_files(place.source, plain, below=below)
-        if found is None:
-            raise missing_images("MNIST", place, zipped, below=below)
-        paths = found
+        zipped = [f"{name}.gz" for name in MD5]
+        paths = find_files(context.source, list(MD5), below=below) or images.find(context, zipped, below=below)
     for path in paths:
         check_sums(path)
     arrays = [read_idx(path, md5=MD5[path.name.removesuffix(".gz")]) for path in paths]
@@ -79,21 +63,17 @@ def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
     remedy = f"delete {path} and get it again from its official source"
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", "get it from its official source")
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            begin = file.read(4)
-            zeros, kind, dimensions = struct.unpack(">HBB", begin) if len(begin) == 4 else (1, 0, 0)
-            begin += file.read(4 * dimensions)
-            header = 4 + 4 * dimensions
-            if zeros != 0 or kind != 8 or not 1 <= dimensions <= 3 or len(begin) < header:  # 8: unsigned bytes
-                raise DataError(f"an IDX file of bytes at {path}", f"a file that begins with {begin[:4]!r}", remedy)
-            shape = struct.unpack(f">{dimensions}I", begin[4:])
-            check_memory(2 * math.prod(shape), f"{list(shape)} values in {path}")
-            content = begin + file.read(math.prod(shape) + 1)  # a byte too many is enough to refuse it
-    except LRGAError:
-        raise
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ChecksumError(f"a sound gzip file {path}", f"a damaged or truncated one ({error})", remedy) from error
+    opened = gzip.open if path.suffix == ".gz" else open
+    with reading(path, remedy=remedy, damage=ChecksumError), opened(path, "rb") as file:
+        begin = file.read(4)
+        zeros, kind, dimensions = struct.unpack(">HBB", begin) if len(begin) == 4 else (1, 0, 0)
+        begin += file.read(4 * dimensions)
+        header = 4 + 4 * dimensions
+        if zeros != 0 or kind != 8 or not 1 <= dimensions <= 3 or len(begin) < header:  # 8: unsigned bytes
+            raise DataError(f"an IDX file of bytes at {path}", f"a file that begins with {begin[:4]!r}", remedy)
+        shape = struct.unpack(f">{dimensions}I", begin[4:])
+        check_memory(2 * math.prod(shape), f"{list(shape)} values in {path}")
+        content = begin + file.read(math.prod(shape) + 1)  # a byte too many is enough to refuse it
     if md5 is not None:
         check_md5(path, content, md5, what="the published content")
     if len(content) - header != math.prod(shape):
@@ -106,7 +86,7 @@ SPEC = DatasetSpec(
     name="MNIST",
     inputs=Inputs("graph", 10, "linear", 3),
     task=TaskSpec("classification", "cross_entropy", "accuracy"),
-    splits={"train": 55_000, "val": 5_000, "test": 10_000},
+    splits=SIZES,
     mean_nodes=70.57,
     mean_edges=564.53,
     node_features="mean intensity and position (row, column) of the superpixel, 3 numbers",
@@ -121,7 +101,7 @@ SPEC = DatasetSpec(
         "Proceedings of the IEEE 86(11), 1998",
         *CITATIONS,
     ),
-    options=options,
+    options=sizes_option(SIZES),
     build=build,
     files=tuple(
         RemoteFile(f"{_MIRROR}/{name}-ubyte.gz", f"{name}-ubyte.gz", FileFacts(size, sha256))

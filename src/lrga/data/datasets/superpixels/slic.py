@@ -17,7 +17,7 @@ import numpy as np
 from lrga.errors import DTypeError, MissingDependencyError, ShapeError
 
 ITERATIONS = 10  # of the clustering; scikit-image's default, which the benchmark kept
-SMALLEST, LARGEST = 0.5, 3.0  # admitted size of a region over area / regions asked for; the defaults likewise
+MIN_SIZE, MAX_SIZE = 0.5, 3.0  # admitted size of a region over area / regions asked for; the defaults likewise
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def slic_labels(image: np.ndarray, settings: SlicSettings) -> np.ndarray:
     for asked in range(settings.limit + settings.extra, 0, -1):
         slices = kernels.grid(volume.shape[:3], asked)
         grid = tuple((s.start, s.stop, s.step) for s in slices)
-        smallest, largest = int(SMALLEST * area / asked), int(LARGEST * area / asked)
+        smallest, largest = int(MIN_SIZE * area / asked), int(MAX_SIZE * area / asked)
         # Neighbouring requests mostly lead to the same seeds and the same bounds, thus to the same regions.
         if (grid, smallest, largest) in seen:
             continue

@@ -1,0 +1,204 @@
+"""What each group of GPU kernels gives to a captured training step: every group switched off in turn, and all of them.
+
+    python benchmarks/ablation.py [--models gcn gat …] [--graphs 512] [--no-compile] [--json] [--out FILE]
+
+The networks are LRGA + GCN, GatedGCN, GAT and GIN on graphs like PATTERN's. A group that is off is computed by its
+definition in PyTorch operations; the last row is the definition under ``torch.compile``, captured as well. The first
+loss of every variant is compared with that of all kernels before anything is timed. Times are relative to all kernels:
+a group stays in the library where some network takes 5 % longer without it.
+
+Each network has a process of its own, in which all variants are built and recorded; when all are ready, each in turn
+has the machine to itself.
+"""
+
+import argparse
+import importlib
+import multiprocessing
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from threading import BrokenBarrierError
+from typing import Any
+
+import cells
+import torch
+from cells import Cell
+from gpu_attention import use_tf32
+from gpu_steps import pattern
+from reporting import report
+from timing import at_least_one, need_device, synchronize, wall_ms
+
+from lrga.models.zoo import MODELS
+from lrga.paper.protocols import paper_config
+from lrga.version import __version__
+
+# Group → the module of lrga.ops that chooses between kernels and definition.
+GROUPS = {
+    "sums over neighbours": "neighbors.reduce",
+    "GatedGCN": "gated.definition",
+    "GAT softmax and scores": "gat.definition",
+    "batch norm": "norm.definition",
+    "attention": "attention",
+    "bias sums": "linear",
+    "batch gathering": "neighbors.batch_layout",
+}
+ONLY_IN = {"GatedGCN": "gatedgcn", "GAT softmax and scores": "gat"}
+ALL_ON, ALL_OFF, COMPILED = "none", "all", "all, torch.compile"
+TOLERANCE = 5e-3  # of the first loss: TF32 rounds each variant differently
+
+
+@contextmanager
+def switched_off(groups: Iterable[str]) -> Iterator[None]:
+    """Within it the kernels of these groups are not chosen."""
+    modules: list[Any] = [importlib.import_module(f"lrga.ops.{GROUPS[group]}") for group in groups]
+    before = [module.runs_on_gpu for module in modules]
+    for module in modules:
+        module.runs_on_gpu = _never
+    try:
+        yield
+    finally:
+        for module, choose in zip(modules, before, strict=True):
+            module.runs_on_gpu = choose
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def variants(model: str, *, compiled: bool) -> dict[str, list[str]]:
+    """What is off in each variant of a network, by its name in the table."""
+    own = [group for group in GROUPS if ONLY_IN.get(group, model) == model]
+    found = {ALL_ON: [], **{group: [group] for group in own}, ALL_OFF: list(GROUPS)}
+    return {**found, COMPILED: list(GROUPS)} if compiled else found
+
+
+class Variant:
+    """A network with some groups off, its steps recorded and one of them taken; or why it could not be."""
+
+    def __init__(
+        self, model: str, name: str, off: list[str], splits: dict[str, Any], batch_size: int, budget: str
+    ) -> None:  # fmt: skip
+        self.name, self.off, self.why_not, self.loss = name, off, "", float("nan")
+        self.cell = Cell(model, True, budget, splits, batch_size)
+        with switched_off(off):
+            if name == COMPILED:
+                self.cell.model.compile()
+            try:
+                self.cell.start()
+                self.loss = self.cell.first(batch_size)
+                self.cell.step()
+            except (Exception, SystemExit) as error:  # a compiler may fail in any way; the table says how
+                if name != COMPILED:
+                    raise
+                self.why_not = f"does not capture: {str(error).strip().splitlines()[0][:120]}"
+        synchronize(splits["train"].device.type)
+
+    def compare(self, loss: float) -> None:
+        """Ends the script where the first loss is another than ``loss``; under a compiler the table says so."""
+        if self.why_not or abs(self.loss - loss) <= TOLERANCE * abs(loss):
+            return
+        found = f"first loss {self.loss:.6f} beside {loss:.6f}"
+        if self.name != COMPILED:
+            raise SystemExit(f"without {self.name}: {found}: no timing on wrong results")
+        self.why_not = found
+
+    def row(self, options: argparse.Namespace, all_on_ms: float | None) -> dict[str, Any]:
+        """Its line of the table."""
+        if self.why_not:
+            return {"off": self.name, "why_not": self.why_not}
+        inner = 4 if options.device != "cpu" else 1
+        with switched_off(self.off):
+            found = wall_ms(self.cell.step, options.device, repeats=options.repeats, inner=inner)
+        return {
+            "off": self.name,
+            "captured_ms": found,
+            "relative": 1.0 if all_on_ms is None else found / all_on_ms,
+            "first_loss": self.loss,
+        }
+
+
+def measure(model: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All variants of one network."""
+    try:
+        use_tf32(True)
+        batch_size = min(paper_config("PATTERN", model, budget=options.budget).optimizer.batch_size, options.graphs)
+        splits = pattern(options.graphs, options.device)
+        found = [
+            Variant(model, name, off, splits, batch_size, options.budget)
+            for name, off in variants(model, compiled=options.compile).items()
+        ]
+        for variant in found:
+            variant.compare(found[0].loss)
+    except BaseException:
+        cells.all_ready.abort()  # the others would wait for ever
+        raise
+    cells.all_ready.wait()
+    with cells.turn:
+        rows: list[dict[str, Any]] = []
+        for variant in found:
+            rows.append(variant.row(options, rows[0]["captured_ms"] if rows else None))
+    return [{"model": f"LRGA + {MODELS[model]}", **row} for row in rows]
+
+
+def measure_all(options: argparse.Namespace) -> dict[str, Any]:
+    """All networks, each in its process."""
+    context = multiprocessing.get_context("spawn")
+    rows: dict[str, list[dict[str, Any]]] = {}
+    shared = context.Lock(), context.Barrier(len(options.models))
+    with ProcessPoolExecutor(len(options.models), context, cells.begin, shared) as pool:
+        waiting = {pool.submit(measure, model, options): model for model in options.models}
+        for done in as_completed(waiting):
+            if isinstance(done.exception(), BrokenBarrierError):  # another one's fault, which will come
+                continue
+            rows[waiting[done]] = done.result()
+            print(f"{waiting[done]} is measured", file=sys.stderr, flush=True)
+    return {
+        "benchmark": "ablation",
+        "lrga": __version__,
+        "device": torch.cuda.get_device_name() if options.device != "cpu" else "CPU",
+        "torch": torch.__version__,
+        "budget": options.budget,
+        "precision": "tf32",
+        "launch": "replay",
+        "rows": [row for model in options.models for row in rows[model]],
+    }
+
+
+def show(record: dict[str, Any]) -> None:
+    """Time of a captured step relative to all kernels: a line for each group, a column for each network."""
+    models = list(dict.fromkeys(row["model"] for row in record["rows"]))
+    cells_of = {(row["off"], row["model"]): row for row in record["rows"]}
+    print(f"{record['device']}, PATTERN {record['budget']}, TF32, captured steps, time relative to all kernels")
+    print(f"| group off | {' | '.join(models)} |\n|---|{'---:|' * len(models)}")
+    for name in dict.fromkeys(off for off, _ in cells_of):
+        print(f"| {name} | {' | '.join(_cell(cells_of.get((name, model))) for model in models)} |")
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    if "why_not" in row:
+        return row["why_not"]
+    return f"{row['captured_ms']:.2f} ms" if row["off"] == ALL_ON else f"{row['relative']:.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=["gcn", "gatedgcn", "gat", "gin"])
+    parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
+    parser.add_argument("--graphs", type=at_least_one, default=512, help="graphs of the training set that is drawn")
+    parser.add_argument("--repeats", type=at_least_one, default=15)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave torch.compile out")
+    parser.add_argument("--json", action="store_true", help="print the record")
+    parser.add_argument("--out", type=Path, help="write the record to this file")
+    options = parser.parse_args(arguments)
+    need_device(options.device)
+    report(measure_all(options), show, out=options.out, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()

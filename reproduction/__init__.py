@@ -1,0 +1,1 @@
+"""What surrounds the package: ablations, verification, the theory that trains, the scripts that write pages."""

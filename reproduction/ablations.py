@@ -1,0 +1,306 @@
+"""What the tables leave to be explained: sentences of the paper's text, and choices that move a cell, as experiments.
+
+Each is a small table of its own: cells of Tables 1 to 3 beside the same with one thing changed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+from lrga.data.datasets.spec import spec_of
+from lrga.errors import OptionError
+from lrga.experiments.cell import Cell
+from lrga.experiments.study import Study
+from lrga.models.budget import count_of, solve_width
+from lrga.models.embeddings import EMBEDDINGS
+from lrga.models.zoo import BUDGETS, RANK, model_name
+from lrga.nn.layers.lrga import WIRING_OF_READING
+from lrga.paper.link_protocols import LINK_SEEDS, table2
+from lrga.paper.preset import LATER
+from lrga.paper.protocols import plain_counterpart, table1, table3
+from lrga.training.config import LinkConfig, ModelConfig
+from lrga.training.presets import runs_of_a_table
+from lrga.training.problems.architecture import resolve
+from lrga.training.problems.protocols import idle_options
+
+SBM = ("PATTERN", "CLUSTER")
+_PRESETS = (LATER, "2020")
+Seeds = Iterable[int] | None
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment: what it asks, and its cells for given seeds and options."""
+
+    question: str
+    cells: Callable[[Seeds, Options], list[Cell]]
+
+
+def _later(cells: Callable[[Seeds, Options], list[Cell]]) -> Callable[[Seeds, Options], list[Cell]]:
+    """The same cells with the later layers, unless others are asked for: experiments change one thing of one base."""
+    return lambda seeds, options: cells(seeds, {"preset": LATER} | options)
+
+
+def _variant(cell: Cell, text: str, **purpose: Any) -> Cell:
+    """The cell with a word that tells it from the others of its part; what is changed on purpose is no deviation."""
+    protocol = None if cell.protocol is None else cell.protocol.changed(**purpose)
+    return replace(cell, labels={**cell.labels, "variant": text}, protocol=protocol)
+
+
+def _pairs(sets: Iterable[str], model: str, budget: str) -> list[dict[str, Any]]:
+    return [
+        {"dataset": name, "model": model, "budget": budget, "lrga": lrga} for name in sets for lrga in (False, True)
+    ]
+
+
+_TYPICAL = [*_pairs(SBM, "gcn", "500K"), *_pairs(("ZINC",), "gatedgcn", "100K")]
+_SBM_GAT = [*_pairs(SBM, "gat", "500K"), *_pairs(("CLUSTER",), "gat", "100K")]
+_ZINC_GCN, _ZINC_GAT = (_pairs(("ZINC",), model, "100K") for model in ("gcn", "gat"))  # far from the printed numbers
+_PATTERN_GATED = _pairs(("PATTERN",), "gatedgcn", "100K")
+
+
+def _noisy(model: str, lrga: bool = True) -> dict[str, Any]:
+    """A cell of Table 3, random features on PATTERN; these lie far from the printed numbers."""
+    return {"model": model, "lrga": lrga, "noise": True}
+
+
+def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
+    """The cell of Table 1, or of Table 3 where there is noise, which its name then says."""
+    if "noise" not in which:
+        return table1(**which, seeds=seeds, **options)
+    cell = table3(which["model"], lrga=which["lrga"], seeds=seeds, **options)
+    return replace(cell, labels={**cell.labels, "model": f"{cell.labels['model']}, noise"})
+
+
+def _presets(seeds: Seeds, options: Options) -> list[Cell]:
+    far = [*_pairs(("PATTERN",), "gcn", "100K"), *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT]
+    cluster = [*_pairs(("CLUSTER",), "gat", "100K"), *_pairs(("CLUSTER",), "gatedgcn", "500K")]
+    plain = [which for which in cluster if not which["lrga"]]
+    zinc = [which for model in ("gcn", "gat", "gatedgcn") for which in _pairs(("ZINC",), model, "500K")]
+    large = [which for which in zinc if which["lrga"] or which["model"] == "gcn"]  # the others are as printed
+    augmented = [_noisy(model) for model in ("gat", "graphsage", "gin")]
+    noisy = [*(_noisy(model, False) for model in ("gcn", "gatedgcn", "gin")), *augmented]
+    cells = []
+    for which in [*_TYPICAL, *far, *large, *plain, *noisy]:
+        cells += [_variant(_cell(which, seeds, options | {"preset": year}), f"preset {year}") for year in _PRESETS]
+        if which.get("dataset") == "ZINC" and which["budget"] == "100K":  # another patience in 2020, too: two changes
+            layers: Options = {"preset": "2020", "patience": cells[-2].config.optimizer.patience}
+            text = f"preset 2020, patience {layers['patience']}"
+            cells.append(_variant(_cell(which, seeds, options | layers), text, patience=layers["patience"]))
+    return cells
+
+
+def _readings(seeds: Seeds, options: Options) -> list[Cell]:
+    augmented = [which for which in [*_TYPICAL, *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
+    asked = [(which, "ABCD") for which in [*augmented, *map(_noisy, ("gat", "gin"))]]
+    asked += [(_noisy("graphsage"), "BC"), *((which, "B") for which in _SBM_GAT if which["lrga"])]
+    cells = []
+    for which, letters in asked:
+        variants = [(f"reading {letter}", {"wiring": WIRING_OF_READING[letter]}) for letter in letters]
+        if which["model"] == "gat":  # one norm a layer, inside (A to D; A and B are then one network) or after m5
+            outer = {"wiring": "outer-norm"}
+            variants.append(("reading B-outer", outer))
+            if which.get("budget") == "100K":
+                variants.append(("reading B-outer, 2020", outer | {"preset": "2020"}))
+        for text, changed in variants:
+            cells.append(_variant(_cell(which, seeds, options | changed), text, wiring=changed["wiring"]))
+    return cells
+
+
+def _edges(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(table1(**which, seeds=seeds, **(options | {"edge_features": on})), text, edge_features=on)
+        for which in _pairs(("ZINC",), "gatedgcn", "100K")
+        for on, text in ((True, "edges read"), (False, "edges as ones"))
+    ]
+
+
+def _norm(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        _variant(_cell(which, seeds, options | {"recalibrate_norm": batches}), text, recalibrate_norm=batches)
+        for which in [*_pairs(SBM, "gcn", "500K"), _noisy("gat"), _noisy("gatedgcn")]
+        for batches, text in ((0, "running norm"), (20, "norm of 20 batches"))
+    ]
+
+
+def _draws(seeds: Seeds, options: Options) -> list[Cell]:
+    plain = [which for which in _pairs(SBM, "gat", "100K") if not which["lrga"]]
+    cells = []
+    for which in [*_pairs(SBM, "gcn", "100K"), *_pairs(SBM, "gatedgcn", "100K"), *plain]:
+        for draw in (41, 42, 43):  # 41 is what a set is generated from unless asked otherwise
+            seed = {} if draw == 41 else {"seed": draw}
+            data = {"data_options": dict(options.get("data_options") or {}) | seed}
+            cells.append(_variant(table1(**which, seeds=seeds, **(options | data)), f"draw {draw}", options=seed))
+    return cells
+
+
+@cache
+def width_of_heads(dataset: str, heads: int, rank: int = RANK) -> int:
+    """Width at which LRGA + GCN with several heads has as many parameters as the cell of Table 1 (500K) with one.
+
+    Example:
+        >>> width_of_heads("CLUSTER", 4) < width_of_heads("CLUSTER", 2) < width_of_heads("CLUSTER", 1) == 100
+        True
+    """
+    one = resolve(ModelConfig(model="gcn", budget="500K"), spec_of(dataset).inputs, dataset=dataset)
+
+    def of_width(width: int) -> Any:
+        return replace(one, hidden_channels=width, attention_heads=heads, rank=rank).build()
+
+    return solve_width(count_of(one.build), of_width)
+
+
+def _heads(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for name in SBM:
+        one: Options = {"dataset": name, "model": "gcn", "budget": "500K", "seeds": seeds}
+        cells.append(_variant(table1(**one, **options), "1 head of rank 30"))
+        for heads in (2, 5):  # the attention as wide as before, cut into heads: exactly as many parameters
+            cut: Options = {"attention_heads": heads, "rank": RANK // heads}
+            several = replace(table1(**one, **(options | cut)), published=None)
+            cells.append(_variant(several, f"{heads} heads of rank {RANK // heads}", **cut))
+        for heads in (2, 4):  # each as wide as the one, in a narrower network
+            width: Options = {"attention_heads": heads, "hidden": width_of_heads(name, heads)}
+            narrow = replace(table1(**one, **(width | options)), published=None)
+            cells.append(_variant(narrow, f"{heads} heads of rank 30, d = {narrow.config.model.hidden}", **width))
+    return cells
+
+
+def _features(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for model in ("gcn", "gin"):
+        for lrga in (False, True):
+            cells.append(_variant(table3(model, lrga=lrga, seeds=seeds, **options), "fresh noise"))
+            held = {"resample_features": False}
+            fixed = replace(table3(model, lrga=lrga, seeds=seeds, **(options | held)), published=None)
+            cells.append(_variant(fixed, "held noise", **held))
+            cells.append(_variant(plain_counterpart(model, lrga=lrga, seeds=seeds, **options), "the set's own"))
+    return cells
+
+
+def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for model in ("graphsage", "gin"):  # of Table 3, whose shapes with LRGA are printed nowhere
+        for layers in (None, 4, 16):
+            changed: Options = {} if layers is None else {"layers": layers}
+            cell = _cell(_noisy(model), seeds, options | changed)
+            shape = resolve(cell.config.model, spec_of("PATTERN").inputs, dataset="PATTERN")
+            text = f"{shape.num_layers} layers, d = {shape.hidden_channels}"
+            cells.append(_variant(cell, text, **changed))
+    return cells
+
+
+def _walks(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for model, several in (("node2vec", (30, 100, 300)), ("deepwalk", (1, 5, 20))):  # in the middle the protocol's
+        for epochs in several:
+            changed: Options = {"walk_epochs": epochs}
+            given = {"seeds": LINK_SEEDS[:3] if seeds is None else seeds, **(options | changed)}
+            text = f"{epochs} epoch{'s' if epochs > 1 else ''} of walks"
+            cells.append(_variant(table2("ogbl-ddi", model, **given), text, **changed))
+    return cells
+
+
+def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
+    return [
+        table1(**which, seeds=seeds, **options)
+        for name in (*SBM, "ZINC")
+        for budget in ("100K", "500K")
+        for model in ("gcn", "gat", "gatedgcn")
+        for which in _pairs((name,), model, budget)
+    ]
+
+
+PARTS: dict[str, Part] = {
+    "heads": Part("Is one head on par with several at equal parameters?", _later(_heads)),
+    "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _later(_features)),
+    "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _later(_presets)),
+    "readings": Part("Readings of the augmented layer", _later(_readings)),
+    "shapes": Part("Depth against width at 500K, where the paper prints no shape", _later(_shapes)),
+    "edges": Part("Edge features read, or taken as ones", _later(_edges)),
+    "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _later(_norm)),
+    "draws": Part("Other draws of the generated data sets", _later(_draws)),
+    "walks": Part("How long vectors learn from walks before the predictor does", _walks),
+    "epochs": Part("The last epoch, which the paper reports, against the best in validation", _later(_epochs)),
+}
+
+
+def part_name(name: str) -> str:
+    """A part by its name; the error lists them."""
+    plain = str(name).strip().lower()
+    if plain not in PARTS:
+        raise OptionError(f"a part of the ablations, one of {', '.join(PARTS)}", repr(name), "choose one of these")
+    return plain
+
+
+def _parts_that_read(options: Options) -> list[str]:
+    """All parts; none of walks where an option means nothing to links, walks alone where one is of links only."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if any(field.name in given for field in fields(LinkConfig)):
+        return ["walks"]
+    others = [name for name in PARTS if name != "walks"]
+    if any(value is not None for value in given.pop("data_options", {}).values()):
+        return others
+    return others if idle_options(given, "node2vec") else list(PARTS)
+
+
+@runs_of_a_table()
+def ablation_cells(
+    only: str | None = None,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    budget: str | None = None,
+    lrga: bool | None = None,
+    seeds: Seeds = None,
+    **options: Any,
+) -> list[Cell]:
+    """The cells of all parts, or of one, each run once however many parts share it.
+
+    Of all parts, an option goes to those that read it.
+
+    Example:
+        >>> [cell.labels["variant"] for cell in ablation_cells("norm", dataset="CLUSTER", lrga=True)]
+        ['running norm', 'norm of 20 batches']
+    """
+    names = _parts_that_read(options) if only is None else [part_name(only)]
+    chosen = tuple(seeds) if seeds is not None else None
+    found = [
+        replace(cell, labels={"part": name, **cell.labels}) if only is None else cell
+        for name in names
+        for cell in PARTS[name].cells(chosen, options)
+    ]
+    data_set = None if dataset is None else spec_of(dataset).name
+    conv = None if model is None else model.lower() if model.lower() in EMBEDDINGS else model_name(model)
+    size = None if budget is None else str(budget).upper()
+    if size is not None and size not in BUDGETS:
+        raise OptionError(f"a budget among {', '.join(BUDGETS)}", repr(budget), "choose one of these")
+    wanted = [
+        cell
+        for cell in found
+        if data_set in (None, cell.config.data.name)
+        and conv in (None, cell.config.model.model)
+        and size in (None, cell.labels.get("budget"))
+        and lrga in (None, cell.config.model.lrga)
+    ]
+    if not wanted:
+        asked = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
+        got = ", ".join(f"{key}={value}" for key, value in asked.items() if value is not None)
+        there = ", ".join(dict.fromkeys(f"{c.config.data.name} {c.config.model.model}" for c in found))
+        raise OptionError(f"cells of {', '.join(names)}: {there}", f"none with {got}", "ask for one of these")
+    return wanted
+
+
+def ablations(only: str | None = None, **filters: Any) -> list[Study]:
+    """One study for each part with cells that match; the arguments are those of :func:`ablation_cells`."""
+    cells = ablation_cells(only, **filters)
+    if only is not None:
+        return [Study(title=PARTS[part_name(only)].question, cells=tuple(cells))]
+    studies = []
+    for part in dict.fromkeys(cell.labels["part"] for cell in cells):
+        own = [cell for cell in cells if cell.labels["part"] == part]
+        plain = [replace(cell, labels={k: v for k, v in cell.labels.items() if k != "part"}) for cell in own]
+        studies.append(Study(title=PARTS[part].question, cells=tuple(plain)))
+    return studies

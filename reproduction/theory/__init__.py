@@ -1,0 +1,1 @@
+"""The experiments of ``lrga theory --train``."""

@@ -1,0 +1,25 @@
+"""Commands that need the repository: what they run is in ``reproduction/`` beside the package, not in the wheel."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import lrga.version
+from lrga.errors import UnsupportedError
+
+ROOT = Path(lrga.version.__file__).resolve().parents[2]
+
+
+def from_clone(module: str, command: str) -> Any:
+    """A module of ``reproduction/``.
+
+    Raises:
+        UnsupportedError: The package was installed without the repository.
+    """
+    if not (ROOT / "reproduction" / "__init__.py").is_file():
+        remedy = "clone the repository, pip install -e . in it, and give the same command"
+        raise UnsupportedError(f"a clone of the repository, for {command}", "the installed package alone", remedy)
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    return import_module(f"reproduction.{module}")

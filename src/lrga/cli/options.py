@@ -1,0 +1,216 @@
+"""Options that ``train``, ``compare``, ``sweep`` and ``reproduce`` share, each declared once.
+
+A group maps the name of an option to its type, with help, and its default. :func:`with_options` gives a command the
+options of some groups, which it receives as one dictionary named ``given``.
+"""
+
+import inspect
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lrga.experiments.published import Reference
+    from lrga.experiments.study import Study
+
+INCOMPLETE = 3  # exit code where runs are left to be made: the time limit was reached, or another process makes them
+Group = dict[str, tuple[Any, Any]]
+
+
+def _panel(title: str, **options: tuple[Any, ...]) -> Group:
+    """A group of options: name → type, help, and further words: flags, a default that is not ``None``, a metavar."""
+    group: Group = {}
+    for name, (kind, text, *more) in options.items():
+        flags = [word for word in more if isinstance(word, str) and word.startswith("--")]
+        metavar = next((word for word in more if isinstance(word, str) and not word.startswith("--")), None)
+        default = next((word for word in more if not isinstance(word, str)), None)
+        kind = kind if default is not None else kind | None
+        option = typer.Option(*flags, help=text, rich_help_panel=title, metavar=metavar, hidden=not text)
+        group[name] = Annotated[kind, option], default
+    return group
+
+
+MODEL = _panel(
+    "Model",
+    model=(str, "gcn, gat, gatedgcn, graphsage or gin; of links also node2vec, deepwalk or mf."),
+    budget=(str, "Parameters: 100k, 500k or any number."),
+    lrga=(bool, "With or without low-rank global attention.", "--lrga/--no-lrga"),
+    hidden=(int, "Width of the layers."),
+    layers=(int, "Number of layers."),
+    rank=(int, "The paper's κ, 30 by default."),
+    random_features=(bool, "Fresh noise in place of node features.", "--random-features"),
+    preset=(str, "Generation of the benchmark's layers: 2022 or 2020."),
+)
+PROTOCOL = _panel(
+    "Protocol",
+    seeds=(list[str], "One run for each: --seeds 41 95, or 41,95."),
+    epochs=(int, "At most so many."),
+    batch_size=(int, "Graphs in a batch."),
+    lr=(float, "Initial learning rate."),
+    dropout=(float, "In every layer."),
+    precision=(str, "float32, or bf16 or fp16 (mixed)."),
+    recalibrate_norm=(int, "Average BatchNorm statistics over so many batches before each evaluation."),
+    metric=(str, "Reported: accuracy, mae, roc_auc, f1_positive, hits@20, …"),
+    settings=(list[str], "Any other option, such as schedule=cosine; repeatable.", "--set", "NAME=VALUE"),
+)
+DATA = _panel(
+    "Data",
+    data_root=(Path, "Where data live."),
+    source=(Path, "Folder of raw or prepared files of a named set."),
+    sizes=(str, "Graphs of train,val,test: 1500,250,250."),
+    data_seed=(int, "Of a generated set, or of the split of your own data."),
+    level=(str, "Own data: predict for each node, edge or graph."),
+    task=(str, "Own data: classification, multilabel or regression; link for an edge list."),
+    split=(str, "Own data: fractions, 0.8,0.1,0.1. A named set: the published split's number."),
+    split_by=(str, "Edge list: random, time or given (column split)."),
+    directed=(bool, "Edge list: a,b is another edge than b,a.", "--directed"),
+)
+RUN = _panel(
+    "Runs",
+    device=(str, "auto, cpu, cuda or cuda:1."),
+    output=(Path, "Folder of run folders (and records); what is done there is not done again.", Path("runs")),
+    time_limit=(float, "Pause cleanly after so many minutes; the same command continues.", "MINUTES"),
+    recompute_layers=(bool, "Activation checkpointing: less memory, more time.", "--recompute-layers"),
+    dry_run=(bool, "Only say what would run.", "--dry-run", False),
+    quiet=(bool, "No progress.", "--quiet", False),
+    as_json=(bool, "Print JSON.", "--json", False),
+)
+PUBLISHED = _panel("Runs", published=(Path, "Table of published numbers (TOML or JSON) to stand beside ours.", "FILE"))
+CAMPAIGN = PUBLISHED | _panel(
+    "Runs",
+    retry=(bool, "Make runs that diverged again.", "--retry", False),
+    parallel=(int, "Processes that train side by side on the device.", 1),
+    shard=(str, "Only part i of n, as one job of an array: --shard 2/8.", "i/n"),
+)
+# Accepted by name as well as by --set; help leaves them out.
+RARE = _panel(
+    "Model",
+    heads=(int, ""), attention_heads=(int, ""), wiring=(str, ""), readout=(str, ""), patience=(int, ""),
+    edge_features=(bool, "", "--edge-features/--no-edge-features"), eval_batch_size=(int, ""), lr_factor=(float, ""),
+    min_lr=(float, ""), weight_decay=(float, ""), clip_gradient=(float, ""), loss=(str, ""), engine=(str, ""),
+    standardize_targets=(bool, "", "--standardize-targets/--no-standardize-targets"), walk_q=(float, ""),
+    tensorboard=(bool, "", "--tensorboard"),
+    checkpoint_minutes=(float, ""), deterministic=(bool, "", "--deterministic"), skip=(bool, "", "--skip/--no-skip"),
+    validation_edges=(bool, "", "--validation-edges/--no-validation-edges"), predictor=(str, ""),
+    edge_weights=(bool, "", "--edge-weights/--no-edge-weights"), predictor_layers=(int, ""), negatives=(str, ""),
+    walk_epochs=(int, ""), walk_length=(int, ""), walk_context=(int, ""), walk_p=(float, ""),
+)  # fmt: skip
+_TRAINING = {**MODEL, **PROTOCOL, **RARE, "device": None, "recompute_layers": None}
+_DATA_OPTIONS = ("sizes", "level", "task", "split", "split_by", "directed")
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A data set (lrga data ls lists them), such as ZINC, Cora or ogbl-ddi; or your own: a folder of CSV "
+        "files, a .pt file, module:factory, or an edge list with --task link."
+    ),
+]
+# `--seeds 41 95` leaves 95 over; parse_seeds takes it up, and whatever else is left over is refused.
+EXTRA_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": False}
+
+
+def with_options(*groups: Group, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of some groups, but those it has of its own and those in ``without``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = {key: value for key, value in inspect.signature(command).parameters.items() if key != "given"}
+        shared = {
+            name: option
+            for group in groups
+            for name, option in group.items()
+            if name not in own and name not in without
+        }
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            command(**{key: values[key] for key in own}, given={key: values[key] for key in shared})
+
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in shared.items()
+        ]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()]
+        run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in (*parameters, *added)}
+        return run
+
+    return decorate
+
+
+def training_options(given: Mapping[str, Any], *, elsewhere: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """Options of training among those given, with those of ``--set``, none of which may be in ``elsewhere``."""
+    from lrga.experiments.options import merge_settings
+
+    names = {"max_epochs": "epochs", "root": "data_root", "source": "source"}
+    words = {key: given.get(key) for key in _TRAINING if key not in ("epochs", "seeds", "settings")}
+    words |= {key: given.get(other) for key, other in names.items()} | more
+    words = {key: str(value) if isinstance(value, Path) else value for key, value in words.items()}
+    return merge_settings(words, given.get("settings") or (), elsewhere=("name", "options", "seed", *elsewhere))
+
+
+def data_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the data set, as typed."""
+    from lrga.data.datasets.source import parse_sizes
+    from lrga.training.presets import parse_split
+
+    options = {key: given.get(key) for key in _DATA_OPTIONS} | {"seed": given.get("data_seed")}
+    if options["sizes"] is not None:
+        options["sizes"] = parse_sizes(options["sizes"])
+    if options["split"] is not None:
+        options["split"] = parse_split(options["split"])
+    return options
+
+
+def reference(given: Mapping[str, Any]) -> "Reference":
+    """The published numbers: those of ``--published``, else the paper's."""
+    if given.get("published") is not None:
+        from lrga.experiments.published import PublishedTable
+
+        return PublishedTable.read(given["published"])
+    from lrga.paper.reference import THE_PAPER
+
+    return THE_PAPER
+
+
+def pause_on_signal() -> None:
+    """Outside of training, where nothing is lost, SIGUSR1 ends with the exit code of what can be continued."""
+
+    def end(*_: Any) -> None:
+        raise SystemExit(INCOMPLETE)
+
+    if hasattr(signal, "SIGUSR1") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGUSR1, end)
+
+
+def carry_out(study: "Study", given: Mapping[str, Any]) -> None:
+    """Lists or runs a campaign and prints it; exit code 1 where a run failed, else 3 where runs are left."""
+    from lrga.cli.printing import show
+    from lrga.experiments.study import CampaignInterrupted, parse_shard
+
+    if given["shard"] is not None:
+        study = study.shard(*parse_shard(given["shard"]))
+    output, as_json = given["output"], given["as_json"]
+    if given["dry_run"]:
+        show(study.plan(output), as_json=as_json)
+        return
+    pause_on_signal()
+    try:
+        table = study.run(
+            output, time_limit=given["time_limit"], retry=given["retry"], progress=not given["quiet"],
+            parallel=given["parallel"],
+        )  # fmt: skip
+    except CampaignInterrupted as stop:
+        show(stop.table, as_json=as_json)
+        print(stop, file=sys.stderr)
+        raise typer.Exit(stop.exit_code) from None
+    show(table, as_json=as_json)
+    if table.failed:
+        raise typer.Exit(1)
+    if not table.complete:
+        raise typer.Exit(INCOMPLETE)

@@ -1,0 +1,105 @@
+"""How the commands print."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lrga.errors import OptionError, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from lrga.experiments.sheet import Tabular
+
+FORMS = ("text", "markdown", "latex", "csv", "json")
+
+
+def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
+    """Prints tables one below the other with their notes: as text, markdown, latex, csv or json."""
+    if as_json or form == "json":
+        print_json(tables[0].to_json() if len(tables) == 1 else [table.to_json() for table in tables])
+        return
+    if form != "text":
+        check_form(form)
+        texts = [getattr(table, f"to_{form}")() for table in tables]
+        if form == "markdown" and len(tables) > 1:  # several have titles
+            texts = [f"**{table.sheet().title}**\n\n{text}" for table, text in zip(tables, texts, strict=True)]
+        sys.stdout.write("\n".join(texts))
+        return
+    console = stdout()
+    console.width = min(console.width, 100)
+    for table in tables:
+        sheet = table.sheet()
+        console.print(sheet.to_rich())
+        for note in sheet.notes:
+            console.print(note, markup=False)
+
+
+def check_form(form: str) -> None:
+    """Refuses a form that no table has."""
+    if form not in FORMS:
+        raise OptionError(f"a form among {', '.join(FORMS)}", repr(form), "choose one of these")
+
+
+def print_json(value: Any) -> None:
+    """JSON for people and machines."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def safe_console(**options: Any) -> "Console":
+    """A console that writes control characters of names out; the options are those of rich."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **kwargs):
+                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    return SafeConsole(highlight=False, **options)
+
+
+def stdout() -> "Console":
+    """The console of results: as wide as the terminal, elsewhere ``COLUMNS`` or 100; numbers in no colours."""
+    given = os.environ.get("COLUMNS", "")
+    asked = given.isdigit() and int(given) > 0  # rich itself reads it then
+    console = safe_console()
+    return console if console.is_terminal or asked else safe_console(width=100)
+
+
+def facts_table(rows: Mapping[str, str]) -> "Table":
+    """Two columns: what, and its value."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(escape(name), escape(value))
+    return table
+
+
+def link_plan(plan: Mapping[str, Any]) -> dict[str, str]:
+    """A planned link-prediction run, for :func:`facts_table`."""
+    network, schedule, link = plan["model"], plan["optimizer"], plan["link"]
+    edges = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
+    skip = "with" if network["skip"] else "without"
+    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}, {skip} skip connection"
+    return {
+        "data": f"{plan['data']['name']}: {edges} edges" + ("" if plan["data"]["built"] else " (to be built first)"),
+        "task": f"link prediction, {plan['task']['negatives']} negatives, metric {plan['task']['metric']} at the best "
+        "epoch in validation",
+        "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers, "
+        f"dropout {network['dropout']:g}",
+        "predictor": f"{network['predictor']}, {network['predictor_layers']} linear maps",
+        "parameters": f"{plan['parameters']:,}",
+        "schedule": f"Adam, lr {schedule['lr']:g}, {schedule['max_epochs']} epochs, gradients clipped at "
+        f"{schedule['clip_gradient']}",
+        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} edges in an epoch",
+        "validation edges": "known in the test" if link["validation_edges"] else "not known in the test",
+        "seed, device": f"{plan['seed']}, {plan['device']}",
+    }

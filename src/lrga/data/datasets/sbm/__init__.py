@@ -1,1 +1,0 @@
-"""PATTERN and CLUSTER: random graphs with blocks."""

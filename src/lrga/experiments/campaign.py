@@ -1,0 +1,280 @@
+"""A campaign: many runs, one after the other, each trained once, whatever interrupts it.
+
+Everything lies in one folder: ``RUN/`` is the run folder of each run, ``records/RUN.json`` its record. Called again, a
+campaign skips runs that have a record, continues those that were interrupted, and makes those that are missing.
+"""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lrga.data.datasets.building import plan_dataset
+from lrga.data.datasets.spec import dataset_name
+from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
+from lrga.experiments.cell import Cell, earlier_name, model_label, run_name
+from lrga.experiments.recording import Witness, make_record
+from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
+from lrga.training.callbacks.base import Callback
+from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.determinism import choose_device
+from lrga.training.problems.data import Given, load_source
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.run import Interrupted
+from lrga.training.runs.seeds import train_interleaved, worth_interleaving
+
+PENDING, BUSY = "pending", "busy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A run of a campaign as it stands.
+
+    Attributes:
+        name: Of the run.
+        config: Of the run.
+        status: As in its record; ``"pending"`` where it has none; ``"busy"`` where another process trains it.
+        record: Its record, where there is one.
+        fresh: Whether this campaign made or continued it, rather than found it done.
+        begun: Whether it has a folder, though perhaps no record: one that was stopped is continued from there.
+    """
+
+    name: str
+    config: TrainingConfig
+    status: str
+    record: RunRecord | None = None
+    fresh: bool = False
+    begun: bool = False
+
+
+class Campaign:
+    """Runs cells one after the other.
+
+    Args:
+        cells: What to run.
+        folder: Where run folders and records live.
+        data: The graphs themselves, in place of those that the configurations name.
+        time_limit: Minutes for all runs together, from the beginning of the first that is still to be made.
+        retry: Whether runs that diverged are made again; those that failed always are.
+        at_once: Whether several seeds of a cell may be trained at once where that is faster.
+        failed_since: Runs that failed since then are left alone, as another process of the campaign tried them.
+        callbacks: Makes the callbacks of a run, given a short title of it.
+        callbacks_at_once: The same for runs that are trained at once, given all their titles.
+        say: Is told in a line what happens to every run.
+
+    Example:
+        >>> import tempfile
+        >>> from lrga.training.presets import make_config
+        >>> options = {"max_epochs": 1, "hidden": 8, "layers": 1, "batch_size": 4, "device": "cpu"}
+        >>> root = tempfile.mkdtemp()
+        >>> config = make_config("CLUSTER", root=root, data_options={"sizes": (8, 4, 4)}, **options)
+        >>> cell = Cell(labels={}, config=config, seeds=(41,))
+        >>> [outcome.status for outcome in Campaign([cell], root + "/runs").run()]
+        ['finished']
+        >>> [outcome.fresh for outcome in Campaign([cell], root + "/runs").run()]
+        [False]
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        folder: str | Path = "runs",
+        *,
+        data: Given = None,
+        time_limit: float | None = None,
+        retry: bool = False,
+        at_once: bool = True,
+        failed_since: str | None = None,
+        callbacks: Callable[[str], Sequence[Callback]] | None = None,
+        callbacks_at_once: Callable[[Sequence[str]], Sequence[Sequence[Callback]]] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        if time_limit is not None and not time_limit > 0:
+            raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
+        self.cells, self.folder, self.data = list(cells), Path(folder), data
+        self.time_limit, self.retry, self.callbacks, self._say = time_limit, retry, callbacks, say
+        self.callbacks_at_once, self.at_once, self.failed_since = callbacks_at_once, at_once, failed_since
+        self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
+        self._made: dict[str, Outcome] = {}
+        self._loaded: tuple[DataConfig, Given] | None = None
+        for _, config in self._runs:  # an option that no data set has is refused before anything is trained
+            if data is None and dataset_name(config.data.name) is not None:
+                plan_dataset(config.data.name, config.data.root, **config.data.options)
+
+    def outcomes(self) -> list[Outcome]:
+        """Every run as it stands, in the order of the cells and their seeds; nothing is trained."""
+        return [self._made.get(run_name(config)) or self._found(config) for _, config in self._runs]
+
+    def run(self) -> list[Outcome]:
+        """Makes what is missing. On Ctrl-C the run that trains writes a checkpoint, and ``Interrupted`` is raised."""
+        begin: float | None = None
+        for device in {config.run.device for _, config in self._runs}:
+            choose_device(device)
+        for number, (cell, config) in enumerate(self._runs, start=1):
+            place = f"[{number}/{len(self._runs)}]"
+            title = f"{place} {run_title(config)}"
+            found = self._found(config)
+            if found.name in self._made:  # two cells may share a run
+                continue
+            if found.status == FINISHED or (found.status == DIVERGED and not self.retry):
+                self.say(f"{title}: {found.status} before, skipped")
+                continue
+            if found.status == FAILED and found.record is not None and self._just_failed(found.record):
+                continue
+            begin = begin or time.monotonic()
+            left = None if self.time_limit is None else self.time_limit - (time.monotonic() - begin) / 60
+            if left is not None and left <= 0:
+                self.say("The time limit is reached; the same command continues.")
+                break
+            if self._in_use(found.name):
+                self._made[found.name] = self._busy(config, title)
+                continue
+            self._made |= self._train(cell, self._at_once(cell, config), place, left)
+        return self.outcomes()
+
+    def _at_once(self, cell: Cell, config: TrainingConfig) -> list[TrainingConfig]:
+        """The run, and with it those of the cell's other seeds that are still to be made, where that is faster."""
+        if not self.at_once or not worth_interleaving(config, choose_device(config.run.device)):
+            return [config]
+        done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
+        others = [c for owner, c in self._runs if owner is cell and c is not config]
+        waiting = [c for c in others if run_name(c) not in self._made and self._found(c).status not in done]
+        return [config, *(c for c in waiting if not self._in_use(run_name(c)))]
+
+    def prepare(self) -> None:
+        """Sees that there is a device and, where all runs have the same data, the data."""
+        for device in {config.run.device for _, config in self._runs}:
+            choose_device(device)
+        configs = [config for _, config in self._runs]
+        done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
+        waiting = [config for config in configs if self._found(config).status not in done]
+        if waiting and all(config.data == configs[0].data for config in configs):
+            self._graphs(waiting[0])
+            self._loaded = None
+
+    def _just_failed(self, record: RunRecord) -> bool:
+        return self.failed_since is not None and record.time >= self.failed_since
+
+    def say(self, line: str) -> None:
+        """Tells whoever listens."""
+        if self._say is not None:
+            self._say(line)
+
+    def _found(self, config: TrainingConfig) -> Outcome:
+        name = run_name(config)
+        record = find_record(self.folder, name) or find_record(self.folder, earlier_name(config))
+        status, begun = PENDING if record is None else record.status, RunFolder(self.folder / name).holds_a_run
+        return Outcome(name=name, config=config, status=status, record=record, begun=begun)
+
+    def _train(
+        self, cell: Cell, configs: list[TrainingConfig], place: str, minutes: float | None
+    ) -> dict[str, Outcome]:
+        """Trains runs that differ in their seeds, by name."""
+        first, begin, witnesses = configs[0], time.monotonic(), [Witness() for _ in configs]
+        folders = [self.folder / run_name(config) for config in configs]
+        for config, folder in zip(configs, folders, strict=True):
+            continued = ", continued" if RunFolder(folder).holds_a_run else ""
+            self.say(f"{place} {run_title(config)}{continued}{', at once' if len(configs) > 1 else ''}")
+        if all(other.data == first.data for _, other in self._runs):
+            self._graphs(first)  # without its only graphs a campaign is not a failed run but none at all
+        try:
+            heard = [[w, *more] for w, more in zip(witnesses, self._callbacks(configs, place), strict=True)]
+            graphs = self._graphs(first)
+            results = train_interleaved(configs, folders, data=graphs, callbacks=heard, time_limit=minutes)
+        except Interrupted:
+            self.say(f"{place} {run_title(first)}: stopped after a checkpoint; the same command continues")
+            raise
+        except RankLostError:  # the next run would wait for that rank
+            raise
+        except Exception as error:  # whatever it is: one run that fails must not cost the others
+            results = [error] * len(configs)
+        made = zip(configs, folders, witnesses, results, strict=True)
+        return {run_name(c): self._conclude(cell, c, place, folder, w, r, begin) for c, folder, w, r in made}
+
+    def _callbacks(self, configs: list[TrainingConfig], place: str) -> Sequence[Sequence[Callback]]:
+        title = f"{place} {model_label(configs[0])}"
+        if len(configs) == 1:
+            return [self.callbacks(title)] if self.callbacks else [()]
+        titles = [f"{title}, seed {config.run.seed}" for config in configs]
+        if self.callbacks_at_once is not None:
+            return self.callbacks_at_once(titles)
+        return [self.callbacks(one) if self.callbacks else () for one in titles]
+
+    def _conclude(
+        self,
+        cell: Cell,
+        config: TrainingConfig,
+        place: str,
+        folder: Path,
+        witness: Witness,
+        result: TrainingResult | Exception,
+        begin: float,
+    ) -> Outcome:
+        """Writes the record of a run that ended, however it did."""
+        name, title, seconds = run_name(config), f"{place} {run_title(config)}", None
+        if isinstance(result, TrainingResult):
+            status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
+        elif isinstance(result, FolderInUseError):  # another process was faster by a moment
+            return self._busy(config, title)
+        elif isinstance(result, NonFiniteError):
+            status, reason = DIVERGED, str(result)
+        else:
+            status, reason = FAILED, f"{type(result).__name__}: {result}"
+            if not isinstance(result, ValueError | RuntimeError | OSError | ImportError):
+                reason += "\n" + "".join(traceback.format_exception(result))
+        facts: dict[str, Any] = {"published": cell.published, "facts": witness.facts, "given": self.data is not None}
+        try:
+            record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
+        except CheckpointError as error:  # of a finished run, the folder of which was damaged since
+            status, reason = FAILED, f"CheckpointError: {error}"
+            record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
+        if seconds is None and not record.epochs:  # it ended in its first epoch
+            record = replace(record, seconds=round(time.monotonic() - begin, 3))
+        write_record(record, self.folder)
+        self.say(f"{title}: {_ending(record, time.monotonic() - begin)}")
+        return Outcome(name=name, config=config, status=status, record=record, fresh=True)
+
+    def _graphs(self, config: TrainingConfig) -> Given:
+        """The graphs of a run, read once for runs that follow each other."""
+        if self.data is not None:
+            return self.data
+        if self._loaded is None or self._loaded[0] != config.data:
+            self._loaded = None  # lets go of the last set before the next is read
+            self._loaded = config.data, load_source(config)
+        return self._loaded[1]
+
+    def _busy(self, config: TrainingConfig, title: str) -> Outcome:
+        self.say(f"{title}: another process trains it, skipped")
+        return Outcome(name=run_name(config), config=config, status=BUSY)
+
+    def _in_use(self, name: str) -> bool:
+        home = RunFolder(self.folder / name)
+        if not home.holds_a_run:
+            return False
+        try:
+            with home.lock():
+                return False
+        except FolderInUseError:
+            return True
+
+
+def run_title(config: TrainingConfig) -> str:
+    """A run in a few words."""
+    size = f" ({config.budget})" if config.budget is not None else ""
+    return f"{model_label(config)}{size} on {config.data.name}, seed {config.run.seed}"
+
+
+def say_on_stderr(line: str) -> None:
+    """Prints a line where it does not disturb what is printed as a result."""
+    print(visible(line), file=sys.stderr, flush=True)
+
+
+def _ending(record: RunRecord, seconds: float) -> str:
+    if record.status in (FAILED, DIVERGED):
+        return f"{record.status}: {record.reason}"
+    number = "" if record.test is None else f", test {record.metric} {record.test:.4g}"
+    return f"{record.status} ({record.reason}) after {record.epochs} epochs{number}, {seconds:.0f} s"

@@ -1,0 +1,104 @@
+"""The same network with and without LRGA, at equal budget."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.errors import OptionError
+from lrga.experiments.cell import cell_beside, model_label, refuse_taken
+from lrga.experiments.published import Reference
+from lrga.experiments.study import OUTPUT, Study
+from lrga.experiments.table import Row, Table, paired_difference
+from lrga.training.presets import make_config, runs_of_a_table
+from lrga.training.problems.data import Given
+
+SEEDS = (41,)
+
+
+@runs_of_a_table()
+def comparison(
+    name: str,
+    model: str = "gcn",
+    *,
+    budget: str | int = "100K",
+    seeds: Iterable[int] | None = None,
+    data: Given = None,
+    data_options: Mapping[str, Any] | None = None,
+    reference: Reference | None = None,
+    **options: Any,
+) -> Study:
+    """What :func:`compare` runs; the arguments are the same."""
+    refuse_taken(options, lrga="both, as a comparison does,", seed="seeds")
+    dataset = dataset_name(name)
+    own_links = dataset is None and (data_options or {}).get("task") == "link"
+    if own_links or (dataset is not None and spec_of(dataset).links):
+        if budget not in ("100K", "100k"):
+            raise OptionError("no budget where links are predicted", "one", "give hidden and layers instead")
+    else:
+        options["budget"] = budget
+    cells = []
+    for lrga in (False, True):
+        config = make_config(name, model=model, lrga=lrga, data_options=data_options, **options)
+        labels = {"dataset": config.data.name, "model": model_label(config)}
+        if config.budget is not None:
+            labels["budget"] = str(config.model.budget)
+        cells.append(cell_beside(reference, labels=labels, config=config, seeds=SEEDS if seeds is None else seeds))
+    return Study(
+        title=f"{model_label(cells[0].config)} on {cells[0].config.data.name}, with and without LRGA",
+        cells=tuple(cells),
+        data=data,
+        remark=gain,
+    )
+
+
+def gain(rows: Sequence[Row]) -> list[str]:
+    """In a line: what LRGA adds, with a confidence interval over the seeds that both networks have."""
+    plain, augmented = rows
+    metric = plain.metric
+    found = paired_difference(plain.by_seed(), augmented.by_seed(), higher_is_better=metric.higher_is_better)
+    if found is None:
+        return []
+    verdict = "no interval without a second seed" if found.n == 1 else found.verdict
+    return [f"With LRGA {metric.name} changes by {found.text(metric.decimals)}: {verdict}."]
+
+
+def compare(
+    name: str,
+    model: str = "gcn",
+    *,
+    output: str | Path = OUTPUT,
+    time_limit: float | None = None,
+    retry: bool = False,
+    progress: bool = True,
+    **options: Any,
+) -> Table:
+    """Trains the same network with and without LRGA, each at the width that the budget gives it.
+
+    Args:
+        name: A data set known by name, or the user's own data (a folder of CSV files, a ``.pt`` file,
+            ``module:factory``).
+        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
+        budget: ``"100K"``, ``"500K"`` or a number of parameters.
+        seeds: 41 alone by default.
+        output: Folder of run folders and records; called again, what is done is not done again.
+        data: The graphs themselves, in place of those that ``name`` names.
+        data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
+        reference: Published numbers to stand beside ours; the paper's are ``lrga.paper.THE_PAPER``.
+        time_limit: Minutes for both together; the same call continues.
+        retry: Whether runs that diverged are made again.
+        progress: Whether to show progress on stderr.
+        **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name, for both networks.
+
+    Example:
+        >>> import tempfile, lrga
+        >>> root = tempfile.mkdtemp()
+        >>> table = lrga.experiments.compare(
+        ...     "CLUSTER", hidden=8, layers=1, max_epochs=1, batch_size=4, device="cpu", root=root,
+        ...     data_options={"sizes": (8, 4, 4)}, output=root + "/runs", progress=False,
+        ... )
+        >>> [row.cell.labels["model"] for row in table.rows], table.complete
+        (['GCN', 'LRGA + GCN'], True)
+    """
+    study = comparison(name, model, **options)
+    return study.run(output, time_limit=time_limit, retry=retry, progress=progress)

@@ -1,0 +1,383 @@
+"""Runs wherever they lie: records and run folders, read once each, and put beside the cells that they belong to."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lrga.data.datasets.building import MANIFEST_FILE
+from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.experiments.campaign import PENDING, Outcome
+from lrga.experiments.cell import Cell, cell_beside, model_label, run_name
+from lrga.experiments.published import Reference
+from lrga.experiments.recording import UNFINISHED, record_of_folder
+from lrga.experiments.records import DIVERGED, FAILED, FINISHED, RUN_NAME, RunRecord
+from lrga.experiments.sheet import value_text
+from lrga.experiments.table import DETAILED, RECORDED, Row, Table
+from lrga.io import limits
+from lrga.tasks.task import METRICS, Metric
+from lrga.training.config import TrainingConfig, essence
+
+# What a damaged file can raise while it is read; anything else is a fault of ours and must be seen.
+DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError)
+_SKIPPED_FOLDERS = {"checkpoints", "tensorboard", "__pycache__"}
+_RUN_FILES = ("metrics.jsonl", "model.json", "result.json", "environment.json")
+_LARGEST = 50_000_000  # bytes of a JSON file that may be a record
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that was found: its record, be it read from a file or made of its folder.
+
+    Attributes:
+        record: All that is known of it.
+        place: Where it was read from.
+        faults: What could not be read of its folder.
+        name: Of the run, with the place behind it where several runs share a name.
+    """
+
+    record: RunRecord
+    place: str
+    faults: tuple[str, ...] = ()
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.record.run)
+
+    @cached_property
+    def config(self) -> TrainingConfig:
+        """Its options."""
+        return TrainingConfig.from_json(self.record.config)
+
+    @property
+    def metric(self) -> Metric | None:
+        """What is measured, ``None`` where the run never came so far."""
+        return None if self.record.metric is None else METRICS[self.record.metric]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it reached its end: only such runs are averaged."""
+        return self.record.status == FINISHED and self.record.last is not None and self.record.metric is not None
+
+    @property
+    def identity(self) -> str:
+        """Equal for a run folder and the record that was made of it, different for runs that compute something else."""
+        return json.dumps([self.record.run, essence(self.config)], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that could not be read: where, why, and whether it is the record of a run."""
+
+    place: str
+    reason: str
+    record: bool = False
+
+
+@dataclass
+class Collection:
+    """All that was found.
+
+    Attributes:
+        runs: One for each run, though its folder and its record were both found.
+        others: JSON files that are no records of runs, such as those of benchmarks.
+        problems: What could not be read.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    others: list[tuple[Path, Any]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Run]:
+        """Runs that failed or diverged."""
+        return [run for run in self.runs if run.record.status in (FAILED, DIVERGED)]
+
+    @property
+    def unfinished(self) -> list[Run]:
+        """Runs that can be continued."""
+        return [run for run in self.runs if not run.finished and run.record.status not in (FAILED, DIVERGED)]
+
+
+def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = None) -> Collection:
+    """Reads everything below ``paths``; what cannot be read becomes a problem, never an exception.
+
+    Args:
+        paths: Run folders, records, or folders of them.
+        say: Is told how far it is.
+
+    Raises:
+        DataMissingError: Of a path that is not there.
+    """
+    found, seen = Collection(), set()
+    for path in map(Path, paths):
+        if not path.exists():
+            remedy = "name a run folder, a record (.json) or a folder of them"
+            raise DataMissingError(f"runs at {path}", "no such file or folder", remedy)
+        for place in _places(path):
+            if (real := os.path.realpath(place)) not in seen:
+                seen.add(real)
+                _read(place, found)
+                if say is not None:
+                    say(f"{len(seen):,} files and folders read")
+    found.runs = _told_apart(_once_each(found.runs))
+    return found
+
+
+def load_runs(paths: Iterable[str | Path]) -> list[Run]:
+    """Every run below the paths, in order of time.
+
+    Raises:
+        DataMissingError: A path is not there.
+        DataError: A record is damaged.
+
+    Example:
+        >>> import tempfile
+        >>> load_runs([tempfile.mkdtemp()])
+        []
+    """
+    found = collect(paths)
+    for problem in found.problems:
+        if problem.record:
+            raise DataError(f"a sound record in {problem.place}", problem.reason, "restore the file, or take it away")
+    return sorted(found.runs, key=lambda run: (run.record.time, run.place))
+
+
+def _places(path: Path) -> Iterator[Path]:
+    """Run folders and JSON files at or below ``path``, in order of their names."""
+    if path.is_file() or (path / "config.json").is_file():
+        yield path
+        return
+    for parent, folders, files in os.walk(path):
+        here = Path(parent)
+        if "config.json" in files or any(name in files for name in _RUN_FILES):
+            folders.clear()
+            yield here
+            continue
+        if MANIFEST_FILE in files:  # a data set, as `lrga demo` keeps beside its runs
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
+        yield from (here / name for name in sorted(files) if name.endswith(".json") and not name.startswith("."))
+
+
+def _read(place: Path, found: Collection) -> None:
+    try:
+        if place.is_dir():
+            record, faults = record_of_folder(place)
+            found.runs.append(Run(record, str(place), faults))
+        else:
+            _read_file(place, found)
+    except LRGAError as error:
+        found.problems.append(Problem(str(place), str(error)))
+    except DAMAGE as error:
+        found.problems.append(Problem(str(place), f"{type(error).__name__}: {error}"))
+
+
+def _read_file(path: Path, found: Collection) -> None:
+    named = bool(RUN_NAME.search(path.name.removesuffix(".json").partition(".attempt-")[0]))
+
+    def problem(reason: str, *, record: bool = named) -> None:
+        found.problems.append(Problem(str(path), reason, record))
+
+    if path.stat().st_size > _LARGEST:
+        problem(f"larger than any record, {path.stat().st_size:,} bytes")
+        return
+    try:
+        values: Any = limits.read_json(path)
+    except LRGAError as error:
+        problem(str(error), record=True)
+        return
+    except ValueError as error:
+        problem(f"no JSON: {error}", record=True)
+        return
+    if isinstance(values, dict) and "run" in values and "config" in values:
+        try:
+            found.runs.append(Run(RunRecord.from_json(values, where=str(path)), str(path)))
+        except LRGAError as error:
+            problem(str(error), record=True)
+    elif named:
+        got = f"keys {', '.join(list(values)[:4])}" if isinstance(values, dict) else type(values).__name__
+        problem(f"the name of a record, but {got}")
+    else:
+        found.others.append((path, values))
+
+
+def _once_each(runs: list[Run]) -> list[Run]:
+    """Of a folder and its records the one that says most; how it failed is known to the record alone."""
+    kept: dict[str, Run] = {}
+    for run in runs:
+        other = kept.get(run.identity)
+        kept[run.identity] = run if other is None else _merged(other, run)
+    return list(kept.values())
+
+
+def _merged(a: Run, b: Run) -> Run:
+    finished = [run for run in (a, b) if run.finished]
+    if finished:  # of two that are finished the record, else the first
+        return min(finished, key=lambda run: (Path(run.place).is_dir(), run.record.time))
+    first, second = sorted((a, b), key=lambda run: (run.record.epochs, len(run.record.curve), _attempt(run)))
+    known = [run.record for run in (second, first) if run.record.status != UNFINISHED]
+    record = replace(
+        second.record, data=first.record.data | {k: v for k, v in second.record.data.items() if v is not None}
+    )
+    if record.status == UNFINISHED and known:
+        record = replace(record, status=known[0].status, reason=known[0].reason)
+    return replace(second, record=record)
+
+
+def _attempt(run: Run) -> int:
+    number = re.search(r"\.attempt-(\d+)\.json$", run.place)
+    return int(number[1]) if number else 0
+
+
+def _told_apart(runs: list[Run]) -> list[Run]:
+    """Different runs of one name get their place behind it."""
+    names = [run.name for run in runs]
+    return [replace(run, name=f"{run.name} ({run.place})") if names.count(run.name) > 1 else run for run in runs]
+
+
+def key_of(config: TrainingConfig, *ignored: str) -> str:
+    """The same for runs that compute the same, whatever their seed and the options ``ignored``."""
+    return json.dumps(flat_options(config, *ignored), sort_keys=True)
+
+
+def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
+    """All options that decide what is computed, by section and name, without the seed and those ``ignored``."""
+    return {
+        f"{section}.{key}": value
+        for section, values in essence(config).items()
+        for key, value in values.items()
+        if (section, key) != ("run", "seed") and key not in ignored
+    }
+
+
+def _outcome(run: Run) -> Outcome:
+    return Outcome(name=run.name, config=run.config, status=run.record.status, record=run.record)
+
+
+def rows_of(cells: Sequence[Cell], runs: Iterable[Run]) -> list[Row]:
+    """The cells with their runs; seeds that are no cell's own count too where their runs are finished."""
+    by_key: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        seeds = by_key.setdefault(key_of(run.config), {})
+        before = seeds.get(run.record.seed)
+        if before is None or not before.finished:  # of several runs of a seed the first that is finished, else the last
+            seeds[run.record.seed] = run
+    rows = []
+    for cell in cells:
+        seeds = by_key.get(key_of(cell.config), {})
+        more = [seed for seed in sorted(seeds) if seed not in cell.seeds and seeds[seed].finished]
+        own = replace(cell, seeds=(*cell.seeds, *more))
+        outcomes = [
+            _outcome(seeds[config.run.seed])
+            if config.run.seed in seeds
+            else Outcome(name=run_name(config), config=config, status=PENDING)
+            for config in own.runs()
+        ]
+        rows.append(Row(cell=own, outcomes=tuple(outcomes)))
+    return rows
+
+
+def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> list[Row]:
+    """A row for each configuration, whatever the seed, in order of data set, budget and network.
+
+    Labels are the data set and the network with its budget; where two share them, with the options in which they
+    differ.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(key_of(run.config), []).append(run)
+    ordered = sorted(groups.values(), key=lambda group: _order(group[0].config))
+    configs = [group[0].config for group in ordered]
+    rows = []
+    for group, label in zip(ordered, network_labels(configs), strict=True):
+        members = sorted(group, key=lambda run: run.record.seed)
+        labels = {"dataset": members[0].config.data.name, "model": label}
+        seeds = list(dict.fromkeys(run.record.seed for run in members))
+        cell = cell_beside(reference, labels=labels, config=members[0].config, seeds=seeds)
+        if cell.published is not None and not cell.deviations():  # the protocol's own network needs no further word
+            cell = replace(cell, labels={**labels, "model": label.partition(" (")[0]})
+        rows.append(Row(cell=cell, outcomes=tuple(map(_outcome, members))))
+    return rows
+
+
+def _order(config: TrainingConfig) -> tuple[Any, ...]:
+    model = config.model
+    return (config.data.name, str(model.budget), model.model, model.lrga, model.rank, key_of(config))
+
+
+def network_labels(configs: Sequence[TrainingConfig], *ignored: str) -> list[str]:
+    """Network and budget; where two share them on one data set, the options in which they differ too."""
+    alike: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    names = [(config.data.name, model_label(config), budget_label(config)) for config in configs]
+    options = [flat_options(config, *ignored) for config in configs]
+    for name, values in zip(names, options, strict=True):
+        alike.setdefault(name, []).append(values)
+    labels = []
+    for (dataset, model, budget), values in zip(names, options, strict=True):
+        group = alike[dataset, model, budget]
+        differing = [key for key in values if any(other.get(key) != values[key] for other in group)]
+        told = ", ".join(filter(None, (f"{_word(key)} {value_text(values[key])}".strip() for key in differing)))
+        labels.append(f"{model} {budget}".strip() + (f" ({told})" if told else ""))
+    return labels
+
+
+def budget_label(config: TrainingConfig) -> str:
+    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
+    return str(config.model.budget) if config.budget is not None and config.model.hidden is None else ""
+
+
+def _word(option: str) -> str:
+    name = option.partition(".")[2]
+    return {"rank": "κ", "options": "", "max_epochs": "epochs"}.get(name, name.replace("_", " "))
+
+
+def rank_series(rows: Sequence[Row]) -> list[tuple[str, list[tuple[int, Row]]]]:
+    """Networks with results at two or more ranks: a label, and the rows by their rank."""
+    groups: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        config = row.cell.config
+        if config.model.lrga and row.spread() is not None:
+            groups.setdefault(key_of(config, "rank"), {})[config.model.rank] = row
+    series = [sorted(group.items()) for group in groups.values() if len(group) > 1]
+    labels = network_labels([points[0][1].cell.config for points in series], "rank")
+    return [
+        (f"{points[0][1].cell.config.data.name}, {label}", points) for points, label in zip(series, labels, strict=True)
+    ]
+
+
+def table_of_runs(
+    title: str,
+    cells: Sequence[Cell],
+    folders: Iterable[str | Path],
+    *,
+    detailed: bool = False,
+    done: bool = False,
+    seeds: Sequence[int] | None = None,
+) -> Table:
+    """The table of some cells from the runs below some folders; nothing is trained.
+
+    Args:
+        title: Of the table.
+        cells: Its rows.
+        folders: Searched with all that is below them.
+        detailed: Whether the best epoch in validation and training stand beside the test.
+        done: Whether only cells with finished runs are shown, with few notes.
+        seeds: Only runs of these; by default of all seeds that were run.
+
+    Example:
+        >>> import tempfile
+        >>> from lrga.experiments.comparison import comparison
+        >>> table = table_of_runs("", comparison("CLUSTER").cells, [tempfile.mkdtemp()])
+        >>> table.done, "not yet run" in table.to_markdown()
+        ((0, 2), True)
+    """
+    rows = rows_of(cells, (run for run in load_runs(folders) if seeds is None or run.record.seed in seeds))
+    shown = tuple(row for row in rows if row.finished or not done)
+    columns = DETAILED if detailed else RECORDED
+    return Table(title=title, rows=shown, columns=columns, hidden=len(rows) - len(shown), brief=done)

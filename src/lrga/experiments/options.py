@@ -1,0 +1,165 @@
+"""Options of a training run as typed on a command line: ``rank=30``, ``lr=1e-3,1e-4``."""
+
+import json
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from lrga.errors import OptionError
+from lrga.experiments.cell import check_seeds
+from lrga.training.config import SECTION_OF, DataConfig, LinkConfig, ModelConfig, OptimizerConfig, RunConfig
+from lrga.training.presets import parse_budget
+
+_SECTIONS: dict[str, Any] = {
+    "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
+}  # fmt: skip
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def check_option(key: str) -> None:
+    """Refuses a name that is no option, listing those that are."""
+    if key not in SECTION_OF:
+        listed = ", ".join(sorted(SECTION_OF))
+        raise OptionError(f"an option of training, one of {listed}", repr(key), "choose one of these")
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Options with one value each.
+
+    Example:
+        >>> parse_settings(["lr=5e-4", "residual=false", "clip_gradient=none"])
+        {'lr': 0.0005, 'residual': False, 'clip_gradient': None}
+    """
+    return {key: parse_value(key, text) for key, text in _pairs(texts, "lr=5e-4")}
+
+
+def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Options with several values each, separated by commas.
+
+    Example:
+        >>> parse_grid(["rank=0,10,30", "lr=1e-3,1e-4"])
+        {'rank': [0, 10, 30], 'lr': [0.001, 0.0001]}
+    """
+    grid = {}
+    for key, text in _pairs(texts, "rank=0,10,30"):
+        if Mapping in _kinds(key):  # JSON has commas of its own
+            values = [parse_value(key, json.dumps(entry)) for entry in _json(key, f"[{text}]")]
+        else:
+            values = [parse_value(key, part.strip()) for part in text.split(",") if part.strip()]
+        if not values:
+            raise OptionError(f"values for {key}, separated by commas", repr(text), "write for example rank=0,10,30")
+        if len({json.dumps(value) for value in values}) < len(values):
+            raise OptionError(f"different values for {key}", text, "name each value once")
+        grid[key] = values
+    return grid
+
+
+def merge_settings(named: Mapping[str, Any], texts: Sequence[str], *, elsewhere: Sequence[str] = ()) -> dict[str, Any]:
+    """Options that have a name of their own on the command line, without those left out, and the settings.
+
+    Args:
+        named: The former.
+        texts: The latter, as typed.
+        elsewhere: Options that cannot be settings, as the command line asks for them otherwise.
+
+    Example:
+        >>> merge_settings({"device": "cpu", "preset": None}, ["dropout=0.1"])
+        {'device': 'cpu', 'dropout': 0.1}
+    """
+    given = {key: value for key, value in named.items() if value is not None}
+    settings = parse_settings(texts)
+    if taken := [key for key in elsewhere if key in settings]:
+        raise OptionError(f"{taken[0]} as the command line asks for it", f"--set {taken[0]}", "see --help")
+    if twice := sorted(set(given) & set(settings)):
+        raise OptionError(f"{twice[0]} once", "twice", "leave --set out for it")
+    return given | settings
+
+
+def parse_seeds(texts: Sequence[str] | None, more: Sequence[str] = ()) -> tuple[int, ...] | None:
+    """Seeds as typed, ``41,95`` or ``41 95``: of the latter the command line hands over all but the first apart.
+
+    Example:
+        >>> parse_seeds(["41,95"]), parse_seeds(["41"], ["95", "12"]), parse_seeds(None)
+        ((41, 95), (41, 95, 12), None)
+    """
+    if texts is None or not texts:
+        if more:
+            got = f"{' '.join(more)!r} left over"
+            raise OptionError("no further arguments", got, "leave it out; see --help")
+        return None
+    parts = [part for text in (*texts, *more) for part in text.replace(",", " ").split()]
+    try:
+        return check_seeds([int(part) for part in parts])
+    except ValueError as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError("seeds, integers", repr(" ".join(parts)), "write for example --seeds 41 95") from error
+
+
+def parse_value(key: str, text: str) -> Any:
+    """The value that ``text`` means for the option ``key``, by the option's own type.
+
+    Example:
+        >>> parse_value("budget", "500k"), parse_value("max_epochs", "12"), parse_value("hidden", "none")
+        ('500K', 12, None)
+    """
+    check_option(key)
+    kinds = _kinds(key)
+    if key == "budget":
+        return parse_budget(text)
+    if type(None) in kinds and text.lower() == "none":
+        return None
+    if bool in kinds and text.lower() in _TRUTH:
+        return _TRUTH[text.lower()]
+    if Mapping in kinds:
+        return _json(key, text)
+    if list in kinds:  # of integers
+        try:
+            return [int(part) for part in text.split(",")]
+        except ValueError as error:
+            raise OptionError(f"{key} to be integers", repr(text), f"write for example {key}=10,5") from error
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    if str in kinds:
+        return text
+    words = {bool: "true or false", int: "an integer", float: "a number", type(None): "none"}
+    wanted = " or ".join(words[kind] for kind in words if kind in kinds)
+    raise OptionError(f"{key} to be {wanted}", repr(text), f"write for example {key}={_example(kinds)}")
+
+
+def _kinds(key: str) -> tuple[Any, ...]:
+    """The types that an option may have."""
+    check_option(key)
+    hint = get_type_hints(_SECTIONS[SECTION_OF[key]])[key]
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return tuple(get_origin(kind) or kind for kind in kinds)
+
+
+def _pairs(texts: Sequence[str], example: str) -> list[tuple[str, str]]:
+    pairs, seen = [], set()
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key:
+            raise OptionError("an option as NAME=VALUE", repr(text), f"write for example {example}")
+        if key in seen:
+            raise OptionError(f"{key} once", "twice", "give all its values at once")
+        seen.add(key)
+        pairs.append((key, value.strip()))
+    return pairs
+
+
+def _json(key: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        example = '{"sizes": [1500, 250, 250]}'
+        raise OptionError(f"{key} as JSON", repr(text), f"write for example {key}='{example}'") from error
+
+
+def _example(kinds: tuple[Any, ...]) -> str:
+    return "true" if bool in kinds else "10" if int in kinds else "0.001"

@@ -1,0 +1,253 @@
+"""From a run folder to its record: of a run that a campaign made, or of any folder, however damaged."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from lrga.data.datasets.building import plan_dataset
+from lrga.data.datasets.spec import SPLITS, dataset_name
+from lrga.errors import CheckpointError, DataError
+from lrga.experiments.published import Published
+from lrga.experiments.records import CLOCK, FAILED, FINISHED, RunRecord, compact
+from lrga.io import limits
+from lrga.io.documents import is_number
+from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
+from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
+from lrga.training.problems.data import AnyArchitecture, AnyTask
+from lrga.training.runs.folder import RunFolder
+
+UNFINISHED = "unfinished"  # of a run folder without a result
+COLUMNS = tuple(field.name for field in fields(EpochRecord) if field.name != "numbers")
+
+
+class Witness(Callback):
+    """Remembers what a run says of itself when it begins."""
+
+    def __init__(self) -> None:
+        self.facts: RunFacts | None = None
+
+    def on_start(self, facts: RunFacts) -> None:
+        self.facts = facts
+
+
+def make_record(
+    config: TrainingConfig,
+    folder: Path,
+    *,
+    status: str,
+    reason: str,
+    published: Published | None = None,
+    facts: RunFacts | None = None,
+    given: bool = False,
+    seconds: float | None = None,
+) -> RunRecord:
+    """The record of a run as its folder has it.
+
+    Args:
+        config: The run's configuration.
+        folder: Its run folder, which need not hold anything where the run failed early.
+        status: How it ended.
+        reason: Why.
+        published: The published number beside it.
+        facts: What the run said when it began.
+        given: Whether the graphs were passed in, so that the name of the data says nothing of where they come from.
+        seconds: Spent on it; by default what its epochs took.
+    """
+    home = RunFolder(folder)
+    try:
+        history, environment = home.history(), home.environments()
+        network, task, checksum = home.model_facts() if home.holds_a_run else (None, None, None)
+    except CheckpointError:
+        if status != FAILED:  # a folder that cannot be read is a failed run, not the end of the campaign
+            raise
+        history, environment, network, task, checksum = (), [], None, None, None
+    words = ("model", "budget", "lrga", "preset", "wiring") if config.budget is not None else ("model", "lrga")
+    model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
+    if network is not None:
+        model |= {"parameters": _parameters(network, facts, history), "architecture": network.to_json()}
+    spent = history[-1].elapsed if history else 0.0
+    best = None if task is None else best_epoch(history, task)
+    return RunRecord(
+        run=folder.name,
+        status=status,
+        reason=reason,
+        data=_data_facts(config, given=given) | {"graphs": _graphs(config, facts, given=given), "sha256": checksum},
+        model=model,
+        config=_without_places(config),
+        seed=config.run.seed,
+        metric=None if task is None else task.metric,
+        epochs=len(history),
+        seconds=spent if seconds is None else seconds,
+        last=history[-1].to_json() if history else None,
+        best=None if best is None else best.to_json(),
+        curve=compact(history),
+        environment=environment,
+        published=None
+        if published is None
+        else {"mean": published.mean, "std": published.std, "source": published.source},
+        time=time.strftime(CLOCK),
+    )
+
+
+def _parameters(network: AnyArchitecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
+    """Exactly how many; ``None`` of a network that may be impossible to build, as the run never began."""
+    if facts is not None:
+        return facts.parameters
+    return network.size() if history else None
+
+
+def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | None:
+    """The first epoch with the best metric in validation."""
+    best: EpochRecord | None = None
+    for record in history:
+        if task.is_better(record.val_metric, None if best is None else best.val_metric):
+            best = record
+    return best
+
+
+def _without_places(config: TrainingConfig) -> dict[str, Any]:
+    """All options; folders of this machine say nothing to others, so they take their defaults."""
+    values = essence(config)
+    values["run"] |= {key: getattr(config.run, key) for key in PLACE_OPTIONS["run"]}
+    return values
+
+
+def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
+    """Name and options, and for a named set by which recipe it was made, with the checksum of every file."""
+    data = config.data
+    dataset = None if given else dataset_name(data.name)
+    facts: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
+    if dataset is None:
+        return facts | {"origin": "graphs passed in" if given else "the user's own"}
+    plan = plan_dataset(dataset, data.root, **data.options)
+    facts |= {"origin": plan.spec.origin, "recipe": plan.recipe, "note": plan.spec.note}
+    manifest = plan.finished()
+    if manifest is not None and config.budget is None:
+        facts["note"] = manifest.notes.get("note", "")
+    if manifest is not None:
+        source = manifest.notes.get("source")
+        facts |= {
+            "built_by": manifest.lrga,
+            "built_from": None if source is None else Path(source).name,
+            "files": {name: file.sha256 for name, file in manifest.files.items()},
+        }
+    return facts
+
+
+def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
+    if facts is not None:
+        return facts.graphs
+    if given or config.budget is None or (dataset := dataset_name(config.data.name)) is None:
+        return None
+    manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
+    return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}
+
+
+def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
+    """The record of a run folder, finished or not, however damaged, and what could not be read of it.
+
+    Raises:
+        CheckpointError, OptionError: Where there is no sound configuration.
+    """
+    home, faults = RunFolder(path), []
+
+    def sound(name: str, read: Callable[[], Any], otherwise: Any) -> Any:
+        try:
+            return read()
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError) as error:
+            faults.append(f"{name}: {error}")
+            return otherwise
+
+    config = home.config()
+    network, task, checksum = sound("model.json", home.model_facts, (None, None, None))
+    epochs, wrong = read_metrics(home.path / "metrics.jsonl")
+    faults += wrong
+    result = sound("result.json", home.result, None)
+    environment = sound("environment.json", home.environments, [])
+    finished = result is not None and bool(epochs) and task is not None
+    if result is not None and not finished:
+        faults.append("result.json stands there, but not the epochs or the task that it sums up")
+    best = None if task is None else best_epoch([_as_record(epoch) for epoch in epochs], task)
+    counted = (result or {}).get("parameters")
+    if not isinstance(counted, int):
+        counted = None if network is None or task is None else network.size()
+    names = [name for name in epochs[0] if all(name in epoch for epoch in epochs)] if epochs else []
+    record = RunRecord(
+        run=home.path.resolve().name,
+        status=FINISHED if finished else UNFINISHED,
+        reason=str((result or {}).get("stopped_by", "")) if finished else _last_word(home.path / "log.txt"),
+        data={"name": config.data.name, "options": dict(config.data.options), "sha256": checksum},
+        model={"parameters": counted},
+        config=config.to_json(),
+        seed=config.run.seed,
+        metric=None if task is None else task.metric,
+        epochs=len(epochs),
+        seconds=epochs[-1]["elapsed"] if epochs else 0.0,
+        last=epochs[-1] if epochs else None,
+        best=None if best is None else best.to_json(),
+        curve={name: [epoch[name] for epoch in epochs] for name in names},
+        environment=environment,
+        published=None,
+        time=str(environment[-1].get("started", "")) if environment else "",
+    )
+    return record, tuple(faults)
+
+
+def _as_record(epoch: dict[str, float]) -> EpochRecord:
+    values: dict[str, Any] = {name: epoch[name] for name in COLUMNS}
+    return EpochRecord(**values)
+
+
+def _last_word(path: Path) -> str:
+    """The last line of the log, which says how far the run came."""
+    try:
+        lines = limits.read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    except (OSError, DataError):
+        lines = []
+    return f"last in its log: {lines[-1].strip()}" if lines else "no log"
+
+
+def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
+    """The sound epochs of the file, and what was wrong with its other lines.
+
+    A run that is still trained may have written half of its last line: that is no fault and left out.
+
+    Example:
+        >>> import tempfile
+        >>> read_metrics(tempfile.mkdtemp() + "/metrics.jsonl")
+        ([], [])
+    """
+    try:
+        content = limits.read_bytes(Path(path))
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{Path(path).name}: {error.strerror or error}"]
+    except DataError as error:
+        return [], [str(error)]
+    whole, _, rest = content.rpartition(b"\n")
+    lines = whole.split(b"\n") if whole else []
+    epochs: list[dict[str, float]] = []
+    faults: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        epoch, fault = _epoch(line)
+        if epoch is not None:
+            epochs.append(epoch)
+        elif fault is not None:
+            faults.append(f"{Path(path).name}, line {number}: {fault}")
+    epoch, _ = _epoch(rest) if rest else (None, None)
+    return (epochs if epoch is None else [*epochs, epoch]), faults
+
+
+def _epoch(line: bytes) -> tuple[dict[str, float] | None, str | None]:
+    try:
+        values: Any = limits.parse_json(line)
+    except ValueError:
+        return None, "no JSON"
+    if not isinstance(values, dict) or any(not is_number(values.get(name)) for name in COLUMNS):
+        return None, "not the numbers of an epoch"
+    numbers = values.get("numbers", {})
+    logged = {name: value for name, value in numbers.items() if is_number(value)} if isinstance(numbers, dict) else {}
+    return logged | {name: values[name] for name in COLUMNS}, None

@@ -1,0 +1,294 @@
+"""One small JSON file for each finished run: how it was made and what it gave.
+
+A campaign's folder holds them in ``records``. ``RUN.json`` is the record of a run that reached its end; it is written
+once and never replaced. Attempts that ended otherwise stand beside it as ``RUN.attempt-1.json`` and so on.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lrga.data.datasets.spec import dataset_specs
+from lrga.errors import DataError
+from lrga.experiments.cell import earlier_name, run_name
+from lrga.io import limits
+from lrga.io.documents import is_number, to_json_bytes
+from lrga.io.files import write_new
+from lrga.tasks.task import BY_BATCH, METRICS
+from lrga.training.callbacks.base import EpochRecord
+from lrga.training.config import TrainingConfig
+
+FORMAT = 1
+FINISHED, TIME_LIMITED, FAILED, DIVERGED = "finished", "time-limited", "failed", "diverged"
+STATUSES = (FINISHED, TIME_LIMITED, FAILED, DIVERGED)
+FOLDER = "records"
+RUN_NAME = re.compile(r"-seed\d+-[0-9a-f]{10}$")  # as campaigns name runs: the end tells their options
+CLOCK = "%Y-%m-%dT%H:%M:%S%z"
+POINTS = 100  # epochs of a learning curve at most
+DIGITS = 5
+_COLUMNS = ("lr", "train_loss", "train_metric", "val_loss", "val_metric", "test_metric")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run, told so that somebody else could repeat it.
+
+    Attributes:
+        run: Its name (:func:`lrga.experiments.cell.run_name`), that of its run folder too.
+        status: ``"finished"``, ``"time-limited"`` (can be continued), ``"failed"`` or ``"diverged"`` (the loss was no
+            longer finite).
+        reason: What ended it: the stopping rule, the time limit or the error.
+        data: Name, options, how it was made, number of graphs, checksum of the graphs.
+        model: The network to the last number: name, preset, wiring, widths, exact number of parameters.
+        config: All options, but for folders of the machine.
+        seed: Of weights and order.
+        metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
+        epochs: Epochs trained.
+        seconds: Spent on them, evaluation included.
+        last: All numbers of the last epoch; its ``test_metric`` is what most protocols report.
+        best: All numbers of the epoch that was best in validation.
+        curve: The course of training, at most :data:`POINTS` epochs of it.
+        environment: Hardware, versions and commit of every start.
+        published: Mean and standard deviation of the published number beside it, where there is one.
+        time: When it ended.
+    """
+
+    run: str
+    status: str
+    reason: str
+    data: dict[str, Any]
+    model: dict[str, Any]
+    config: dict[str, Any]
+    seed: int
+    metric: str | None
+    epochs: int
+    seconds: float
+    last: dict[str, Any] | None
+    best: dict[str, Any] | None
+    curve: dict[str, list[float]]
+    environment: list[dict[str, Any]]
+    published: dict[str, Any] | None
+    time: str
+
+    @property
+    def test(self) -> float | None:
+        """The reported number on ``test``: of the last epoch, or of the best in validation, as the protocol has it."""
+        epoch = getattr(self, TrainingConfig.from_json(self.config).reported)
+        return None if epoch is None else float(epoch["test_metric"])
+
+    @property
+    def parameters(self) -> int | None:
+        """Exact number of parameters, ``None`` where the run failed before it had a network."""
+        return self.model.get("parameters")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, values: Any, *, where: str = "a record") -> "RunRecord":
+        """What :meth:`to_json` wrote; anything missing, unknown or impossible is refused by name."""
+        remedy = "restore the file, or delete it: the run is then made again"
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, Mapping):
+            raise DataError(f"a JSON object in {where}", type(values).__name__, remedy)
+        if values.get("format") != FORMAT:
+            got = f"format {values.get('format')!r}"
+            raise DataError(f"{where} in format {FORMAT}", got, "read it with the version of lrga that wrote it")
+        given = {key: value for key, value in values.items() if key != "format"}
+        if odd := sorted(set(given) ^ known):
+            raise DataError(f"the fields of a record in {where}", f"unknown or missing: {', '.join(odd)}", remedy)
+        if problem := _problem(given):
+            raise DataError(f"a sound record in {where}", problem, remedy)
+        return cls(**given)
+
+
+def _problem(values: Mapping[str, Any]) -> str | None:
+    """What cannot be true of a record."""
+    types: dict[str, type | tuple[type, ...]] = {
+        "run": str, "reason": str, "time": str, "data": dict, "model": dict, "config": dict, "curve": dict,
+        "environment": list, "seed": int, "epochs": int, "seconds": (int, float), "last": (dict, type(None)),
+        "best": (dict, type(None)), "published": (dict, type(None)), "metric": (str, type(None)),
+    }  # fmt: skip
+    for key, kind in types.items():
+        if not isinstance(values[key], kind) or isinstance(values[key], bool):
+            return f"{key} = {values[key]!r}"[:200]
+    if values["status"] not in STATUSES:
+        return f"status {values['status']!r}, none of {', '.join(STATUSES)}"
+    if values["metric"] is not None and values["metric"] not in METRICS:
+        return f"metric {values['metric']!r}, none of {', '.join(METRICS)}"
+    if values["epochs"] < 0 or not is_number(values["seconds"]) or values["seconds"] < 0:
+        return f"{values['epochs']} epochs in {values['seconds']} seconds"[:200]
+    numbers = {f.name for f in fields(EpochRecord)} - {"numbers"}  # those logged besides may be there
+    for key in ("last", "best"):
+        epoch = values[key]
+        if epoch is None:
+            continue
+        if set(epoch) - {"numbers"} != numbers:
+            return f"{key} with {', '.join(sorted(epoch))}"
+        logged = epoch.get("numbers", {})
+        if not isinstance(logged, Mapping):
+            return f"numbers of {key} = {logged!r}"[:200]
+        for name, value in [*((name, epoch[name]) for name in numbers), *logged.items()]:
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                return f"{name} of {key} = {value!r}"
+    if values["status"] == FINISHED and (missing := _missing_of_finished(values)):
+        return f"a finished run without {missing}"
+    try:
+        config = TrainingConfig.from_json(values["config"])
+    except ValueError as error:
+        return f"a configuration that is none: {error}"
+    if config.run.seed != values["seed"]:
+        return f"seed {values['seed']}, but {config.run.seed} in its configuration"
+    named, names = values["run"], (run_name(config), earlier_name(config))
+    spec = None if config.budget is None else dataset_specs().get(config.data.name)
+    if spec is not None and RUN_NAME.search(named) and named not in names:
+        return f"run {named!r}, while its configuration is that of {names[0]!r}"
+    reported = config.run.metric or (None if spec is None else spec.task.metric)
+    metrics = {name.removesuffix(BY_BATCH) for name in (values["metric"], reported) if name is not None}
+    if values["metric"] is not None and len(metrics) > 1:  # version 0.1 wrote means over batches without the ending
+        return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
+    return _problem_of_parts(values) or _problem_of_times(values) or _problem_of_curve(values)
+
+
+def _missing_of_finished(values: Mapping[str, Any]) -> str | None:
+    """What every run that came to its end has, and this one has not."""
+    if any(values[key] is None for key in ("last", "best", "metric")):
+        return "numbers"
+    if not isinstance(values["model"].get("parameters"), int):
+        return "a number of parameters"
+    return None if isinstance(values["data"].get("name"), str) else "a name of its data"
+
+
+def _problem_of_parts(values: Mapping[str, Any]) -> str | None:
+    """What is none of what it should be inside lists and objects."""
+    for start in values["environment"]:
+        if not isinstance(start, Mapping):
+            return f"environment with {start!r}"
+    checksum, published = values["data"].get("sha256"), values["published"]
+    if not isinstance(checksum, str | None):
+        return f"sha256 {checksum!r} of its data"
+    numbers = [] if published is None else [published.get("mean"), published.get("std") or 0.0]  # std may be unknown
+    if not all(map(_is_number, numbers)):
+        return f"published = {published!r}"
+    for name, column in values["curve"].items():
+        if not isinstance(column, list) or not all(value is None or _is_number(value) for value in column):
+            return f"{name} of the curve = {column!r}"[:200]
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _problem_of_times(values: Mapping[str, Any]) -> str | None:
+    for text in (values["time"], *(start["started"] for start in values["environment"] if "started" in start)):
+        try:
+            datetime.strptime(text, CLOCK if text[19:] else CLOCK.removesuffix("%z"))
+        except (TypeError, ValueError):
+            return f"time {text!r}"
+    return None
+
+
+def _problem_of_curve(values: Mapping[str, Any]) -> str | None:
+    """Columns of different lengths, or a last point that is not the last epoch's: somebody changed one of them."""
+    curve, last = values["curve"], values["last"]
+    if not curve:
+        return None
+    if "epoch" not in curve or len({len(column) for column in curve.values()}) != 1:
+        return f"a curve with columns of different lengths, or none of epochs: {', '.join(curve)}"
+    if last is None or not curve["epoch"] or curve["epoch"][-1] != last["epoch"]:
+        return None
+    for key, column in curve.items():
+        if key in last and not _near(column[-1], last[key]):
+            return f"{key} {last[key]:g} in the last epoch, {column[-1]:g} at the end of the curve"
+    return None
+
+
+def _near(rounded: Any, number: float) -> bool:
+    """Whether a number of a curve may be this one; what is no number stands for nothing."""
+    try:
+        return math.isclose(rounded, number, rel_tol=1e-3, abs_tol=1e-3)
+    except (OverflowError, TypeError):
+        return True
+
+
+def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
+    """Columns of numbers, one entry for each of at most :data:`POINTS` epochs: evenly spread, first and last included.
+
+    Example:
+        >>> compact([])
+        {}
+    """
+    if not history:
+        return {}
+    count = min(len(history), POINTS)
+    places = [round(i * (len(history) - 1) / max(count - 1, 1)) for i in range(count)]
+    chosen = [history[place] for place in places]
+    curve: dict[str, list[float]] = {"epoch": [record.epoch for record in chosen]}
+    for name in _COLUMNS:
+        curve[name] = [float(f"{getattr(record, name):.{DIGITS}g}") for record in chosen]
+    return curve
+
+
+def write_record(record: RunRecord, folder: str | Path) -> Path:
+    """Writes a record into ``folder/records``, atomically, and never over another one.
+
+    A finished run that has a record already keeps it; an attempt gets the next number.
+    """
+    place = Path(folder) / FOLDER
+    content = _on_few_lines(to_json_bytes(record.to_json()))
+    number = 1
+    while True:
+        ending = "" if record.status == FINISHED else f".attempt-{number}"
+        target = place / f"{record.run}{ending}.json"
+        if write_new(target, content) or record.status == FINISHED:
+            return target
+        number += 1
+
+
+def _on_few_lines(content: bytes) -> bytes:
+    """The same JSON with every list of numbers on one line."""
+    return re.sub(rb"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: b"[" + b" ".join(found[1].split()) + b"]", content)
+
+
+def read_record(path: str | Path) -> RunRecord:
+    """Reads and checks one record."""
+    path = Path(path)
+    try:
+        values = limits.read_json(path)
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"a record at {path}", "no such file", "name a file of a campaign's records") from error
+    except IsADirectoryError as error:
+        raise DataError(f"the file of a record at {path}", "a folder", "name one of the files in it") from error
+    except (OSError, ValueError) as error:
+        remedy = "restore the file, or delete it: the run is then made again"
+        raise DataError(f"JSON in {path}", str(error), remedy) from error
+    return RunRecord.from_json(values, where=str(path))
+
+
+def find_record(folder: str | Path, run: str) -> RunRecord | None:
+    """The record of a run: of its end, else of its latest attempt, ``None`` without any."""
+    place = Path(folder) / FOLDER
+    if (place / f"{run}.json").is_file():
+        return read_record(place / f"{run}.json")
+    attempts = {
+        int(match[1]): path
+        for path in place.glob(f"{run}.attempt-*.json")
+        if (match := re.search(r"\.attempt-(\d+)\.json$", path.name))
+    }
+    return read_record(attempts[max(attempts)]) if attempts else None
+
+
+def read_records(folder: str | Path) -> list[RunRecord]:
+    """One record for each run of a campaign's folder, by name."""
+    place = Path(folder) / FOLDER
+    names = {re.sub(r"(\.attempt-\d+)?\.json$", "", path.name) for path in place.glob("*.json")}
+    found = (find_record(folder, name) for name in sorted(names))
+    return [record for record in found if record is not None]

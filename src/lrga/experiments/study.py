@@ -1,0 +1,151 @@
+"""What one asks of a campaign: the cells of one table, to be listed, run, and printed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import OptionError
+from lrga.experiments.campaign import Campaign, say_on_stderr
+from lrga.experiments.cell import Cell, run_name
+from lrga.experiments.planning import CampaignPlan, plan_cells
+from lrga.experiments.table import ALONE, BESIDE, Row, Table, table_of
+from lrga.experiments.workers import run_side_by_side
+from lrga.training.callbacks.base import Callback
+from lrga.training.callbacks.terminal import progress_display, progress_displays
+from lrga.training.problems.data import Given
+from lrga.training.runs.run import Interrupted
+
+OUTPUT = "runs"
+
+
+class CampaignInterrupted(Interrupted):
+    """A campaign was asked to stop, and did, after writing a checkpoint; ``table`` is what it has so far."""
+
+    def __init__(self, message: str, table: Table, exit_code: int) -> None:
+        super().__init__(message)
+        self.table, self.exit_code = table, exit_code
+
+
+def _no_remarks(rows: Sequence[Row]) -> list[str]:
+    del rows
+    return []
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Which part of how many, as typed.
+
+    Example:
+        >>> parse_shard("2/8")
+        (2, 8)
+    """
+    number, slash, count = text.partition("/")
+    if not slash or not number.isdecimal() or not count.isdecimal() or not 1 <= int(number) <= int(count):
+        raise OptionError("a part i/n with 1 ≤ i ≤ n", repr(text), "write for example --shard 2/8")
+    return int(number), int(count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A table to be made.
+
+    Attributes:
+        title: What it shows.
+        cells: Its rows.
+        columns: Of the table; by default with published numbers where a cell has one.
+        data: The graphs themselves, in place of those that the configurations name.
+        remark: Says in lines below the table what its rows show together.
+    """
+
+    title: str
+    cells: tuple[Cell, ...]
+    columns: tuple[str, ...] | None = None
+    data: Given = field(default=None, repr=False)
+    remark: Callable[[Sequence[Row]], list[str]] = field(default=_no_remarks, repr=False)
+
+    def shard(self, number: int, count: int) -> "Study":
+        """Part ``number`` of ``count`` of the runs, by their order alone: parts are disjoint and together all of them.
+
+        Example:
+            >>> from lrga.experiments.comparison import comparison
+            >>> study = comparison("ZINC", seeds=[1, 2, 3])
+            >>> [[cell.seeds for cell in study.shard(part, 4).cells] for part in (1, 2, 3, 4)]
+            [[(1,), (2,)], [(2,), (3,)], [(3,)], [(1,)]]
+        """
+        order: dict[str, int] = {}  # two cells may share a run
+        for cell in self.cells:
+            for config in cell.runs():
+                order.setdefault(run_name(config), len(order))
+        cells = []
+        for cell in self.cells:
+            own = tuple(c.run.seed for c in cell.runs() if order[run_name(c)] % count == number - 1)
+            cells += [replace(cell, seeds=own)] if own else []
+        return replace(self, title=f"{self.title}, part {number} of {count}", cells=tuple(cells), remark=_no_remarks)
+
+    def plan(self, output: str | Path = OUTPUT) -> CampaignPlan:
+        """What would run, with parameters and batch sizes; nothing is trained."""
+        outcomes = Campaign(self.cells, output, data=self.data).outcomes()
+        return plan_cells(self.title, self.cells, outcomes, data=self.data)
+
+    def table(self, output: str | Path = OUTPUT) -> Table:
+        """The table of what is done so far; nothing is trained."""
+        return self._table(Campaign(self.cells, output, data=self.data))
+
+    def run(
+        self,
+        output: str | Path = OUTPUT,
+        *,
+        time_limit: float | None = None,
+        retry: bool = False,
+        progress: bool = True,
+        parallel: int = 1,
+    ) -> Table:
+        """Trains what is missing and returns the table.
+
+        Args:
+            output: Folder of run folders and records; called again with the same one, what is done is not done again.
+            time_limit: Minutes for all runs together; the same call continues.
+            retry: Whether runs that diverged are made again.
+            progress: Whether to show progress on stderr.
+            parallel: Processes that train side by side.
+        """
+        if parallel != 1:
+            return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
+
+        def callbacks(title: str) -> Sequence[Callback]:
+            return (progress_display(title),) if progress else ()
+
+        def callbacks_at_once(titles: Sequence[str]) -> Sequence[Sequence[Callback]]:
+            return [(display,) for display in progress_displays(titles)] if progress else [() for _ in titles]
+
+        campaign = Campaign(
+            self.cells,
+            output,
+            data=self.data,
+            time_limit=time_limit,
+            retry=retry,
+            callbacks=callbacks,
+            callbacks_at_once=callbacks_at_once,
+            say=say_on_stderr if progress else None,
+        )
+        try:
+            campaign.run()
+        except Interrupted as error:
+            message = "Stopped after a checkpoint; the same command continues."
+            raise CampaignInterrupted(message, self._table(campaign), error.exit_code) from error
+        return self._table(campaign)
+
+    def _side_by_side(self, output: str | Path, processes: int, **options: Any) -> Table:
+        if self.data is not None:
+            got = "graphs passed in"
+            raise OptionError("data by name where several processes train", got, "name the data, or leave parallel out")
+        try:
+            run_side_by_side(self.cells, output, processes=processes, **options)
+        except Interrupted as error:
+            raise CampaignInterrupted(str(error), self.table(output), error.exit_code) from error
+        return self.table(output)
+
+    def _table(self, campaign: Campaign) -> Table:
+        beside = BESIDE if any(cell.published is not None for cell in self.cells) else ALONE
+        table = table_of(self.title, self.cells, campaign.outcomes(), columns=self.columns or beside)
+        return replace(table, remarks=tuple(self.remark(table.rows)))

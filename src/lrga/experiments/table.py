@@ -1,0 +1,575 @@
+"""From records to a table: a row for each cell, ours beside the published number, and what one must know to read it."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import stats
+
+from lrga.data.datasets.spec import dataset_name, dataset_specs, spec_of
+from lrga.experiments.campaign import BUSY, PENDING, Outcome, run_title
+from lrga.experiments.cell import Cell, model_word
+from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
+from lrga.experiments.sheet import Sheet, Tabular, value_text
+from lrga.tasks.task import METRICS, Metric, number_format
+from lrga.training.problems.protocols import benchmark_schedule
+
+CONFIDENCE = 0.95
+DRAWN = "†"
+# Sets of graphs that were read as if published, but were made in another way, by their checksum.
+REBUILT = {
+    "529fb45c08f729d4921f1bbe9a5f416ea4222f073d61d59147fdc224227cf500": (
+        "validation and test are the published graphs; those of training were rebuilt from the official SMILES strings"
+    )
+}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation (of the sample, n − 1) over ``n`` seeds."""
+
+    n: int
+    mean: float
+    std: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread | None":
+        """Of these values, ``None`` of none.
+
+        Example:
+            >>> Spread.of([1.0, 3.0])
+            Spread(n=2, mean=2.0, std=1.4142135623730951)
+        """
+        if not values:
+            return None
+        mean = math.fsum(values) / len(values)
+        if len(values) == 1:
+            return cls(1, mean, None)
+        return cls(len(values), mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)))
+
+    def text(self, decimals: int) -> str:
+        """``76.01 ± 0.67``."""
+        kind = number_format(self.mean, decimals)
+        return f"{self.mean:{kind}}" + ("" if self.std is None else f" ± {self.std:{kind}}")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference over the seeds that two rows share.
+
+    Attributes:
+        n: Pairs.
+        mean: Second minus first.
+        low, high: Ends of the confidence interval of the mean (paired t); ``None`` of a single pair.
+        better: Whether greater is better.
+    """
+
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+    better: bool
+
+    @property
+    def verdict(self) -> str:
+        """``"better"``, ``"worse"``, ``"no clear difference"`` or, of a single pair, ``"one pair"``."""
+        if self.low is None or self.high is None:
+            return "one pair"
+        if self.low <= 0 <= self.high:
+            return "no clear difference"
+        return "better" if (self.mean > 0) == self.better else "worse"
+
+    def text(self, decimals: int) -> str:
+        """``+7.19 (95 % CI +6.50 to +7.88, 4 pairs of seeds)``."""
+        if self.low is None or self.high is None:
+            return f"{self.mean:+.{decimals}f} (one pair of seeds)"
+        ends = f"{self.low:+.{decimals}f} to {self.high:+.{decimals}f}"
+        return f"{self.mean:+.{decimals}f} ({CONFIDENCE:.0%} CI {ends}, {self.n} pairs of seeds)".replace("%", " %")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"pairs": self.n, "mean": self.mean, "low": self.low, "high": self.high, "verdict": self.verdict}
+
+
+def paired_difference(
+    first: Mapping[int, float], second: Mapping[int, float], *, higher_is_better: bool = True
+) -> Difference | None:
+    """Second minus first over the seeds that both have, with a confidence interval by the paired t test.
+
+    Args:
+        first, second: Results by seed.
+        higher_is_better: Of the results.
+
+    Example:
+        >>> found = paired_difference({1: 60.0, 2: 61.0, 3: 62.0}, {1: 65.0, 2: 66.2, 3: 66.9})
+        >>> found.text(2), found.verdict
+        ('+5.03 (95 % CI +4.65 to +5.41, 3 pairs of seeds)', 'better')
+        >>> paired_difference({1: 60.0, 2: 61.0}, {1: 65.0, 2: 58.0}).verdict
+        'no clear difference'
+    """
+    spread = Spread.of([second[seed] - first[seed] for seed in first if seed in second])
+    if spread is None:
+        return None
+    if spread.std is None:
+        return Difference(1, spread.mean, None, None, higher_is_better)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, spread.n - 1)) * spread.std / math.sqrt(spread.n)
+    return Difference(spread.n, spread.mean, spread.mean - half, spread.mean + half, higher_is_better)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A cell with its runs."""
+
+    cell: Cell
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def finished(self) -> list[RunRecord]:
+        """Records of the runs that reached their end: only these are averaged."""
+        return [o.record for o in self.outcomes if o.status == FINISHED and o.record is not None]
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        for outcome in self.outcomes:
+            if outcome.record is not None and outcome.record.metric is not None:
+                return METRICS[outcome.record.metric]
+        config = self.cell.config
+        spec = dataset_specs().get(config.data.name)
+        known = spec.task.metric if spec is not None else config.own_metric
+        return METRICS[config.run.metric or known]
+
+    def by_seed(self, of: str | None = None, key: str = "test_metric") -> dict[int, float]:
+        """A number of the finished runs by seed; see :meth:`spread`."""
+        found = ((record.seed, getattr(record, of or self.cell.config.reported)) for record in self.finished)
+        return {seed: epoch[key] for seed, epoch in found if epoch is not None}
+
+    def spread(self, of: str | None = None, key: str = "test_metric") -> Spread | None:
+        """Of a number of the ``"last"`` or the ``"best"`` epoch in validation, over the finished runs.
+
+        By default of the epoch that the protocol reports.
+        """
+        return Spread.of(list(self.by_seed(of, key).values()))
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the published number."""
+        ours = self.spread()
+        return None if ours is None or self.cell.published is None else ours.mean - self.cell.published.mean
+
+    @property
+    def standard_errors(self) -> float | None:
+        """How many pooled standard errors ours lies above the published number; ``None`` where that is unknown.
+
+        With n runs of ours and m published ones: s² = ((n − 1) s₁² + (m − 1) s₂²) / (n + m − 2), and the difference is
+        divided by s √(1/n + 1/m). One run of ours has no deviation; s is then the published one.
+        """
+        ours, published = self.spread(), self.cell.published
+        if ours is None or published is None or published.std is None or not published.seeds:
+            return None
+        n, m = ours.n, published.seeds
+        if n + m <= 2:
+            return None
+        squares = (n - 1) * (ours.std or 0.0) ** 2 + (m - 1) * published.std**2
+        error = math.sqrt(squares / (n + m - 2)) * math.sqrt(1 / n + 1 / m)
+        return None if error == 0 else (ours.mean - published.mean) / error
+
+    @property
+    def parameters(self) -> int | None:
+        """Of the network."""
+        counts = [o.record.parameters for o in self.outcomes if o.record is not None and o.record.parameters]
+        return counts[0] if counts else None
+
+    def mean_of(self, key: str) -> float | None:
+        """Mean ``epochs`` or ``seconds`` of the finished runs."""
+        spread = Spread.of([getattr(record, key) for record in self.finished])
+        return None if spread is None else spread.mean
+
+    @property
+    def generated(self) -> bool:
+        """Whether the runs that are averaged were made with graphs that are not the published files."""
+        return any(record.data.get("note") for record in self.finished)
+
+    @property
+    def state(self) -> str:
+        """How the runs stand."""
+        found = [outcome.status for outcome in self.outcomes]
+        words = {FINISHED: "done", TIME_LIMITED: "paused", PENDING: "not yet run"}
+        first = next((s for s in (FINISHED, DIVERGED, FAILED, TIME_LIMITED, BUSY) if s in found), None)
+        status = first or (found[0] if found else PENDING)
+        return words.get(status, status)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        config, published = self.cell.config, self.cell.published
+        ours, best, val = self.spread(), self.spread("best"), self.spread(key="val_metric")
+        train = self.spread(key="train_metric")
+        return {
+            "dataset": config.data.name,
+            "model": model_word(config),
+            "budget": config.budget,
+            "lrga": config.model.lrga,
+            "labels": dict(self.cell.labels),
+            "metric": self.metric.name,
+            "n": 0 if ours is None else ours.n,
+            "mean": None if ours is None else ours.mean,
+            "std": None if ours is None else ours.std,
+            "validation": None if val is None else {"mean": val.mean, "std": val.std},
+            "best_validation_epoch": None if best is None else {"mean": best.mean, "std": best.std},
+            "train": None if train is None else train.mean,
+            "published": None if published is None else {"mean": published.mean, "std": published.std},
+            "difference": self.difference,
+            "standard_errors": self.standard_errors,
+            "parameters": self.parameters,
+            "epochs": self.mean_of("epochs"),
+            "seconds": self.mean_of("seconds"),
+            "generated_data": self.generated,
+            "state": self.state,
+            "changed": {key: pair[0] for key, pair in self.cell.deviations().items()},
+            "runs": [_run_json(outcome) for outcome in self.outcomes],
+        }
+
+
+def gains(rows: Sequence[Row]) -> list[Difference]:
+    """What LRGA changes in each pair of rows whose labels differ in LRGA alone."""
+    plain = {_without_lrga(row): row for row in rows if not row.cell.config.model.lrga}
+    found = []
+    for row in rows:
+        other = plain.get(_without_lrga(row)) if row.cell.config.model.lrga else None
+        if other is not None:
+            better = row.metric.higher_is_better
+            found.append(paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better))
+    return [difference for difference in found if difference is not None]
+
+
+def gains_note(rows: Sequence[Row]) -> list[str]:
+    """In a line: in how many pairs LRGA is clearly better, and in how many nothing is clear."""
+    counts = Counter(difference.verdict for difference in gains(rows) if difference.n > 1)
+    if (pairs := counts.total()) < 2:
+        return []
+    return [
+        f"With LRGA clearly better in {counts['better']} of {pairs} pairs with two or more seeds, clearly worse in "
+        f"{counts['worse']}, no clear difference in {counts['no clear difference']} ({CONFIDENCE * 100:.0f} % "
+        "confidence interval of the paired difference)."
+    ]
+
+
+def _without_lrga(row: Row) -> str:
+    labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
+    return json.dumps(labels, sort_keys=True)
+
+
+def _run_json(outcome: Outcome) -> dict[str, Any]:
+    record = outcome.record
+    return {
+        "run": outcome.name,
+        "seed": outcome.config.run.seed,
+        "status": outcome.status,
+        "reason": None if record is None else record.reason,
+        "test": None if record is None else record.test,
+        "epochs": None if record is None else record.epochs,
+        "seconds": None if record is None else record.seconds,
+    }
+
+
+def _mean(spread: Spread | None, decimals: int) -> str:
+    return "" if spread is None else f"{spread.mean:.{decimals}f}"
+
+
+def _spread(spread: Spread | None, decimals: int) -> str:
+    return "" if spread is None else spread.text(decimals)
+
+
+def _signed(value: float | None, decimals: int) -> str:
+    return "" if value is None else f"{value:+.{decimals}f}"
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f}" if 0 < value < 1 else f"{value:,.0f}"
+
+
+def _ours(row: Row) -> str:
+    ours = row.spread()
+    return row.state if ours is None else ours.text(row.metric.decimals)
+
+
+def _published(row: Row) -> str:
+    return "" if row.cell.published is None else row.cell.published.text(row.metric.decimals)
+
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "ours": lambda row: _ours(row) + (f" {DRAWN}" if row.generated else ""),
+    "test": _ours,
+    "n": lambda row: str(len(row.by_seed()) or ""),
+    "val": lambda row: _spread(row.spread(key="val_metric"), row.metric.decimals),
+    "best epoch": lambda row: _mean(row.spread("best"), row.metric.decimals),
+    "train": lambda row: _mean(row.spread(key="train_metric"), row.metric.decimals),
+    "published": _published,
+    "diff": lambda row: _signed(row.difference, row.metric.decimals),
+    "SE": lambda row: _signed(row.standard_errors, 1),
+    "params": lambda row: _count(row.parameters),
+    "epochs": lambda row: _count(row.mean_of("epochs")),
+    "seconds": lambda row: _count(row.mean_of("seconds")),
+}
+BESIDE = ("test", "n", "published", "diff", "params", "epochs", "seconds")
+ALONE = ("test", "n", "val", "params", "epochs", "seconds")
+RECORDED = ("ours", "n", "published", "diff", "SE", "seconds")
+DETAILED = ("ours", "n", "best epoch", "train", "published", "diff", "SE", "seconds")
+_RESULTS = frozenset(COLUMNS) - {"params", "epochs", "seconds"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Tabular):
+    """Rows of results.
+
+    Attributes:
+        title: What it shows.
+        rows: One for each cell.
+        columns: Of :data:`COLUMNS`, in order.
+        remarks: Lines of the campaign's own, printed below the table.
+        hidden: Cells without finished runs that are not shown.
+        brief: Whether the notes say only what nobody should miss.
+    """
+
+    title: str
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...] = BESIDE
+    remarks: tuple[str, ...] = ()
+    hidden: int = 0
+    brief: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether a run failed or diverged."""
+        return any(o.status in (FAILED, DIVERGED) for row in self.rows for o in row.outcomes)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run reached its end."""
+        return all(o.status == FINISHED for row in self.rows for o in row.outcomes)
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Cells with at least one finished run, and cells."""
+        return sum(bool(row.finished) for row in self.rows), len(self.rows) + self.hidden
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the numbers, and what became of runs that have none."""
+        cells, outcomes = [row.cell for row in self.rows], [o for row in self.rows for o in row.outcomes]
+        recorded = "SE" in self.columns  # read from records: nothing is going on
+        general = [] if self.brief or not cells else general_notes(cells, outcomes)
+        lines = [*self.remarks, *general, *_ended(outcomes)]
+        if not recorded:
+            return [*lines, *_to_continue(outcomes)]
+        done, all_cells = self.done
+        runs = sum(len(row.finished) for row in self.rows)
+        lines[:0] = [f"{done} of {all_cells} cells have finished runs, {runs} runs in all.", *gains_note(self.rows)]
+        if any(row.generated for row in self.rows):
+            lines.append(f"{DRAWN} made with generated data: a fresh draw of the published recipe.")
+        if self.brief:
+            return [*lines, "SE: the difference in pooled standard errors."]
+        return [
+            *lines,
+            "SE: difference in pooled standard errors; where we have one seed, its deviation is taken to be the "
+            "published one. Seconds are a run's own, also where several shared the GPU.",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        done, cells = self.done
+        return {
+            "title": self.title,
+            "complete": self.complete,
+            "failed": self.failed,
+            "cells": cells,
+            "cells_done": done,
+            "rows": [row.to_json() for row in self.rows],
+            "notes": self.notes,
+        }
+
+    def flat(self) -> list[dict[str, Any]]:
+        """One flat dictionary of plain values for each row."""
+        keys = ("metric", "n", "mean", "std", "difference", "standard_errors", "parameters", "epochs", "seconds")
+        rows = []
+        for row in self.rows:
+            values, published = row.to_json(), row.cell.published
+            printed = (None, None) if published is None else (published.mean, published.std)
+            labels = {key: value_text(value) for key, value in row.cell.labels.items()}
+            numbers = {key: values[key] for key in keys}
+            rows.append(labels | numbers | dict(zip(("published_mean", "published_std"), printed, strict=True)))
+        return rows
+
+    def sheet(self) -> Sheet:
+        """The table as words, with its notes."""
+        if not self.rows:
+            return Sheet(title=f"No cell of {self.hidden} has finished runs yet.", columns=(), rows=())
+        entries = [[COLUMNS[column](row) for column in self.columns] for row in self.rows]
+        labels = [row.cell.labels for row in self.rows]
+        options: dict[str, Any] = {"results": _RESULTS, "notes": tuple(self.notes)}
+        bold = best_by_validation(self.rows) if "val" in self.columns else None
+        return Sheet.of(self.title, labels, self.columns, entries, bold=bold, **options)
+
+    def to_markdown(self) -> str:
+        """For a page: the table and its notes."""
+        return self.sheet().to_markdown() if self.rows else f"No cell of {self.hidden} has finished runs yet.\n"
+
+
+def table_of(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], **options: Any) -> Table:
+    """Puts the outcomes of a campaign beside its cells."""
+    rows, place = [], 0
+    for cell in cells:
+        rows.append(Row(cell=cell, outcomes=tuple(outcomes[place : place + len(cell.seeds)])))
+        place += len(cell.seeds)
+    return Table(title=title, rows=tuple(rows), **options)
+
+
+def best_by_validation(rows: Sequence[Row]) -> int | None:
+    """Which row is best in validation, where all have one metric."""
+    means = {number: spread.mean for number, row in enumerate(rows) if (spread := row.spread(key="val_metric"))}
+    if not means or len({rows[number].metric.name for number in means}) != 1:
+        return None
+    sign = 1.0 if rows[0].metric.higher_is_better else -1.0
+    return max(means, key=lambda number: sign * means[number])
+
+
+def general_notes(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
+    """How the numbers were made, and what keeps them from being comparable."""
+    return [_how(cells), *_changes(cells), *_fresh_draws(cells), *_other_files(outcomes), *_mixed_data(outcomes)]
+
+
+def _how(cells: Sequence[Cell]) -> str:
+    """Which layers and which wiring were run."""
+    if all(cell.config.budget is None for cell in cells):
+        return _how_links(cells)
+    presets = _by_model((cell.config.model.preset, cell) for cell in cells)
+    wirings = _by_model((cell.config.model.wiring, cell) for cell in cells if cell.config.model.lrga)
+    recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
+    what = "layers and patience" if any(map(_impatient, cells)) else "layers"
+    parts = [f"{what} of preset {presets}"]
+    if wirings:
+        parts.append(f"LRGA wired {wirings}")
+    if recalibrated != "0":
+        parts.append(f"BatchNorm statistics averaged afresh over {recalibrated} batches before each evaluation")
+    return "Last epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+
+
+def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
+    """Different values; each with its networks where no network has two."""
+    found: dict[str, dict[str, None]] = {}
+    for value, cell in values:
+        found.setdefault(value, {})[model_word(cell.config)] = None
+    names = [name for models in found.values() for name in models]
+    if len(found) == 1 or len(set(names)) < len(names):
+        return ", ".join(found)
+    return " and ".join(f"{value} ({', '.join(models)})" for value, models in found.items())
+
+
+def _impatient(cell: Cell) -> bool:
+    """Whether it has the patience of 2020 where the later one is longer."""
+    dataset, patience = dataset_name(cell.config.data.name), cell.config.optimizer.patience
+    if dataset is None or cell.config.model.preset != "2020" or cell.config.budget is None:
+        return False
+    return patience == benchmark_schedule(dataset, preset="2020").patience < benchmark_schedule(dataset).patience
+
+
+def _how_links(cells: Sequence[Cell]) -> str:
+    """The same of link prediction."""
+    links = [cell.config for cell in cells if cell.config.option("predictor")]
+    known = _distinct("known" if config.option("validation_edges") else "not known" for config in links)
+    predictors = _distinct(config.option("predictor") for config in links).replace(", ", " or ")
+    negatives = _distinct(config.option("negatives") for config in links).replace(", ", " or ")
+    parts = [f"validation edges {known} in the test", f"predictor {predictors}", f"negatives {negatives}"]
+    if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
+        ranks = _distinct(config.model.rank for config in augmented)
+        skips = _distinct("with" if config.option("skip") else "without" for config in augmented)
+        parts.append(f"LRGA of rank {ranks} {skips} skip connection")
+    return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+
+
+def _changes(cells: Sequence[Cell]) -> list[str]:
+    """Every option that differs from the published protocol, once."""
+    found = dict.fromkeys(change_text(key, *pair) for cell in cells for key, pair in cell.deviations().items())
+    return [f"Not the published protocol: {'; '.join(found)}."] if found else []
+
+
+def change_text(key: str, here: Any, there: Any) -> str:
+    """An option that differs from the protocol, in words.
+
+    Example:
+        >>> change_text("max_epochs", 2, 1000), change_text("options", {"sizes": (8, 4, 4)}, {})
+        ('max_epochs 2 (published 1000)', 'data sizes 8/4/4')
+    """
+    if key == "options":
+        return f"data {_text(here)}"
+    return f"{key} {_text(here)}" + ("" if there is None else f" (published {_text(there)})")
+
+
+def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
+    names = dict.fromkeys(dataset_name(cell.config.data.name) for cell in cells)
+    return [f"{name}: {spec_of(name).note}" for name in names if name is not None and spec_of(name).note]
+
+
+def _other_files(outcomes: Sequence[Outcome]) -> list[str]:
+    """Files that are not the published ones, as the records of links or the checksum of the graphs have it."""
+    found: dict[str, None] = {}
+    for outcome in outcomes:
+        data = {} if outcome.record is None else outcome.record.data
+        note = REBUILT.get(data.get("sha256", "")) or (data.get("note") if outcome.config.budget is None else None)
+        if note:
+            found[f"{outcome.config.data.name}: {note}."] = None
+    return list(found)
+
+
+def _mixed_data(outcomes: Sequence[Outcome]) -> list[str]:
+    """Runs on different graphs under one name, e.g. files of another origin."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for outcome in outcomes:
+        if outcome.record is not None and outcome.record.data.get("sha256"):
+            key = (outcome.config.data.name, str(outcome.config.data.options))
+            seen.setdefault(key, set()).add(outcome.record.data["sha256"])
+    return [f"Runs on {name} were made with {len(sums)} different sets of graphs; see the records."
+            for (name, _), sums in seen.items() if len(sums) > 1]  # fmt: skip
+
+
+def _ended(outcomes: Sequence[Outcome]) -> list[str]:
+    """Runs that failed or diverged, and why."""
+    return [
+        f"{run_title(outcome.config)} {outcome.status}: {outcome.record.reason.splitlines()[0]}"
+        for outcome in outcomes
+        if outcome.status in (FAILED, DIVERGED) and outcome.record is not None
+    ]
+
+
+def _to_continue(outcomes: Sequence[Outcome]) -> list[str]:
+    """What is left to do, and how to go on."""
+    lines = []
+    for outcome in outcomes:
+        record, title = outcome.record, run_title(outcome.config)
+        if outcome.status == TIME_LIMITED and record is not None:
+            number = "" if record.test is None else f" (test {record.test:.4g})"
+            lines.append(f"{title}: paused after {record.epochs} epochs{number}; the same command continues it.")
+        elif outcome.status == BUSY:
+            lines.append(f"{title}: another process trains it.")
+        elif outcome.status == PENDING and outcome.begun:
+            lines.append(f"{title}: stopped on its way; the same command continues it.")
+    pending = sum(outcome.status == PENDING and not outcome.begun for outcome in outcomes)
+    if 0 < pending < len(outcomes):
+        done = sum(outcome.status == FINISHED for outcome in outcomes)
+        lines.append(f"{done} of {len(outcomes)} runs are done, {pending} not begun; the same command continues.")
+    return lines
+
+
+def _distinct(values: Any) -> str:
+    return ", ".join(dict.fromkeys(str(value) for value in values))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return "/".join(f"{entry:,}" if isinstance(entry, int) else str(entry) for entry in value)
+    return value_text(value)

@@ -1,0 +1,127 @@
+"""Several processes that make the runs of one campaign side by side, on one GPU or one CPU.
+
+Each takes the next run that no other trains: run folders are locked, records tell what is done. All pause at one
+deadline, and whatever ends them, the same call continues.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from lrga.errors import OptionError, RankLostError
+from lrga.experiments.campaign import Campaign, say_on_stderr
+from lrga.experiments.cell import Cell
+from lrga.experiments.records import CLOCK
+from lrga.training.runs.run import Interrupted, StopRequest
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
+_STOPPED = {code for number in _SIGNALS for code in (128 + number, -number)}
+_PATIENCE = 0.2  # seconds between two looks at the processes
+
+
+def run_side_by_side(
+    cells: Sequence[Cell],
+    folder: str | Path,
+    *,
+    processes: int,
+    time_limit: float | None = None,
+    retry: bool = False,
+    progress: bool = True,
+) -> None:
+    """Makes the missing runs of a campaign in several processes.
+
+    Args:
+        cells: What to run.
+        folder: Where run folders and records live.
+        processes: How many at a time.
+        time_limit: Minutes for all together.
+        retry: Whether runs that diverged are made again.
+        progress: Whether every run is told in a line on stderr when it begins and ends.
+
+    Raises:
+        Interrupted: After Ctrl-C; every process has written a checkpoint.
+        RankLostError: A process died.
+    """
+    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
+        raise OptionError("a number of processes of at least 1", repr(processes), "pass for example --parallel 4")
+    began, deadline = (
+        time.strftime(CLOCK),
+        None if time_limit is None else time.time() + 60 * time_limit,
+    )
+    Campaign(cells, folder, time_limit=time_limit).prepare()  # what is wrong with data or device is wrong for all
+    if deadline is not None and time.time() >= deadline:
+        return
+    context = multiprocessing.get_context("spawn")  # a GPU does not survive a fork
+    arguments = (tuple(cells), str(folder), deadline, retry, progress, began)
+    workers = [context.Process(target=_work, args=(number, *arguments)) for number in range(1, processes + 1)]
+    with StopRequest() as request:
+        try:
+            for worker in workers:
+                worker.start()
+            _wait(workers, request)
+        finally:
+            for worker in workers:
+                if worker.is_alive():
+                    worker.kill()
+    codes = [worker.exitcode for worker in workers]
+    if request.received is not None or any(code in _STOPPED for code in codes):
+        name = request.received or "SIGTERM"
+        raise Interrupted("Stopped after checkpoints; the same command continues.", name)
+    if any(codes):
+        remedy = "see its last lines above; the same command continues"
+        raise RankLostError("all processes to end well", f"exit codes {codes}", remedy)
+
+
+def _wait(workers: Sequence[BaseProcess], request: StopRequest) -> None:
+    told = False
+    while any(worker.is_alive() for worker in workers):
+        time.sleep(_PATIENCE)
+        if request.received is not None and not told:
+            told = True
+            for worker in workers:
+                if worker.is_alive() and worker.pid is not None:
+                    os.kill(worker.pid, signal.SIGTERM)
+
+
+def _work(
+    number: int,
+    cells: Sequence[Cell],
+    folder: str,
+    deadline: float | None,
+    retry: bool,
+    progress: bool,
+    began: str,
+) -> None:
+    """One process: passes through all runs once and makes those that are free."""
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()  # Ctrl-C is the parent's, which tells each process once
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    left = None if deadline is None else (deadline - time.time()) / 60
+    if left is not None and left <= 0:
+        return
+
+    def say(line: str) -> None:
+        if not line.endswith("skipped"):
+            say_on_stderr(f"({number}) {line}")
+
+    campaign = Campaign(
+        cells, folder, time_limit=left, retry=retry, say=say if progress else None, at_once=False, failed_since=began
+    )
+    try:
+        campaign.run()
+    except Interrupted as stop:
+        sys.exit(stop.exit_code)
+
+
+def _follow_parent() -> None:
+    """When the parent is gone, the process writes a checkpoint and ends, too."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,11 @@
+"""What attention attends to: of a trained run or of a model of your own, as data and as a page.
+
+import lrga
+lrga.explain.write_explorer("runs/cluster-lrga-gcn-100k-seed41", "attention.html", graph=3)
+"""
+
+from lrga.explain.attention import Explanation, explain
+from lrga.explain.explorer import write_explorer
+from lrga.explain.own_model import explain_model
+
+__all__ = ["Explanation", "explain", "explain_model", "write_explorer"]

@@ -1,0 +1,316 @@
+"""What the attention of a trained network attends to, on one graph."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lrga.data.datasets.spec import SPLITS
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import OptionError, UnsupportedError
+from lrga.explain.layout import communities, positions
+from lrga.explain.patience import Say
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.tasks.task import Task
+from lrga.training.evaluate import run_model
+from lrga.training.predict import Predictor, check_fit, with_features
+from lrga.training.problems.data import load_training_data
+from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.trust import data_from_file
+
+_SLOW_NODES = 2_000
+MOST_NODES, MOST_EDGES = 200_000, 4_000_000
+
+
+@dataclass(frozen=True)
+class LayerFactors:
+    """The attention of a layer: of head h it is ``u[:, h] @ v[:, h].T``.
+
+    Attributes:
+        name: Of the module in the network.
+        u, v: [N, H, K] float32.
+    """
+
+    name: str
+    u: NDArray[np.float32]
+    v: NDArray[np.float32]
+
+    @property
+    def heads(self) -> int:
+        """H."""
+        return int(self.u.shape[1])
+
+    @property
+    def rank(self) -> int:
+        """K."""
+        return int(self.u.shape[2])
+
+    def matrix(self, head: int = 0) -> NDArray[np.float64]:
+        """[N, N]: the whole matrix of a head."""
+        return self.u[:, head].astype(np.float64) @ self.v[:, head].astype(np.float64).T
+
+    def row(self, node: int, head: int = 0) -> NDArray[np.float64]:
+        """[N]: how strongly ``node`` attends to every node."""
+        return self.v[:, head].astype(np.float64) @ self.u[node, head].astype(np.float64)
+
+    def spectrum(self, head: int = 0) -> NDArray[np.float64]:
+        """[K]: the singular values that may differ from 0, greatest first; in O(NK²), without the matrix."""
+        a, b = (np.asarray(np.linalg.qr(f[:, head].astype(np.float64), mode="r")) for f in (self.u, self.v))
+        return np.asarray(np.linalg.svd(a @ b.T, compute_uv=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A graph with its labels, predictions and attention.
+
+    Attributes:
+        run: Name of the run folder.
+        dataset: Name of the data.
+        split: From which the graph is, or the file it was read from.
+        graph: Its number there.
+        graph_id: Its own name, where it has one.
+        node_ids: The nodes' own names, where they have any.
+        task: What is predicted.
+        edges: [E, 2] each edge once, whichever its direction.
+        labels: Targets, one for each node, one for the graph, or one for each of ``edges``; ``None`` without.
+        predictions: As many; numbers of classes, or values.
+        confidence: The share (softmax) of the predicted class; ``None`` in regression.
+        places: [N, 2] where the nodes are drawn.
+        degree, community: [N].
+        layers: The attention of each layer.
+        pairs: [P, 2] what ``labels`` and ``predictions`` belong to where that is not ``edges``: pairs that may be
+            links.
+    """
+
+    run: str
+    dataset: str
+    split: str
+    graph: int
+    graph_id: str | None
+    node_ids: list[str] | None
+    task: Task
+    edges: NDArray[np.int32]
+    labels: NDArray[Any] | None
+    predictions: NDArray[Any]
+    confidence: NDArray[np.float32] | None
+    places: NDArray[np.float32]
+    degree: NDArray[np.int32]
+    community: NDArray[np.int32]
+    layers: list[LayerFactors]
+    pairs: NDArray[np.int32] | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.places)
+
+
+def explain(
+    run: str | Path,
+    *,
+    graph: int = 0,
+    source: str | Path | None = None,
+    split: str = "test",
+    which: str = "last",
+    layers: Sequence[int] | None = None,
+    root: str | Path | None = None,
+    device: str = "cpu",
+    say: Say | None = None,
+    trust: bool = False,
+) -> Explanation:
+    """Runs a trained network on one graph and keeps what its attention did.
+
+    Args:
+        run: A run folder.
+        graph: Number of the graph, from 0.
+        source: Other graphs than the run's own: what ``lrga predict`` reads.
+        split: Of the run's own data.
+        which: Weights of the ``"last"`` epoch or the ``"best"`` in validation.
+        layers: Only these layers, from 1; all by default.
+        root: Data root, where it is not the run's.
+        device: Where to compute.
+        say: Is told what is done, of a graph that takes long.
+        trust: Whether a ``module:factory`` that the run names may be imported and its data root written to
+            (:mod:`lrga.training.runs.trust`).
+    """
+    if RunFolder(run).model_facts()[1].level == "link":
+        from lrga.explain.link_attention import explain_links  # which needs what this module has
+
+        if graph != 0 or source is not None:
+            raise OptionError("graph 0, the only one where links are predicted", f"graph {graph}", "leave it out")
+        return explain_links(
+            run, split=split, which=which, layers=layers, root=root, device=device, say=say, trust=trust
+        )
+    predictor = Predictor.of(run, which=which, device=device)
+    graphs, name = _graphs(predictor, source, split, root, trust)
+    if not 0 <= graph < len(graphs):
+        where = f"{name} {split}" if source is None else str(source)
+        raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these")
+    batch = with_features(graphs.to(predictor.device).batch([graph]), predictor.architecture)
+    output, found = _run(predictor, batch, Path(run))
+    kept = chosen_layers(found, layers, run)
+    edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
+    warn_of_size(batch.num_nodes, len(edges), say)
+    labels, predictions, confidence = _answers(predictor.task, batch, output, places_of)
+    pos = graphs.columns.get("pos")
+    given = batch.attribute("pos") if pos is not None and pos.level == "node" else None
+    count = batch.num_nodes
+    own = graphs.objects.get("node_id")
+    ids = graphs.objects.get("graph_id")
+    return Explanation(
+        run=Path(run).resolve().name,
+        dataset=name,
+        split=split if source is None else str(source),
+        graph=graph,
+        graph_id=None if ids is None else str(ids[graph]),
+        node_ids=None if own is None else [str(node) for node in own[graph]],
+        task=predictor.task,
+        edges=edges,
+        labels=labels,
+        predictions=predictions,
+        confidence=confidence,
+        places=_given_places(given) if _drawable(given, count) else positions(edges, count),
+        degree=np.bincount(edges.ravel(), minlength=count).astype(np.int32),
+        community=communities(edges, count),
+        layers=kept,
+    )
+
+
+def _graphs(
+    predictor: Predictor, source: str | Path | None, split: str, root: str | Path | None, trust: bool
+) -> tuple[PackedGraphs, str]:
+    config = RunFolder(predictor.folder).config()
+    if source is not None:
+        return predictor.read(source, root=root, trust=trust), str(source)
+    if split not in SPLITS:
+        raise OptionError(f"a split: {', '.join(SPLITS)}", repr(split), "choose one of these")
+    command = f"lrga explain {shlex.quote(str(predictor.folder))} --input {config.data.name}"
+    data = data_from_file(config.data, predictor.folder, trust=trust, root=root, command=command)
+    graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
+    check_fit(graphs, predictor.architecture, f"{data.name} ({split})")
+    return graphs, data.name
+
+
+def _run(predictor: Predictor, batch: PackedBatch, folder: Path) -> tuple[Tensor, list[LayerFactors]]:
+    device = predictor.device
+    with (
+        torch.no_grad(),
+        torch.random.fork_rng([] if device.type == "cpu" else [device.index or 0]),
+        recorded_factors(predictor.model) as found,
+    ):
+        torch.manual_seed(RunFolder(folder).config().run.seed)
+        output = run_model(predictor.model, batch)
+    return output.float().cpu(), found
+
+
+@contextmanager
+def recorded_factors(model: nn.Module) -> Iterator[list[LayerFactors]]:
+    """While the block runs, the factors of every attention module of ``model`` that is called are written down.
+
+    Example:
+        >>> import lrga
+        >>> model = lrga.GNN(3, 8, 2, 2, rank=4)
+        >>> with recorded_factors(model) as found:
+        ...     _ = model(torch.randn(5, 3), torch.tensor([[0, 1], [1, 0]]))
+        >>> [(layer.name, layer.u.shape) for layer in found]
+        [('layers.0.attention', (5, 1, 4)), ('layers.1.attention', (5, 1, 4))]
+    """
+    found: list[LayerFactors] = []
+    names = {module: name for name, module in model.named_modules() if isinstance(module, LowRankGlobalAttention)}
+
+    def write_down(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        assert isinstance(module, LowRankGlobalAttention)
+        if module.rank == 0 and module.maps is None:
+            return
+        with torch.no_grad():
+            factors = module.factors(*arguments, **options)
+        u, v = (f.detach().float().cpu().view(f.size(0), module.heads, -1).numpy().copy() for f in factors)
+        found.append(LayerFactors(names[module], u, v))
+
+    handles = [module.register_forward_pre_hook(write_down, with_kwargs=True) for module in names]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def warn_of_size(num_nodes: int, num_edges: int, say: Say | None) -> None:
+    """Says that a large graph takes a while; one that no browser would show is refused."""
+    if num_nodes > MOST_NODES or num_edges > MOST_EDGES:
+        got = f"{num_nodes:,} nodes and {num_edges:,} edges"
+        remedy = "explain a part of it: predict on a smaller graph with --input"
+        raise UnsupportedError(f"a graph of at most {MOST_NODES:,} nodes and {MOST_EDGES:,} edges", got, remedy)
+    if say is not None and num_nodes > _SLOW_NODES:
+        say(f"drawing {num_nodes:,} nodes and {num_edges:,} edges, and finding their communities")
+
+
+def chosen_layers(found: list[LayerFactors], layers: Sequence[int] | None, run: str | Path) -> list[LayerFactors]:
+    """Those of the layers that were asked for, from 1; all by default."""
+    if not found:
+        got = f"a plain network, or rank 0, in {run}"
+        raise UnsupportedError("a network with low-rank global attention", got, "train one with --lrga")
+    if layers is None:
+        return found
+    wrong = [layer for layer in layers if not 1 <= layer <= len(found)]
+    if wrong or not layers:
+        got = ", ".join(map(str, wrong)) or "none"
+        raise OptionError(f"layers from 1 to {len(found)}", got, "choose among these, as in --layers 1,2")
+    return [found[layer - 1] for layer in dict.fromkeys(layers)]
+
+
+def edges_once(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """[E, 2] pairs of nodes, each once and without loops, and [E] where each stands in ``edge_index`` first."""
+    ends = edge_index.t().cpu().numpy().reshape(-1, 2)
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    keys, first = np.unique(low * max(num_nodes, 1) + high, return_index=True)
+    first = first[low[first] != high[first]] if len(keys) else first.astype(np.int64)
+    pairs = np.stack([low[first], high[first]], axis=1) if len(first) else np.zeros((0, 2))
+    return pairs.astype(np.int32), first
+
+
+def _answers(
+    task: Task, batch: PackedBatch, output: Tensor, edges: NDArray[np.int64]
+) -> tuple[NDArray[Any] | None, NDArray[Any], NDArray[np.float32] | None]:
+    """Labels, predictions and confidence; of edges those that are drawn."""
+    labels = None if batch.y is None else batch.y.detach().cpu()
+    if task.level == "edge":
+        chosen = torch.from_numpy(edges)
+        # the network answers in the order in which the batch gives its edges, as their labels stand
+        output, labels = output[chosen], None if labels is None else labels[chosen]
+    rows = output.size(0)
+    if task.kind == "classification":
+        shares = output.softmax(dim=1)
+        top = shares.max(dim=1)
+        labels = None if labels is None else labels.view(rows)
+        return _numpy(labels), top.indices.numpy().astype(np.int32), top.values.numpy()
+    output = output.sigmoid() if task.kind == "multilabel" else output
+    labels = None if labels is None else labels.view(rows, -1)[:, 0].double()
+    if labels is not None and task.target_mean is not None and task.target_std is not None:
+        labels = labels * task.target_std[0] + task.target_mean[0]
+    labels = None if labels is None else labels.float()
+    return _numpy(labels), output[:, 0].numpy(), None
+
+
+def _numpy(values: Tensor | None) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    return values.numpy() if values.is_floating_point() else values.numpy().astype(np.int32)
+
+
+def _drawable(given: Tensor | None, count: int) -> bool:
+    return given is not None and given.dim() == 2 and given.size(0) == count and given.size(1) >= 2
+
+
+def _given_places(given: Tensor | None) -> NDArray[np.float32]:
+    assert given is not None
+    found = given[:, :2].detach().cpu().numpy().astype(np.float32)
+    return np.nan_to_num(found)

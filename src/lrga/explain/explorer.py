@@ -1,0 +1,137 @@
+"""``lrga explain``: the attention of a trained network as a page one can walk about in."""
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lrga.errors import OptionError
+from lrga.explain.attention import Explanation, LayerFactors, explain
+from lrga.explain.html import render, write_page
+
+DRAWN_EDGES = 8_000  # of a graph with more; drawing them is what a click waits for
+DRAWN_EDGES_OF_LARGE = 3_000
+WEBGL_NODES = 2000  # more are drawn by the graphics card
+LARGEST = 400_000_000  # bytes of factors; a browser opens no larger page
+
+
+def write_explorer(
+    run: str | Path | Explanation,
+    output: str | Path,
+    *,
+    graph: int = 0,
+    layers: Sequence[int] | None = None,
+    **options: Any,
+) -> Explanation:
+    """Writes the page of a graph's attention; the arguments are those of :func:`~lrga.explain.attention.explain`.
+
+    In place of a run it takes what :func:`~lrga.explain.own_model.explain_model` found in a model of any make.
+    """
+    found = run if isinstance(run, Explanation) else explain(run, graph=graph, layers=layers, **options)
+    write_page(output, explorer_page(found))
+    return found
+
+
+def explorer_page(found: Explanation) -> str:
+    """The page: it holds the factors, and computes a row of the attention when asked for one."""
+    size = sum(layer.u.nbytes + layer.v.nbytes for layer in found.layers)
+    if size > LARGEST:
+        got = f"{size:,} bytes of {len(found.layers)} layers"
+        raise OptionError(f"at most {LARGEST:,} bytes of factors in a page", got, "choose fewer layers: --layers 1")
+    where = f"graph {found.graph} of {found.dataset}, {found.split}"
+    return render(
+        "explorer.html",
+        scripts=("common.js", "matrix.js", "explorer.js"),
+        data=_data(found) | {"webgl": found.num_nodes > WEBGL_NODES},
+        webgl=found.num_nodes > WEBGL_NODES,
+        title=f"What {found.run} attends to: {where}",
+        found=found,
+        answer=_answer(found),
+        regression=found.task.kind != "classification",
+        several_heads=any(layer.heads > 1 for layer in found.layers),
+    )
+
+
+def _data(found: Explanation) -> dict[str, Any]:
+    edges = found.edges if found.pairs is None else found.pairs
+    most = DRAWN_EDGES if found.num_nodes <= WEBGL_NODES else DRAWN_EDGES_OF_LARGE
+    chosen, edge_level = _some(len(edges), most), found.task.level == "edge"
+    return {
+        "nodes": found.num_nodes,
+        "level": found.task.level,
+        "kind": found.task.kind,
+        "classes": _class_names(found),
+        "ids": found.node_ids,
+        "places": packed(found.places),
+        "edges": packed(edges[chosen]),
+        "all_edges": len(edges),
+        "neighbours": packed(found.edges),
+        "background": None if found.pairs is None else packed(found.edges[_some(len(found.edges), most)]),
+        "degree": packed(found.degree),
+        "community": packed(found.community),
+        "labels": None if found.labels is None else packed(found.labels[chosen] if edge_level else found.labels),
+        "predictions": packed(found.predictions[chosen] if edge_level else found.predictions),
+        "confidence": None
+        if found.confidence is None
+        else packed(found.confidence[chosen] if edge_level else found.confidence),
+        "layers": [_layer(layer) for layer in found.layers],
+    }
+
+
+def _some(count: int, most: int) -> NDArray[np.int64]:
+    """All numbers below ``count``, or ``most`` of them at random."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+
+
+def _layer(layer: LayerFactors) -> dict[str, Any]:
+    return {
+        "name": layer.name,
+        "heads": [
+            {
+                "u": packed(layer.u[:, head]),
+                "v": packed(layer.v[:, head]),
+                "spectrum": [float(value) for value in layer.spectrum(head)],
+            }
+            for head in range(layer.heads)
+        ],
+        "rank": layer.rank,
+    }
+
+
+def packed(values: NDArray[Any]) -> str:
+    """Base64 of the bytes, little-endian: four bytes a number.
+
+    Example:
+        >>> packed(np.array([1.0], dtype=np.float32))
+        'AACAPw=='
+    """
+    kind = "<i4" if np.issubdtype(values.dtype, np.integer) else "<f4"
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
+
+
+def _class_names(found: Explanation) -> list[str] | None:
+    if found.task.kind != "classification":
+        return None
+    return list(found.task.classes or (str(number) for number in range(found.task.out_channels)))
+
+
+def _answer(found: Explanation) -> dict[str, str]:
+    """Label and prediction in words, of the graph or of all its nodes or edges together."""
+    names = _class_names(found)
+
+    def text(value: Any) -> str:
+        return names[int(value)] if names is not None else f"{float(value):.5g}"
+
+    if found.task.level == "graph":
+        told = {"prediction": text(found.predictions[0])}
+        return told if found.labels is None else {"label": text(found.labels[0]), **told}
+    if found.labels is None or names is None:
+        return {}
+    right = int((found.labels == found.predictions).sum())
+    what = found.task.level if found.pairs is None else "pair"
+    return {f"{what}s predicted rightly": f"{right:,} of {len(found.predictions):,}"}

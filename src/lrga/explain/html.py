@@ -1,0 +1,142 @@
+"""Pages that are one file: templates, scripts and the chart library in it, all that came from outside escaped."""
+
+import base64
+import hashlib
+import json
+import math
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import CheckpointError, DataError, MissingDependencyError
+from lrga.explain.style import COLOURS
+from lrga.io.files import write_bytes
+from lrga.version import __version__
+
+
+def render(template: str, *, scripts: tuple[str, ...], data: Any, webgl: bool = False, **context: Any) -> str:
+    """A page of ``templates/TEMPLATE``.
+
+    Args:
+        template: Name of a file in ``templates``.
+        scripts: Further scripts of ``templates``, run after the chart library in this order.
+        data: Read by the scripts: JSON values in the element ``#data``.
+        webgl: Whether charts are drawn with WebGL, for which Plotly compiles code of its own.
+        **context: Read by the template, which escapes all of it.
+    """
+    environment = _environment()
+    from markupsafe import Markup
+
+    code = [_as_script(text) for text in (plotly_bundle(), *(_file(name) for name in scripts))]
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            "script-src " + " ".join(f"'sha256-{_sha256(text)}'" for text in code) + " 'unsafe-eval'" * webgl,
+            "style-src 'unsafe-inline'",
+            "img-src data: blob:",
+            "connect-src 'none'",
+        ]
+    )
+    return environment.get_template(template).render(
+        **context,
+        style=Markup(_file("style.css")),
+        scripts=[Markup(text) for text in code],
+        policy=policy,
+        data=Markup(json_text({"colours": COLOURS, **data})),
+        version=__version__,
+    )
+
+
+def write_page(path: str | Path, page: str) -> Path:
+    """Writes the page, whole or not at all."""
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"a file to write at {path}", "a folder", f"name a file in it: -o {path / 'page.html'}")
+    try:
+        write_bytes(path, page.encode("utf-8", errors="replace"))
+    except CheckpointError as error:
+        remedy = "choose a file in a folder that may be written to: -o page.html"
+        raise CheckpointError(f"to write {path}", error.got, remedy) from error
+    return path
+
+
+def json_text(value: Any) -> str:
+    """JSON that may stand inside a ``<script>``: no ``<``, ``>`` or ``&`` of a name is left, and no NaN.
+
+    Example:
+        >>> json_text({"run": "</script><b>", "loss": float("nan")})
+        '{"run":"\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e","loss":null}'
+    """
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def chart_text(text: str) -> str:
+    """A name as Plotly shows it unchanged: it reads some HTML tags in its labels.
+
+    Example:
+        >>> chart_text("<b>A & B</b>")
+        '&lt;b&gt;A &amp; B&lt;/b&gt;'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@cache
+def plotly_bundle() -> str:
+    """Plotly's own script, of the installed package."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise _missing("plotly", error) from error
+    return str(get_plotlyjs())
+
+
+@cache
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise _missing("jinja2", error) from error
+    environment = Environment(
+        loader=PackageLoader("lrga.explain"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["pretty"] = _pretty
+    return environment
+
+
+def _missing(package: str, error: ImportError) -> MissingDependencyError:
+    return MissingDependencyError(f"the package {package}, for pages", str(error), "pip install 'lrga[report]'")
+
+
+def _file(name: str) -> str:
+    return (files("lrga.explain") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _as_script(text: str) -> str:
+    """As the browser will read it back from the page, so that its checksum agrees."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
+
+
+def _sha256(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(_finite(value), ensure_ascii=False, indent=1)
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinity, which JSON has not, become null; surrogates, which UTF-8 has not, question marks."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="replace").decode()
+    if isinstance(value, dict):
+        return {_finite(str(key)): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value

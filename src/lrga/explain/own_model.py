@@ -1,0 +1,99 @@
+"""What the attention inside a user's own PyG model attends to, on one graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from lrga.errors import DTypeError, ShapeError
+from lrga.explain.attention import Explanation, chosen_layers, edges_once, recorded_factors, warn_of_size
+from lrga.explain.layout import communities, positions
+from lrga.tasks.task import Task
+
+
+def explain_model(
+    model: nn.Module,
+    data: Data,
+    forward: Callable[[nn.Module, Data], Tensor] | None = None,
+    *,
+    name: str | None = None,
+    dataset: str = "own data",
+    classes: tuple[str, ...] | None = None,
+) -> Explanation:
+    """Runs a model of any make that contains low-rank global attention on one graph, and keeps what it attended to.
+
+    Args:
+        model: Augmented by :func:`lrga.augment`, or made of :class:`lrga.LRGAConv` or the attention itself.
+        data: One graph. Its ``y``, where it has one, is shown as the label.
+        forward: How the model is called: ``(model, data) → [N or 1, …]``, class scores or values; by default
+            ``model(data)``.
+        name: Of the model on the page; by default that of its class.
+        dataset: Name of the data on the page.
+        classes: Names of the classes.
+
+    What is predicted is read from the result: one row for each node or one for the graph; classes where it has
+    several columns and ``y`` holds integers, else the value of its first column.
+
+    Example:
+        >>> import lrga
+        >>> from torch_geometric.nn import GCN
+        >>> model = lrga.augment(GCN(4, 8, num_layers=2, out_channels=3), rank=5)
+        >>> data = Data(x=torch.randn(6, 4), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.zeros(6).long())
+        >>> found = explain_model(model, data, lambda m, d: m(d.x, d.edge_index, batch=None))
+        >>> found.task.level, [(layer.name, layer.u.shape) for layer in found.layers]
+        ('node', [('convs.0.attention', (6, 1, 5)), ('convs.1.attention', (6, 1, 5))])
+    """
+    if not isinstance(data, Data) or data.edge_index is None or not data.num_nodes:
+        raise DTypeError("one graph as PyG Data, with nodes and edge_index", repr(data), "pass one element of your set")
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), recorded_factors(model) as factors:
+            output = model(data) if forward is None else forward(model, data)
+    finally:
+        model.train(was_training)
+    name = type(model).__name__ if name is None else name
+    layers = chosen_layers(factors, None, name)
+    output, task, labels = _answers(output, data, classes)
+    edges, _ = edges_once(data.edge_index, data.num_nodes)
+    warn_of_size(data.num_nodes, len(edges), None)
+    shares = output.softmax(dim=1).max(dim=1) if task.kind == "classification" else None
+    return Explanation(
+        run=name,
+        dataset=dataset,
+        split="given",
+        graph=0,
+        graph_id=None,
+        node_ids=None,
+        task=task,
+        edges=edges,
+        labels=labels,
+        predictions=output[:, 0].numpy() if shares is None else shares.indices.numpy().astype(np.int32),
+        confidence=None if shares is None else shares.values.numpy(),
+        places=positions(edges, data.num_nodes),
+        degree=np.bincount(edges.ravel(), minlength=data.num_nodes).astype(np.int32),
+        community=communities(edges, data.num_nodes),
+        layers=layers,
+    )
+
+
+def _answers(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[Tensor, Task, Any]:
+    """The result as ``[rows, columns]`` on the CPU, what it predicts, and the labels in numpy."""
+    remedy = "pass forward=lambda model, data: … that returns the scores"
+    if not isinstance(output, Tensor):
+        raise DTypeError("the model to return a tensor", type(output).__name__, remedy)
+    if output.dim() == 0 or output.size(0) not in (data.num_nodes, 1):
+        expected = f"{data.num_nodes} rows, one for each node, or one for the graph"
+        raise ShapeError(expected, f"shape {list(output.shape)}", remedy)
+    rows = output.detach().float().cpu().view(output.size(0), -1)
+    y = data.y
+    y = y.detach().cpu().view(rows.size(0), -1)[:, 0] if y is not None and y.numel() % rows.size(0) == 0 else None
+    level = "node" if rows.size(0) == data.num_nodes else "graph"
+    if rows.size(1) > 1 and (classes is not None or y is None or not y.is_floating_point()):
+        task = Task(level=level, kind="classification", out_channels=rows.size(1), classes=classes)
+        return rows, task, None if y is None else y.numpy().astype(np.int32)
+    task = Task(level=level, kind="regression", out_channels=1)
+    return rows, task, None if y is None else y.float().numpy()

@@ -1,0 +1,130 @@
+"""One look for pages and pictures: colours that the colour-blind tell apart, sizes that can be read in print."""
+
+import io
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from lrga.errors import CheckpointError, MissingDependencyError, OptionError
+from lrga.io.files import write_bytes
+
+# Okabe and Ito's colours for the colour-blind, without the yellow, which is too pale on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+SEQUENTIAL = "cividis"  # a scale of brightness, the same to every eye
+PAPER = "#555555"
+FORMATS = ("png", "svg", "pdf")
+WIDTH = 6.4  # inches: a text column
+TALLEST_PNG = 200  # inches; matplotlib draws no more than 2^16 points
+_SETTINGS: dict[str, Any] = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9.0,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 7.5,
+    "legend.frameon": True,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "path.simplify_threshold": 0.3,  # points that lie that near to a straight line, in pixels, are left out
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "errorbar.capsize": 2.5,
+    "image.cmap": SEQUENTIAL,
+    "figure.dpi": 100,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,  # letters stay letters: they can be selected, and publishers take the file
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lrga",  # equal runs give equal files
+    "mathtext.default": "regular",
+}
+
+
+def colour(number: int) -> str:
+    """The colour of the ``number``-th series; after the last one they come again.
+
+    Example:
+        >>> colour(0) == colour(len(COLOURS))
+        True
+    """
+    return COLOURS[number % len(COLOURS)]
+
+
+def plain(text: str) -> str:
+    """A name as matplotlib shows it unchanged: between dollars it would read formulas.
+
+    Control characters, which an SVG may not hold, become spaces.
+
+    Example:
+        >>> plain("$x$")
+        '\\\\$x\\\\$'
+    """
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text).replace("$", r"\$")
+
+
+def require_matplotlib() -> Any:
+    """Matplotlib's figure class, which needs no display."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        remedy = "pip install 'lrga[plot]'"
+        raise MissingDependencyError("matplotlib, to draw pictures", "no such package", remedy) from error
+    return Figure
+
+
+def styled() -> AbstractContextManager[None]:
+    """A context in which matplotlib draws in this style; the caller's settings come back."""
+    require_matplotlib()
+    import matplotlib as mpl
+
+    settings: Any = _SETTINGS  # its keys are typed one by one in recent versions
+    return mpl.rc_context(settings)
+
+
+def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
+    """Lets ``draw`` fill a figure of that many inches and writes it, whole or not at all, as its ending says."""
+    path = Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in FORMATS:
+        raise OptionError("a picture ending in .png, .svg or .pdf", repr(path.name), f"write {path.stem}.png")
+    if not 1.0 <= width <= 40.0:
+        raise OptionError("a width of 1 to 40 inches", f"{width:g}", "pass for example 6.4")
+    if kind == "png" and height > TALLEST_PNG:
+        got = f"one of {height:.0f} inches"
+        raise OptionError(f"a PNG of at most {TALLEST_PNG} inches", got, f"write {path.stem}.pdf, or name fewer runs")
+    figure_class = require_matplotlib()
+    content = io.BytesIO()
+    dates: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with styled():
+        figure = figure_class(figsize=(width, height), layout="constrained")
+        draw(figure)
+        figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
+    drawn = _shortened(content.getvalue()) if kind == "svg" else content.getvalue()
+    try:
+        write_bytes(path, drawn)
+    except CheckpointError as error:
+        raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
+    return path
+
+
+def _shortened(drawing: bytes) -> bytes:
+    """An SVG whose lines have one decimal of a point, relative to the point before; no less is seen."""
+
+    def rounded(attribute: re.Match[bytes]) -> bytes:
+        short = re.sub(rb"-?\d+\.\d{2,}", lambda number: b"%.1f" % float(number[0]), attribute[0])
+        short = re.sub(rb"(?<=\d) \n ?L (?=-?\d)", b" ", short)  # after M or L, further pairs are lines to them
+        return re.sub(rb"(?<=M )-?[\d.]+ -?[\d.]+(?: -?[\d.]+ -?[\d.]+){3,}", relative, short)
+
+    def relative(points: re.Match[bytes]) -> bytes:
+        tenths = [round(10 * float(number)) for number in points[0].split()]
+        steps = [b"%g" % ((now - before) / 10) for before, now in zip(tenths, tenths[2:], strict=False)]
+        return b" ".join([b"%g" % (value / 10) for value in tenths[:2]] + [b"l", *steps])
+
+    return re.sub(rb' (?:d|x|y)="[^"]*"', rounded, drawing)

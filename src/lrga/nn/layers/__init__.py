@@ -1,0 +1,1 @@
+"""The layers of the benchmark, and the paper's augmented layer around them."""

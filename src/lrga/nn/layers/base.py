@@ -1,0 +1,77 @@
+"""What the five layers of the benchmark have in common."""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from lrga.checks import check_choice, check_count, check_fraction
+from lrga.nn.inputs import as_edges, as_segments, graph_norm, valid_nodes
+from lrga.nn.norm import BatchNorm, normalize
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.reduce import Edges
+
+PRESETS = ("2022", "2020")
+
+
+class BenchmarkLayer(nn.Module):
+    """Base of the benchmark's layers: widths, preset, residual, normalisation, dropout.
+
+    Args:
+        in_channels: Width of x.
+        out_channels: Width of the result. The residual needs both to be equal and is left out otherwise.
+        preset: ``"2022"``, the layers of the later leaderboard, or ``"2020"``, those of June 2020, which multiply the
+            convolution's result by 1/√n ("graph norm").
+        dropout: Probability of dropout; the layers differ in where it acts.
+        residual: Whether x is added.
+        batch_norm: Whether the convolution's result is normalised.
+    """
+
+    is_partitioned = False  # lrga.distributed.partition_model sets it: edges are then those of one rank's part
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, preset: str, dropout: float, residual: bool, batch_norm: bool
+    ) -> None:
+        super().__init__()
+        check_count("in_channels", in_channels, minimum=1)
+        check_count("out_channels", out_channels, minimum=1)
+        check_choice("preset", preset, PRESETS)
+        check_fraction("dropout", dropout)
+        self.in_channels, self.out_channels, self.preset = in_channels, out_channels, preset
+        self.dropout, self.residual = float(dropout), residual and in_channels == out_channels
+        self.norm = BatchNorm(out_channels) if batch_norm else None
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew, as the benchmark of the preset does."""
+        for module in self.children():
+            reset(module)
+
+    def _edges(self, edge_index: Any, x: Tensor) -> Edges:
+        return as_edges(edge_index, x, partitioned=self.is_partitioned)
+
+    def _normalize(
+        self,
+        h: Tensor,
+        edges: Edges,
+        batch: Tensor | Segments | None,
+        num_graphs: int | None,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        residual: Tensor | None = None,
+    ) -> Tensor:
+        """Graph norm, where the preset has it, and batch norm, with the activation and the residual beside it."""
+        if self.preset == "2020":
+            h = graph_norm(h, as_segments(batch, h.size(0), num_graphs), edges)
+        return normalize(self.norm, h, count=valid_nodes(edges), before=before, after=after, residual=residual)
+
+    def _finish(
+        self, x: Tensor, h: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
+    ) -> Tensor:
+        """Both norms, ReLU, residual and dropout, the end of all layers but GAT's and SAGE's."""
+        h = self._normalize(h, edges, batch, num_graphs, after="relu", residual=x if self.residual else None)
+        return F.dropout(h, self.dropout, self.training)
+
+    def extra_repr(self) -> str:
+        return f"preset={self.preset!r}, residual={self.residual}, dropout={self.dropout}"

@@ -1,0 +1,166 @@
+"""The gated graph convolution of the benchmark."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeGuard
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lrga.checks import check_dense
+from lrga.errors import ShapeError
+from lrga.nn.inputs import as_segments, edge_graph_norm, with_sources
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.linear import is_plain
+from lrga.nn.norm import BatchNorm, normalize, state_of
+from lrga.ops.attention.segments import Segments
+from lrga.ops.gated.definition import Norm, gated_edges, gated_edges_of_product
+from lrga.ops.linear import linear
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.neighbors.reduce import Edges, num_edges
+
+
+class GatedGCNLayer(BenchmarkLayer):
+    r"""Gated graph convolution; BatchNorm → ReLU → residual → dropout on nodes and edges alike.
+
+    .. math::
+        \hat e_{ji} = C e_{ji} + D x_j + E x_i, \qquad
+        h_i = A x_i + \frac{\sum_j \sigma(\hat e_{ji}) \odot B x_j}{\sum_j \sigma(\hat e_{ji}) + 10^{-6}}
+
+    with A to E linear maps with bias. The preset ``"2020"`` multiplies :math:`h` by :math:`1/\sqrt n` and
+    :math:`\hat e` by :math:`1/\sqrt m` before normalising, m the edges of the graph.
+    The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`; edges are as wide as nodes.
+
+    Shapes:
+        - x: ``[N, in_channels]``; edge_attr: ``[E, in_channels]``
+        - result: ``[N, out_channels]``, ``[E, out_channels]``
+
+    Example:
+        >>> import torch
+        >>> h, e = GatedGCNLayer(8, 8)(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]), torch.randn(2, 8))
+        >>> h.shape, e.shape
+        (torch.Size([3, 8]), torch.Size([2, 8]))
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        preset: str = "2022",
+        dropout: float = 0.0,
+        residual: bool = True,
+        batch_norm: bool = True,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
+        )
+        self.lin_a = nn.Linear(in_channels, out_channels)
+        self.lin_b = nn.Linear(in_channels, out_channels)
+        self.lin_c = nn.Linear(in_channels, out_channels)
+        self.lin_d = nn.Linear(in_channels, out_channels)
+        self.lin_e = nn.Linear(in_channels, out_channels)
+        self.edge_norm = BatchNorm(out_channels) if batch_norm else None
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Edges,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+        *,
+        need_edges: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Convolves nodes and edges.
+
+        The preset ``"2020"`` needs ``batch`` where x has several graphs. With ``need_edges=False``, for the last layer
+        of a network, the new edge features may be ``None``: the time for them is saved.
+        """
+        edges = self._edges(edge_index, x)
+        edge_attr = self._check_edges(edge_attr, edges)
+        segments = as_segments(batch, x.size(0), num_graphs) if self.preset == "2020" else None
+        own, gated, from_source, from_target = self._maps(x, with_sources(edges, x))
+        mean, e = gate_edges(
+            self.lin_c,
+            edge_attr,
+            gated,
+            from_source,
+            from_target,
+            edges,
+            norm=self._norm_of_edges(edges),
+            training=self.edge_norm is not None and self.edge_norm.training,
+            scale=None if segments is None else edge_graph_norm(edges, segments, x.dtype),
+            residual=self.residual,
+            need_edges=need_edges,
+        )
+        h = self._finish(x, own + mean, edges, segments, num_graphs)
+        return h, None if e is None else F.dropout(e, self.dropout, self.training)
+
+    def _maps(self, x: Tensor, sources: Tensor) -> tuple[Tensor, ...]:
+        """A of x, B and D of the sources, E of x, each ``out_channels`` wide; on a GPU columns of one product."""
+        maps = (self.lin_a, self.lin_b, self.lin_d, self.lin_e)
+        if sources is not x:  # one exchange of x, where exchanging B x and D x would be two
+            return self.lin_a(x), self.lin_b(sources), self.lin_d(sources), self.lin_e(x)
+        if not x.is_cuda or not all(has_bias(lin) for lin in maps):
+            return tuple(lin(x) for lin in maps)
+        return maps_at_once(x, maps)
+
+    def _check_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
+        if edge_attr is not None:
+            check_dense("edge_attr", edge_attr)
+        wanted = [num_edges(edges), self.in_channels]
+        if edge_attr is None or list(edge_attr.shape) != wanted:
+            raise ShapeError(
+                f"edge_attr of shape {wanted}, one row per edge",
+                "None" if edge_attr is None else f"shape {list(edge_attr.shape)}",
+                "encode the edge features first, torch.ones(E, 1) where there are none",
+            )
+        return edge_attr
+
+    def _norm_of_edges(self, edges: Edges) -> Norm | None:
+        """The normalisation's state, for the fused kernel; another module in its place (a synchronised one, say), or
+        one with hooks, as a function."""
+        norm = self.edge_norm
+        if norm is None or is_plain(norm, BatchNorm):
+            return None if norm is None else state_of(norm)
+        return partial(normalize, norm, count=edges.valid_edges if isinstance(edges, EdgeLayout) else None)
+
+
+def gate_edges(
+    lin_c: nn.Module,
+    edge_attr: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    edges: Edges,
+    *,
+    need_edges: bool = True,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`~lrga.ops.gated.definition.gated_edges` with C as a module, which is called where more than its parameters
+    matters; ``options`` are those of that function."""
+    ends = (gated, from_source, from_target, edges)
+    if has_bias(lin_c):
+        return gated_edges(edge_attr, lin_c.weight, lin_c.bias, *ends, need_edges=need_edges, **options)
+    return gated_edges_of_product(lin_c(edge_attr), edge_attr, *ends, **options)
+
+
+def has_bias(lin: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether the module is a linear map with a bias and nothing else."""
+    return is_plain(lin, nn.Linear) and lin.bias is not None
+
+
+def maps_at_once(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
+    """What each of the linear maps, all with a bias, makes of x: their weights below one another make one map.
+
+    Example:
+        >>> import torch
+        >>> a, b = nn.Linear(3, 2), nn.Linear(3, 4)
+        >>> x = torch.randn(5, 3)
+        >>> [torch.allclose(y, lin(x), atol=1e-6) for y, lin in zip(maps_at_once(x, [a, b]), [a, b])]
+        [True, True]
+    """
+    weight, bias = torch.cat([lin.weight for lin in maps]), torch.cat([lin.bias for lin in maps])
+    return linear(x, weight, bias).split([lin.out_features for lin in maps], dim=1)

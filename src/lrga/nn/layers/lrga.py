@@ -1,0 +1,214 @@
+"""A layer of the benchmark with low-rank global attention beside it, as the paper's networks stack them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from lrga.errors import OptionError
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.inputs import as_segments, valid_nodes
+from lrga.nn.layers.base import BenchmarkLayer
+from lrga.nn.layers.gated_gcn import GatedGCNLayer
+from lrga.nn.linear import mix
+from lrga.nn.norm import BatchNorm, normalize
+from lrga.ops.attention.segments import Segments
+from lrga.ops.neighbors.reduce import Edges
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiring:
+    """How layer, attention and normalisation of an augmented layer are joined: what the paper leaves open.
+
+    Attributes:
+        concatenate: What :math:`m_5` maps, side by side: ``"input"``, ``"attention"`` and ``"local"``, the base layer.
+        activation_first: Whether the ReLU after :math:`m_5` comes before the BatchNorm.
+        inner_residual: Whether the base layer keeps its residual.
+        inner_norm: Whether the base layer keeps its BatchNorm. Where it does, a GAT layer has none after :math:`m_5`:
+            the paper's counts of parameters leave LRGA + GAT one BatchNorm a layer.
+        outer_residual: Whether the input is added around the whole.
+    """
+
+    concatenate: tuple[str, ...] = ("input", "attention", "local")
+    activation_first: bool = True
+    inner_residual: bool = True
+    inner_norm: bool = True
+    outer_residual: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.concatenate or len({*self.concatenate} & {*PARTS}) != len(self.concatenate):
+            raise OptionError(f"concatenate to name some of {', '.join(PARTS)}", repr(self.concatenate), "each once")
+
+    def mixed_width(self, channels: int, rank: int, heads: int = 1) -> int:
+        """Columns of what :math:`m_5` maps."""
+        widths = {"input": channels, "attention": heads * 2 * rank, "local": channels}
+        return sum(widths[part] for part in self.concatenate)
+
+    def parameters(self, channels: int, rank: int, heads: int = 1) -> int:
+        """Parameters of a layer of ``channels`` beyond those of its base layer: of the attention, of :math:`m_5`, and
+        of one BatchNorm more, unless the base layer has given its own.
+
+        Example:
+            >>> [WIRINGS[name].parameters(100, 30) for name in ("authors-code", "outer-norm")]
+            [38420, 38220]
+        """
+        attention, norm = 4 * rank * heads * (channels + 1), 2 * channels if self.inner_norm else 0
+        return attention + (self.mixed_width(channels, rank, heads) + 1) * channels + norm
+
+
+PARTS = ("input", "attention", "local")
+WIRINGS = {
+    "authors-code": Wiring(),  # as the authors released it: the default
+    "norm-first": Wiring(activation_first=False),
+    "outer-residual": Wiring(activation_first=False, inner_residual=False, outer_residual=True),
+    "two-residuals": Wiring(activation_first=False, outer_residual=True),
+    "outer-norm": Wiring(inner_norm=False),  # ours, of LRGA + GAT in the tables
+}
+# Names of version 0.1, in stored configurations and records.
+WIRING_OF_READING = {
+    "A": "norm-first",
+    "B": "authors-code",
+    "C": "outer-residual",
+    "D": "two-residuals",
+    "B-outer": "outer-norm",
+}
+
+
+def wiring_of(wiring: "str | Wiring") -> Wiring:
+    """The wiring of that name, or the one given.
+
+    Example:
+        >>> wiring_of("outer-norm").inner_norm
+        False
+    """
+    if isinstance(wiring, Wiring):
+        return wiring
+    if wiring not in WIRINGS:
+        remedy = f"pass {WIRING_OF_READING[wiring]!r}, its name now" if wiring in WIRING_OF_READING else "pick one"
+        raise OptionError(f"wiring to be one of {', '.join(WIRINGS)}", repr(wiring), remedy)
+    return WIRINGS[wiring]
+
+
+def renamed_reading(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored options with ``reading``, as version 0.1 wrote them, under their present name ``wiring``.
+
+    Example:
+        >>> renamed_reading({"reading": "C"}), renamed_reading({"wiring": "norm-first"})
+        ({'wiring': 'outer-residual'}, {'wiring': 'norm-first'})
+    """
+    return {
+        "wiring" if key == "reading" else key: WIRING_OF_READING.get(value, value) if key == "reading" else value
+        for key, value in values.items()
+    }
+
+
+def combine(
+    parts: list[Tensor],
+    m5: nn.Module,
+    norm: nn.Module | None,
+    *,
+    norm_first: bool = False,
+    count: Tensor | None = None,
+) -> Tensor:
+    r"""The paper's equation 1, :math:`\mathrm{norm}(\mathrm{ReLU}(m_5([X, \mathrm{LRGA}(X), \mathrm{GNN}(X)])))`.
+
+    Args:
+        parts: What :math:`m_5` maps, side by side.
+        m5: A linear map.
+        norm: A normalisation, or ``None``.
+        norm_first: Whether the normalisation comes before the ReLU.
+        count: In a batch of fixed capacity, how many rows are real.
+
+    Example:
+        >>> import torch
+        >>> combine([torch.randn(3, 2), torch.randn(3, 5)], nn.Linear(7, 4), BatchNorm(4)).shape
+        torch.Size([3, 4])
+    """
+    before, after = (None, "relu") if norm_first else ("relu", None)
+    return normalize(norm, mix(parts, m5), count=count, before=before, after=after)
+
+
+class LRGALayer(nn.Module):
+    r"""The paper's equation 1 around a layer of the benchmark.
+
+    .. math::
+        X' = \mathrm{BatchNorm}(\mathrm{ReLU}(m_5([X, \, \mathrm{LRGA}(X), \, \mathrm{base}(X)])))
+
+    in the wiring ``"authors-code"``, the default; :class:`Wiring` says what may be different.
+
+    Args:
+        base: The local layer, ``channels`` wide in and out, made without a residual and a BatchNorm where the wiring
+            has none inside.
+        channels: D.
+        rank: The paper's κ; with 0 there is no attention: :math:`m_5([X, \mathrm{base}(X)])`.
+        heads: Heads of the attention.
+        dropout: Dropout on the attention's output.
+        wiring: A :class:`Wiring`, or a name among ``WIRINGS``.
+        batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none where it has one inside).
+        backend: Of the attention.
+
+    Example:
+        >>> import torch
+        >>> from lrga.nn.layers.gcn import GCNLayer
+        >>> layer = LRGALayer(GCNLayer(8, 8), 8, rank=3)
+        >>> layer(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        base: BenchmarkLayer,
+        channels: int,
+        rank: int,
+        *,
+        heads: int = 1,
+        dropout: float = 0.0,
+        wiring: str | Wiring = "authors-code",
+        batch_norm: bool = True,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.wiring = wiring_of(wiring)
+        for name, has, wanted in (
+            ("residual", base.residual, self.wiring.inner_residual),
+            ("batch_norm", base.norm is not None, self.wiring.inner_norm),
+        ):
+            if has and not wanted:
+                raise OptionError(f"a base layer without {name} in wiring {wiring!r}", "one with", f"pass {name}=False")
+        self.base, self.channels, self.rank = base, channels, rank
+        self.attention = LowRankGlobalAttention(channels, rank, heads=heads, dropout=dropout, backend=backend)
+        self.mix = nn.Linear(self.wiring.mixed_width(channels, rank, heads), channels)
+        self.norm = BatchNorm(channels) if batch_norm else None
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew."""
+        for module in (self.base, self.attention, self.mix, self.norm):
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Edges,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+        *,
+        need_edges: bool = True,
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
+        """As the base layer; where that returns edge features too, they are passed on (if they are needed)."""
+        segments = as_segments(batch, x.size(0), num_graphs)
+        options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
+        local = self.base(x, edge_index, edge_attr, segments, **options)
+        local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
+        parts = {"input": x, "attention": self.attention(x, segments), "local": local}
+        mixed, norm_first = [parts[name] for name in self.wiring.concatenate], not self.wiring.activation_first
+        h = combine(mixed, self.mix, self.norm, norm_first=norm_first, count=valid_nodes(edge_index))
+        if self.wiring.outer_residual:
+            h = x + h
+        return (h, *rest) if rest else h
+
+    def extra_repr(self) -> str:
+        name = next((name for name, known in WIRINGS.items() if known == self.wiring), self.wiring)
+        return f"wiring={name!r}"

@@ -1,0 +1,152 @@
+"""Whether the Triton kernels can take some tensors, and if not, why; what a device offers them."""
+
+import importlib.util
+import os
+import sys
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def why_not_triton(*tensors: Tensor | None) -> str | None:
+    """Why the Triton kernels cannot be used for these tensors; ``None`` if they can.
+
+    They run on a CUDA GPU of compute capability 8 or higher in float32, bfloat16 and float16; on a CPU only in Triton's
+    interpreter (``TRITON_INTERPRET=1``), which is for tests. What differentiates in another way than backward finds
+    its rules at PyTorch's own operations only.
+
+    Example:
+        >>> import torch
+        >>> why_not_triton(torch.zeros(2, dtype=torch.float64))
+        'float64 is computed by PyTorch'
+    """
+    present = [tensor for tensor in tensors if tensor is not None]
+    for tensor in present:
+        if tensor.is_floating_point() and tensor.dtype not in TRITON_DTYPES:
+            return f"{str(tensor.dtype).removeprefix('torch.')} is computed by PyTorch"
+    if not has_triton():
+        return "Triton is not installed"
+    if differentiates_otherwise():
+        return "torch.func and forward-mode derivatives are computed by PyTorch"
+    devices = {tensor.device for tensor in present}
+    if len(devices) > 1:
+        return f"the tensors lie on {len(devices)} devices"
+    return _why_not_device(next(iter(devices))) if devices else "there is no tensor"
+
+
+def runs_on_gpu(*tensors: Tensor | None) -> bool:
+    """Whether the automatic choice is the Triton kernels: on a GPU that can run them. The interpreter is never it."""
+    return all(t is None or t.device.type == "cuda" for t in tensors) and why_not_triton(*tensors) is None
+
+
+def differentiates_otherwise() -> bool:
+    """Whether a transformation of :mod:`torch.func` or a level of forward-mode derivatives is active.
+
+    Our operators have backward derivatives only: PyTorch would take their results for constants, without a word.
+
+    Example:
+        >>> seen = []
+        >>> torch.func.grad(lambda x: seen.append(differentiates_otherwise()) or x)(torch.ones(()))
+        tensor(1.)
+        >>> seen, differentiates_otherwise()
+        ([True], False)
+    """
+    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+
+
+def has_triton() -> bool:
+    """Whether Triton is installed."""
+    return HAS_TRITON
+
+
+def interpreted() -> bool:
+    """Whether Triton kernels run in its interpreter, on the CPU."""
+    return os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+    """Runs a Triton kernel on the device of its tensors, in that device's current stream.
+
+    Triton by itself takes the current device, which need not be theirs. All kernels are run from here.
+
+    Args:
+        kernel: What :func:`triton.jit` made.
+        grid: Number of programs along each axis.
+        *args: Arguments of the kernel, at least one tensor among them; all tensors lie on one device.
+        **options: Further ones, and Triton's own (``num_warps``, …).
+    """
+    with torch.cuda.device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+        kernel[grid](*args, **options)
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def next_power_of_2(n: int) -> int:
+    """The smallest power of two of at least ``n``, which is positive."""
+    return 1 << (n - 1).bit_length()
+
+
+def dot_precision(dtype: torch.dtype) -> str:
+    """How Triton multiplies float32 matrices: ``"tf32"`` where PyTorch's own switch allows it.
+
+    Elsewhere ``"tf32x3"``, three such products that together are as exact as float32; plain float32 arithmetic would
+    leave the tensor cores idle and is some twenty times slower.
+    """
+    return "tf32" if dtype == torch.float32 and allows_tf32() else "tf32x3"
+
+
+def allows_tf32() -> bool:
+    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, whichever of its switches says so.
+
+    PyTorch has had ``fp32_precision`` since version 2.9. It follows the older switches too, which raise an error when
+    they are read after it was set.
+    """
+    matmul = torch.backends.cuda.matmul
+    try:
+        precision: str = matmul.fp32_precision
+    except AttributeError:
+        return matmul.allow_tf32
+    return precision == "tf32"
+
+
+@cache
+def shared_memory(device: torch.device) -> int:
+    """Bytes of shared memory that one program may have; no limit in the interpreter, 0 where PyTorch does not tell.
+
+    An H100 has 232448, an A100 166912, the GPUs outside data centres 101376: there kernels take smaller tiles.
+
+    Example:
+        >>> shared_memory(torch.device("cpu")) > 1 << 20
+        True
+    """
+    if device.type != "cuda":
+        return sys.maxsize
+    return getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+
+
+def _why_not_device(device: torch.device) -> str | None:
+    if device.type == "cpu":
+        return None if interpreted() else "the tensors are on the CPU"
+    if device.type != "cuda":
+        return f"the tensors are on {device.type}"
+    if torch.compiler.is_compiling():  # which warns of caches
+        return _why_not_gpu(device)
+    return _remembered(device)
+
+
+def _why_not_gpu(device: torch.device) -> str | None:
+    if torch.version.hip is not None:
+        return "the kernels were not tried on AMD GPUs"
+    major, minor = torch.cuda.get_device_capability(device)
+    return None if major >= 8 else f"the GPU has compute capability {major}.{minor}, 8.0 is needed"
+
+
+_remembered = cache(_why_not_gpu)

@@ -1,0 +1,265 @@
+"""Which implementation computes the attention and why not the faster one; and the functional interface.
+
+Three backends compute the same function: ``"dense"`` (the O(N²) definition), ``"segmented"`` (PyTorch, linear, any
+device and dtype) and ``"triton"`` (fused kernels for GPUs). ``"auto"`` takes Triton's where it can and says on the
+logger ``lrga.ops`` (level INFO, once for each reason) why it does not.
+"""
+
+import logging
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lrga.checks import autocast_is_on, check_choice, check_features, check_same_device, without_autocast
+from lrga.errors import OptionError, ShapeError, UnsupportedError
+from lrga.ops._triton import allows_tf32, runs_on_gpu, shared_memory, why_not_triton
+from lrga.ops.attention.reference import NORMALIZATIONS, dense_attention, segmented_attention
+from lrga.ops.attention.segments import Segments
+from lrga.ops.attention.tiles import Tiles
+
+LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
+LARGEST_EXACT_RANK = 32  # float32 without TF32, where a program has less shared memory than
+EXACT_ROOM = 163_840  # bytes
+LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph whose u, v and z are given: beyond, the sums over tiles take long
+WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
+FEWEST_STREAMED = 16_384  # nodes of one graph from which its projections are not stored
+
+logger = logging.getLogger("lrga.ops")
+_said: set[str] = set()
+
+Implementation = Callable[[Tensor, Tensor, Tensor, Segments, str | None, float], Tensor]
+
+
+def triton_attention(
+    u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> Tensor:
+    """The same by Triton kernels; :func:`choose_backend` has found that they can."""
+    from lrga.ops.attention.batched import tiled_attention
+
+    assert normalize == "graph"
+    return tiled_attention(u, v, z, tiles_of(segments, u.device), eps=eps)
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "segmented": segmented_attention,
+    "dense": dense_attention,
+    "triton": triton_attention,
+}
+BACKENDS = ("auto", *IMPLEMENTATIONS)
+
+
+def low_rank_attention(
+    u: Tensor,
+    v: Tensor,
+    z: Tensor,
+    batch: Tensor | None = None,
+    num_graphs: int | None = None,
+    *,
+    eps: float = 1e-6,
+    backend: str = "auto",
+) -> Tensor:
+    r"""Low-rank global attention of the paper, for one graph or a batch of graphs.
+
+    .. math::
+        \frac{1}{\eta_g} \, u_g (v_g^\top z_g), \qquad \eta_g = \frac{(\sum_i u_i) \cdot (\sum_i v_i)}{n_g}
+
+    for each graph :math:`g`, in O(NK) memory and O(NK²) time. The result of a graph never depends on the other graphs
+    of the batch. Half-precision input is accumulated in float32, also under autocast.
+
+    Args:
+        u: The paper's :math:`m_1(X)`.
+        v: The paper's :math:`m_2(X)`.
+        z: The paper's :math:`m_3(X)`.
+        batch: Graph of each node as in PyG, in any order; ``None`` is one graph.
+        num_graphs: Number of graphs. Needed for empty graphs at the end; avoids a GPU synchronisation. Without it,
+            graph ids far above the number of nodes raise an error, since memory grows with the highest id.
+        eps: Added to η (subtracted where signed inputs make η negative).
+        backend: ``"auto"``, ``"segmented"`` (PyTorch, linear), ``"triton"`` (fused kernels, on a GPU) or ``"dense"``
+            (the O(N²) definition, for comparison).
+
+    Shapes:
+        - u, v: ``[N, K]``; z: ``[N, Z]``; batch: ``[N]``
+        - result: ``[N, Z]``
+
+    Example:
+        >>> import torch, lrga
+        >>> u, v, z = torch.rand(5, 2), torch.rand(5, 2), torch.rand(5, 3)
+        >>> lrga.low_rank_attention(u, v, z, batch=torch.tensor([0, 0, 1, 1, 1])).shape
+        torch.Size([5, 3])
+    """
+    for name, tensor in (("u", u), ("v", v), ("z", z)):
+        check_features(name, tensor)
+    check_same_device(u=u, v=v, z=z, batch=batch if isinstance(batch, Tensor) else None)
+    if not u.size(0) == v.size(0) == z.size(0) or u.size(1) != v.size(1):
+        raise ShapeError(
+            "u and v of shape [N, K] and z of shape [N, Z]",
+            f"u {list(u.shape)}, v {list(v.shape)}, z {list(z.shape)}",
+            "give all three one row per node, and u and v the same number of columns",
+        )
+    segments = Segments.from_batch(batch, u.size(0), num_graphs)
+    return attend(u[:, None], v[:, None], z[:, None], segments, eps=eps, backend=backend).squeeze(1)
+
+
+def attend(
+    u: Tensor,
+    v: Tensor,
+    z: Tensor,
+    segments: Segments,
+    *,
+    normalize: str | None = "graph",
+    eps: float = 1e-6,
+    backend: str = "auto",
+) -> Tensor:
+    """The attention of H heads over checked input: ``u, v: [N, H, K]``, ``z: [N, H, Z]`` to ``[N, H, Z]``."""
+    check_choice("normalize", normalize, NORMALIZATIONS)
+    check_eps(eps)
+    dtype = torch.promote_types(torch.promote_types(u.dtype, v.dtype), z.dtype)
+    u, v, z = u.to(dtype), v.to(dtype), z.to(dtype)
+    why_not = _why_not_tiled(u, v, z, segments, normalize)
+    implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
+    with without_autocast(u.device.type):  # it would round the sums over nodes to half precision
+        return implementation(u, v, z, segments, normalize, eps)
+
+
+def attend_projected(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    segments: Segments,
+    *,
+    heads: int,
+    rank: int,
+    normalize: str | None = "graph",
+    eps: float = 1e-6,
+    backend: str = "auto",
+) -> Tensor | None:
+    """``[attended, m4]`` of each head from the node features, ``[N, H * 2K]``; ``None`` where no kernel fuses the
+    projection, so that the caller projects and calls :func:`attend`."""
+    if backend not in ("auto", "triton") or x.size(1) == 0:
+        return None
+    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize)
+    if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
+        return None
+    dtype = _product_dtype(x)
+    assert bias is not None
+    if _is_large(segments):
+        from lrga.ops.attention.streaming import streaming_attention
+
+        return streaming_attention(x, weight, bias, heads=heads, rank=rank, eps=eps, dtype=dtype)
+    from lrga.ops.attention.batched import fused_attention
+
+    tiles = tiles_of(segments, x.device)
+    return fused_attention(x, weight, bias, tiles, heads=heads, rank=rank, eps=eps, dtype=dtype)
+
+
+def explain_backend(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    segments: Segments,
+    *,
+    rank: int,
+    normalize: str | None = "graph",
+    backend: str = "auto",
+) -> tuple[str, str]:
+    """Which kernels the attention of ``x`` takes, and why not faster ones (empty where there are none).
+
+    Example:
+        >>> import torch
+        >>> x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
+        >>> explain_backend(x.double(), weight, bias, Segments(5, 1), rank=3)
+        ('segmented', 'float64 is computed by PyTorch')
+    """
+    if backend not in ("auto", "triton"):
+        return backend, f"backend={backend!r} was asked for"
+    fused = _why_not_fused(x, weight, bias, segments, rank, normalize)
+    if fused is None and (backend == "triton" or runs_on_gpu(x)):
+        return f"triton ({'streaming' if _is_large(segments) else 'fused'})", ""
+    u = x.new_empty(x.size(0), 1, rank)
+    tiled = _why_not_tiled(u, u, u, segments, normalize)
+    if tiled is None and (backend == "triton" or runs_on_gpu(x)):
+        return "triton (attention only)", f"the projection is PyTorch's: {fused}"
+    return "segmented", tiled or "the tensors are on the CPU"
+
+
+def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
+    """The implementation that ``backend`` stands for, ``why_not`` being what speaks against Triton's."""
+    check_choice("backend", backend, BACKENDS)
+    if backend == "triton" and why_not is not None:
+        raise UnsupportedError("an attention that the Triton kernels compute", why_not, "pass backend='auto'")
+    if backend != "auto":
+        return backend
+    if why_not is None and runs_on_gpu(u):
+        return "triton"
+    if u.device.type == "cuda" and why_not is not None:
+        _say_once(f"attention by PyTorch, not by Triton kernels: {why_not}")
+    return "segmented"
+
+
+def tiles_of(segments: Segments, device: torch.device) -> Tiles:
+    """The tiles of ``segments``, computed once for all layers where there are several graphs."""
+    if segments.counts is None or torch.compiler.is_compiling():  # which does not trace through what segments keep
+        return Tiles.of(segments, device)
+    return segments.tiles
+
+
+def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
+    if normalize != "graph":
+        return f"normalize={normalize!r} is computed by PyTorch"
+    if (why_not := _why_not_rank(max(u.size(-1), z.size(-1)), u.dtype, u.device)) is not None:
+        return why_not
+    if (why_not := why_not_triton(u, v, z)) is not None:
+        return why_not
+    if not torch.compiler.is_compiling() and segments.num_nodes > LARGEST_TILED_GRAPH * max(segments.num_graphs, 1):
+        return "u, v and z of so large a graph are multiplied by PyTorch"
+    return None
+
+
+def _why_not_fused(
+    x: Tensor, weight: Tensor, bias: Tensor | None, segments: Segments, rank: int, normalize: str | None
+) -> str | None:
+    if normalize != "graph":
+        return f"normalize={normalize!r} is computed by PyTorch"
+    if bias is None:
+        return "the projection has no bias"
+    if (why_not := _why_not_rank(rank, _product_dtype(x), x.device)) is not None:
+        return why_not
+    if (why_not := why_not_triton(x, weight, bias)) is not None:
+        return why_not
+    if not _is_large(segments) and x.size(1) > WIDEST_FUSED:
+        return f"{x.size(1)} channels, up to {WIDEST_FUSED} are fused"
+    return None
+
+
+def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    if rank > LARGEST_RANK:
+        return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
+    narrow = dtype == torch.float32 and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM
+    # Exact products keep each factor as two numbers. A compiler does not trace the look at the switch.
+    if narrow and (torch.compiler.is_compiling() or not allows_tf32()):
+        return f"rank {rank} in float32 without TF32, on this GPU the kernels hold up to {LARGEST_EXACT_RANK}"
+    return None
+
+
+def _product_dtype(x: Tensor) -> torch.dtype:
+    return torch.get_autocast_dtype(x.device.type) if autocast_is_on(x.device.type) else x.dtype
+
+
+def _is_large(segments: Segments) -> bool:
+    """Whether there is one graph, so large that its projections are not stored (a compiler's may have any size)."""
+    if torch.compiler.is_compiling() or not segments.is_single:
+        return False
+    return segments.num_nodes >= FEWEST_STREAMED
+
+
+def _say_once(message: str) -> None:
+    if not torch.compiler.is_compiling() and message not in _said:
+        _said.add(message)
+        logger.info(message)
+
+
+def check_eps(eps: float) -> None:
+    """Refuses an eps that would not keep a division by η = 0 finite."""
+    if isinstance(eps, bool) or not isinstance(eps, int | float) or not eps >= 0:
+        raise OptionError("eps to be a number of at least 0", repr(eps), "leave it at 1e-6")

@@ -1,0 +1,127 @@
+r"""The attention of the paper, twice: as its definition and in linear time.
+
+.. math::
+    \frac{1}{\eta_g} \, U_g (V_g^\top Z_g), \qquad
+    \eta_g = \frac{1}{n_g} (\mathbf 1^\top U_g)(V_g^\top \mathbf 1)
+
+with :math:`U, V, Z` the paper's :math:`m_1(X), m_2(X), m_3(X)`, for each graph :math:`g` of a batch.
+:func:`dense_attention` builds the :math:`n \times n` matrix :math:`U V^\top`; :func:`segmented_attention` never does
+and is what the layers use. Both are differentiable to any order.
+
+Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, M chunks.
+"""
+
+import torch
+from torch import Tensor
+
+from lrga.ops.attention.segments import Segments
+from lrga.ops.cached import is_capturing
+
+NORMALIZATIONS = ("graph", "row", None)
+
+
+def dense_attention(
+    u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> Tensor:
+    """The definition, graph after graph: O(n²) memory. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    batch, counts = segments.batch, segments.counts
+    if batch is None or counts is None:
+        return _dense_graph(u, v, z, torch.sym_max(segments.num_nodes, 1), normalize, eps)
+    if _hides_values(batch):  # graphs keep all N rows: how many are their own, only the values tell
+        out = torch.zeros_like(z)
+        for graph in range(segments.num_graphs):
+            own = (batch == graph)[:, None, None]
+            u_g, v_g, z_g = (torch.where(own, t, 0) for t in (u, v, z))
+            out = torch.where(own, _dense_graph(u_g, v_g, z_g, counts[graph].clamp(min=1), normalize, eps), out)
+        return out
+    order = torch.argsort(batch, stable=True)
+    graphs = [_dense_graph(u[i], v[i], z[i], i.size(0), normalize, eps) for i in order.split(counts.tolist()) if len(i)]
+    return torch.zeros_like(z).index_copy(0, order, torch.cat(graphs)) if graphs else torch.zeros_like(z)
+
+
+def _dense_graph(u: Tensor, v: Tensor, z: Tensor, nodes: int | Tensor, normalize: str | None, eps: float) -> Tensor:
+    """:func:`dense_attention` of one graph of so many ``nodes``; rows of zeros beside them change nothing."""
+    dtype = u.dtype
+    u, v, z = (_accumulable(t).transpose(0, 1) for t in (u, v, z))  # [H, N, K]
+    scores = u @ v.transpose(1, 2)  # [H, N, N]
+    row_sums, attended = scores.sum(-1), scores @ z  # [H, N], [H, N, Z]
+    if normalize == "graph":
+        eta = row_sums.sum(-1) / nodes  # [H], the mean row sum
+        attended = inverse(eta, eps, dtype)[:, None, None] * attended
+    elif normalize == "row":
+        attended = guarded_inverse(row_sums, eps).unsqueeze(-1) * attended
+    return attended.transpose(0, 1).to(dtype)
+
+
+def _hides_values(tensor: Tensor) -> bool:
+    """Whether the values cannot be read: on the meta device, while a compiler traces or a CUDA graph is captured."""
+    return torch.compiler.is_compiling() or tensor.is_meta or is_capturing()
+
+
+def segmented_attention(
+    u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> Tensor:
+    """The same in O(N K) memory and O(N K²) time. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    dtype = u.dtype
+    u, v, z = (segments.pack(_accumulable(t)) for t in (u, v, z))  # [H, M, C, K]
+    context = segments.total(v.transpose(-1, -2) @ z)  # [H, G, K, Z]
+    if normalize == "graph":
+        scale = inverse(eta_of_graphs(u, v, segments), eps, dtype)
+        context = scale[:, :, None, None] * context
+    attended = u @ segments.to_chunks(context)  # [H, M, C, Z]
+    if normalize == "row":
+        attended = guarded_inverse(row_sums_of_chunks(u, v, segments), eps) * attended
+    return segments.unpack(attended).to(dtype)
+
+
+def attention_factors(
+    u: Tensor, v: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+) -> tuple[Tensor, Tensor]:
+    """``(u', v)`` with the normalisation inside u', so that the attention matrix of graph g is ``u'_g v_gᵀ``.
+
+    Half precision comes back as float32: a factor may be smaller than float16 can hold.
+    """
+    dtype = u.dtype
+    u, v = _accumulable(u), _accumulable(v)
+    if normalize is None:
+        return u, v
+    packed_u, packed_v = segments.pack(u), segments.pack(v)
+    if normalize == "graph":
+        scale = segments.to_nodes(inverse(eta_of_graphs(packed_u, packed_v, segments), eps, dtype)).unsqueeze(-1)
+    else:
+        scale = segments.unpack(guarded_inverse(row_sums_of_chunks(packed_u, packed_v, segments), eps))
+    return scale * u, v
+
+
+def eta_of_graphs(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
+    """η of each head and graph, ``[H, G]``, from chunks ``[H, M, C, K]``."""
+    u_sum, v_sum = segments.total(u.sum(-2)), segments.total(v.sum(-2))  # [H, G, K]
+    return (u_sum * v_sum).sum(-1) / segments.sizes(u_sum)
+
+
+def row_sums_of_chunks(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
+    """Row sums of U Vᵀ, ``[H, M, C, 1]``, from chunks ``[H, M, C, K]``."""
+    v_sum = segments.to_chunks(segments.total(v.sum(-2)))  # [H, M, K]
+    return u @ v_sum.unsqueeze(-1)
+
+
+def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    """1 / (divisor ± eps), the sign being the divisor's, so that nothing is divided by zero.
+
+    A divisor of exactly zero means that nothing is attended to; 1 / eps would then multiply zeros, harmlessly. Only
+    float16, the ``dtype`` that the result returns to, cannot hold gradients of that size: it gets 0 there instead.
+    """
+    shifted = torch.where(divisor < 0, divisor - eps, divisor + eps)
+    nothing = divisor == 0 if dtype == torch.float16 else shifted == 0  # the latter with eps = 0 only
+    return torch.where(nothing, 0.0, 1 / torch.where(nothing, 1.0, shifted))
+
+
+def guarded_inverse(divisor: Tensor, eps: float) -> Tensor:
+    """1 / divisor, and 0 where the divisor is nearer to zero than eps: a row that attends to nothing stays zero."""
+    usable = divisor.abs() > eps
+    return torch.where(usable, 1 / torch.where(usable, divisor, 1.0), 0.0)
+
+
+def _accumulable(t: Tensor) -> Tensor:
+    """Half precision to float32: sums over nodes overflow or lose digits otherwise."""
+    return t.float() if t.dtype in (torch.float16, torch.bfloat16) else t

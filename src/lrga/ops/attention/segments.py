@@ -1,0 +1,253 @@
+"""Which node belongs to which graph, laid out so that ragged graphs meet dense matrix products.
+
+Every graph is cut into chunks of C rows. All chunks of all graphs form one tensor ``[H, M, C, K]`` on which batched
+matrix products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which
+hold zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
+
+Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from lrga.checks import check_batch, count_graphs, may_read_values, stop_tracing
+from lrga.errors import BatchError
+from lrga.ops.cached import Keeps, is_capturing, kept, outside_inference
+
+if TYPE_CHECKING:
+    from lrga.ops.attention.tiles import Tiles
+
+SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
+TRACED_WITHOUT_COUNT = (
+    "pass num_graphs=… beside the batch vector, to the model (batch_size=… in PyG's own models) or to "
+    "lrga.batch_context: a traced model cannot read the number of graphs off the vector"
+)
+CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
+
+
+@dataclass(frozen=True, eq=False)
+class Segments(Keeps):
+    """The nodes of a batch of graphs, in chunks.
+
+    Args:
+        num_nodes: N.
+        num_graphs: G.
+        counts: Nodes of each graph, ``[G]``, or ``None`` for one graph.
+        batch: Graph of each node, ``[N]`` int64, or ``None`` for one graph.
+        chunk: C.
+        in_order: Whether the nodes are known to be in the order of their graphs.
+        found: What :attr:`chunks` is, where it was computed with the object; else it is computed when asked for: the
+            GPU kernels do without.
+    """
+
+    num_nodes: int
+    num_graphs: int
+    counts: Tensor | None = None
+    batch: Tensor | None = None
+    chunk: int = 1
+    in_order: bool = False
+    found: tuple[Tensor, Tensor] | None = None
+
+    @staticmethod
+    @outside_inference
+    def from_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None = None) -> "Segments":
+        """Reads PyG's batch vector, sorted or not; ``None`` is one graph.
+
+        Without ``num_graphs`` the number of graphs is read off the vector, which waits for a GPU. The segments of the
+        latest vector on a GPU are remembered, so that the layers of a model share them.
+        """
+        if batch is None:
+            if num_graphs not in (None, 1):
+                raise BatchError(
+                    f"a batch vector beside num_graphs={num_graphs}",
+                    "batch=None, which is one graph",
+                    "pass data.batch",
+                )
+            return Segments(num_nodes, 1)
+        if (known := _known_segments(batch, num_nodes, num_graphs)) is not None:
+            return known
+        check_batch(batch, num_nodes, num_graphs)
+        if num_graphs is None:
+            stop_tracing(TRACED_WITHOUT_COUNT)
+            if torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling():  # torch.export
+                raise BatchError("num_graphs in a model that is exported", "a batch vector alone", TRACED_WITHOUT_COUNT)
+            num_graphs = count_graphs(batch)
+        if num_graphs == 1:
+            return Segments(num_nodes, 1)
+        ids = batch.long()
+        if not torch.compiler.is_compiling() and ids.is_inference():
+            ids = ids.clone()  # which a later training step may use
+        counts = ids.new_zeros(num_graphs).scatter_add(0, ids, torch.ones_like(ids))
+        in_order = may_read_values(ids) and bool((ids[1:] >= ids[:-1]).all())
+        segments = Segments(num_nodes, num_graphs, counts, ids, _chunk_rows(num_nodes, num_graphs), in_order)
+        if torch.compiler.is_compiling():  # which does not trace through what is kept
+            return replace(segments, found=segments._find_chunks())
+        _remember(batch, segments)
+        return segments
+
+    @staticmethod
+    @outside_inference
+    def from_ptr(ptr: Tensor, batch: Tensor) -> "Segments":
+        """Graphs whose nodes follow each other, nodes ``ptr[g] … ptr[g + 1] - 1`` being graph g's.
+
+        Nothing is sorted and no value is read, so that this can be captured in a CUDA graph.
+
+        Args:
+            ptr: ``[G + 1]`` int64.
+            batch: The same as a batch vector, ``[N]`` int64.
+
+        Example:
+            >>> segments = Segments.from_ptr(torch.tensor([0, 2, 5]), torch.tensor([0, 0, 1, 1, 1]))
+            >>> segments.num_graphs, segments.counts.tolist()
+            (2, [2, 3])
+        """
+        num_nodes, num_graphs = batch.size(0), ptr.size(0) - 1
+        return Segments(num_nodes, num_graphs, ptr.diff(), batch, _chunk_rows(num_nodes, num_graphs), in_order=True)
+
+    @property
+    def chunks(self) -> tuple[Tensor | None, Tensor | None]:
+        """Row of each node among the ``M * C`` rows of all chunks, ``[N]``, and the graph of each chunk, ``[M]``; both
+        ``None`` for one graph."""
+        if self.counts is None:
+            return None, None
+        if self.found is not None:
+            return self.found
+        return self._find_chunks() if torch.compiler.is_compiling() else self._kept_chunks
+
+    @kept
+    def _kept_chunks(self) -> tuple[Tensor, Tensor]:
+        return self._find_chunks()
+
+    def _find_chunks(self) -> tuple[Tensor, Tensor]:
+        assert self.counts is not None
+        assert self.batch is not None
+        chunks_of_graph = torch.div(self.counts + (self.chunk - 1), self.chunk, rounding_mode="floor")
+        last_chunk = chunks_of_graph.cumsum(0)
+        first_row = (last_chunk - chunks_of_graph) * self.chunk  # [G], where a graph's rows begin among the chunks
+        first_node = self.counts.cumsum(0) - self.counts  # [G], where they begin among the sorted nodes
+        position = torch.arange(self.num_nodes, device=self.batch.device)
+        if self.in_order:
+            slot = position + (first_row - first_node).index_select(0, self.batch)
+        else:
+            sorted_batch, order = torch.sort(self.batch, stable=True)
+            slot_in_order = position + (first_row - first_node).index_select(0, sorted_batch)
+            slot = torch.empty_like(position).index_copy(0, order, slot_in_order)
+        # Each graph begins at most one chunk that it does not fill; chunks past the last one are all zero.
+        readable = may_read_values(self.batch) and self.num_graphs > 0
+        num_chunks = int(last_chunk[-1]) if readable else self.num_nodes // self.chunk + self.num_graphs
+        graph_of_chunk = torch.searchsorted(last_chunk, torch.arange(num_chunks, device=position.device), right=True)
+        return slot, graph_of_chunk.clamp(max=max(self.num_graphs - 1, 0))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all nodes form one graph, so that no chunks are needed."""
+        return self.counts is None
+
+    @kept
+    def tiles(self) -> "Tiles":
+        """The same nodes as tiles, for the GPU kernels; the device is that of ``counts``."""
+        from lrga.ops.attention.tiles import Tiles
+
+        assert self.counts is not None
+        return Tiles.of(self, self.counts.device)
+
+    def pack(self, rows: Tensor) -> Tensor:
+        """``[N, H, K]`` to chunks ``[H, M, C, K]``; unused rows are zero."""
+        slot, graph_of_chunk = self.chunks
+        if slot is None or graph_of_chunk is None:
+            return rows.transpose(0, 1).unsqueeze(1)
+        shape = (graph_of_chunk.size(0), self.chunk, *rows.shape[1:])
+        if torch.compiler.is_compiling():  # splitting a symbolic dimension would ask whether it is divisible
+            where = (torch.div(slot, self.chunk, rounding_mode="floor"), slot % self.chunk)
+            packed = rows.new_zeros(shape).index_put(where, rows)
+        else:
+            packed = rows.new_zeros(shape[0] * shape[1], *shape[2:]).index_copy_(0, slot, rows).view(shape)
+        return packed.permute(2, 0, 1, 3)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Chunks ``[H, M, C, K]`` to ``[N, H, K]``, the inverse of :meth:`pack`."""
+        slot, _ = self.chunks
+        if slot is None:
+            return packed.squeeze(1).transpose(0, 1)
+        return packed.permute(1, 2, 0, 3).flatten(0, 1).index_select(0, slot)
+
+    def total(self, per_chunk: Tensor) -> Tensor:
+        """``[H, M, …]`` summed over the chunks of each graph, ``[H, G, …]``."""
+        _, graph_of_chunk = self.chunks
+        if graph_of_chunk is None:
+            return per_chunk
+        zeros = per_chunk.new_zeros(per_chunk.size(0), self.num_graphs, *per_chunk.shape[2:])
+        return zeros.index_add_(1, graph_of_chunk, per_chunk)
+
+    def to_chunks(self, per_graph: Tensor) -> Tensor:
+        """``[H, G, …]`` repeated for each chunk, ``[H, M, …]``."""
+        _, graph_of_chunk = self.chunks
+        return per_graph if graph_of_chunk is None else per_graph.index_select(1, graph_of_chunk)
+
+    def to_nodes(self, per_graph: Tensor) -> Tensor:
+        """``[H, G]`` repeated for each node, ``[N, H]``."""
+        per_graph = per_graph.transpose(0, 1)
+        if self.batch is None:
+            return per_graph.expand(self.num_nodes, -1)
+        return per_graph.index_select(0, self.batch)
+
+    def sizes(self, like: Tensor) -> Tensor | int:
+        """Nodes of each graph, ``[G]``, at least one (an empty graph divides by it)."""
+        if self.counts is None:
+            # written so that a compiler with a symbolic size need not ask whether the graph is empty
+            return torch.sym_max(self.num_nodes, 1)
+        return self.counts.clamp(min=1).to(like.dtype)
+
+
+_known: ContextVar[Segments | None] = ContextVar("known_segments", default=None)
+_latest: tuple[Tensor, int, Segments] | None = None  # a batch vector on a GPU, its version, its segments
+
+
+@contextmanager
+def known_segments(segments: Segments) -> Iterator[None]:
+    """Within it, :meth:`Segments.from_batch` of this very batch vector returns ``segments`` at no cost."""
+    token = _known.set(segments)
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def _known_segments(batch: Tensor, num_nodes: int, num_graphs: int | None) -> Segments | None:
+    if torch.compiler.is_compiling():
+        return None
+    found = _known.get()
+    if found is None or found.batch is not batch:
+        found = None
+        if _can_remember(batch) and _latest is not None and _latest[0] is batch and _latest[1] == batch._version:
+            found = _latest[2]
+    fits = found is not None and found.num_nodes == num_nodes and num_graphs in (None, found.num_graphs)
+    return found if fits else None
+
+
+def _remember(batch: Tensor, segments: Segments) -> None:
+    global _latest
+    if _can_remember(batch):
+        _latest = batch, batch._version, segments
+
+
+def _can_remember(batch: Tensor) -> bool:
+    """Whether a change of the vector would be noticed: memory shared with NumPy, replays of a CUDA graph and inference
+    tensors change without a new version."""
+    return type(batch) is Tensor and batch.device.type == "cuda" and not batch.is_inference() and not is_capturing()
+
+
+def _chunk_rows(num_nodes: int, num_graphs: int) -> int:
+    """A power of two near half the mean graph: few unused rows, yet products large enough to be fast."""
+    if torch.compiler.is_compiling() or not num_graphs:
+        return CHUNK_WHILE_COMPILING
+    rows = SMALLEST_CHUNK
+    while rows < LARGEST_CHUNK and rows * 4 <= num_nodes // num_graphs:
+        rows *= 2
+    return rows

@@ -1,0 +1,1 @@
+"""GAT: attention over the in-neighbours of a node."""

@@ -1,0 +1,234 @@
+"""GAT's sum and the terms of its scores on a GPU, as PyTorch operators (see :mod:`lrga.ops.gat.definition`).
+
+Letters: N nodes, E edges, H heads, D channels of a head, P parts.
+"""
+
+# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from lrga.ops._operator import operator
+from lrga.ops._triton import launch
+from lrga.ops.gat import kernels
+from lrga.ops.gat.definition import score_dtype
+from lrga.ops.linear import launch_column_sum
+from lrga.ops.neighbors.edges import EdgeLayout
+from lrga.ops.neighbors.gpu import launch_sum, may_be_long, transposed_targets
+
+MAX_WIDTH = 256  # numbers of a row, heads and channels filled up to powers of two, up to which heads stay together
+NUMBERS = 32  # of a tile for each thread
+MAX_PARTS = 512
+
+
+def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeLayout, negative_slope: float) -> Tensor:
+    """:func:`lrga.ops.gat.definition.attention_sum` by Triton's kernels, without dropout."""
+    return attend_op(
+        x,
+        by_source,
+        by_target,
+        layout.source,
+        layout.target,
+        layout.in_ptr,
+        layout.out_order,
+        transposed_targets(layout, x, by_source, by_target),
+        layout.out_ptr,
+        negative_slope,
+        may_be_long(layout.num_edges, layout.longest),
+    )[0]
+
+
+def _sizes(heads: int, depth: int) -> dict[str, int]:
+    """As many heads as fit together, then edges; one warp unless a single head is wide."""
+    block = triton.next_power_of_2(depth)
+    group = min(triton.next_power_of_2(heads), max(1, MAX_WIDTH // block))
+    warps = min(16, max(1, group * block // MAX_WIDTH))
+    edges = max(2, min(32, warps * 32 * NUMBERS // (group * block)))
+    return {"DEPTH": depth, "HEADS": heads, "GROUP": group, "EDGES": edges, "BLOCK": block, "num_warps": warps}
+
+
+def _result_dtype(x: Tensor, by_source: Tensor, by_target: Tensor) -> torch.dtype:
+    return torch.promote_types(torch.promote_types(x.dtype, by_source.dtype), by_target.dtype)
+
+
+@operator("lrga::attention_sum")
+def attend_op(
+    x: Tensor,
+    by_source: Tensor,
+    by_target: Tensor,
+    source: Tensor,
+    target: Tensor,
+    in_ptr: Tensor,
+    out_order: Tensor,
+    out_target: Tensor | None,
+    out_ptr: Tensor,
+    slope: float,
+    split: bool,
+) -> tuple[Tensor, Tensor]:
+    """The sums ``[T, H, D]``, and the logarithm of each node's sum of exponentials, ``[T, H]``."""
+    num_rows, (_, heads, depth) = in_ptr.size(0) - 1, x.shape
+    y = torch.empty(num_rows, heads, depth, dtype=_result_dtype(x, by_source, by_target), device=x.device)
+    log_total = torch.empty(num_rows, heads, device=x.device)
+    if not y.numel():
+        return y, log_total.zero_()
+    sizes = _sizes(heads, depth)
+    launch(
+        kernels._attend_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),
+        x.contiguous(), by_source.contiguous(), by_target.contiguous(), source, in_ptr, y, log_total, slope,
+        **sizes,
+    )  # fmt: skip
+    return y, log_total
+
+
+@attend_op.register_fake
+def _(x: Tensor, by_source: Tensor, by_target: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    y = by_target.new_empty(*by_target.shape, x.size(2), dtype=_result_dtype(x, by_source, by_target))
+    return y, torch.empty(by_target.shape, device=x.device)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, by_source, by_target, _, target, in_ptr, out_order, out_target, out_ptr, slope, split = inputs
+    ctx.save_for_backward(x, by_source, by_target, *output, target, in_ptr, out_order, out_target, out_ptr)
+    ctx.slope, ctx.split = slope, split
+
+
+def _backward(ctx: Any, grad: Tensor, grad_log: Tensor | None) -> tuple[Tensor | None, ...]:
+    return *attend_gradient_op(grad, *ctx.saved_tensors, ctx.slope, ctx.split), *(None,) * 8
+
+
+attend_op.register_autograd(_backward, setup_context=_keep)
+
+
+@operator("lrga::attention_sum_gradient")
+def attend_gradient_op(
+    grad: Tensor,
+    x: Tensor,
+    by_source: Tensor,
+    by_target: Tensor,
+    y: Tensor,
+    log_total: Tensor,
+    target: Tensor,
+    in_ptr: Tensor,
+    out_order: Tensor,
+    out_target: Tensor,
+    out_ptr: Tensor,
+    slope: float,
+    split: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x and of both terms of the scores."""
+    num_rows, heads, depth = x.shape
+    given = (grad, x, by_source, by_target, y, log_total)
+    grad, x, by_source, by_target, y, log_total = (t.contiguous() for t in given)
+    grad_x, grad_source = torch.empty_like(x), torch.empty_like(by_source)
+    if not x.numel():
+        return grad_x, grad_source.zero_(), torch.zeros_like(by_target)
+    sizes, num_targets = _sizes(heads, depth), by_target.size(0)
+    delta = torch.empty(num_targets, heads, device=x.device)
+    grad_scores = torch.empty(target.size(0), heads, device=x.device)
+    rows = max(4, 2048 // sizes["BLOCK"])
+    launch(
+        kernels._dot_rows, (triton.cdiv(num_targets * heads, rows),),
+        grad, y, delta, num_targets * heads, DEPTH=depth, ROWS=rows, BLOCK=sizes["BLOCK"],
+    )  # fmt: skip
+    launch(
+        kernels._attend_gradient_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),
+        x, grad, by_source, by_target, log_total, delta, out_target, out_order, out_ptr, grad_x, grad_source,
+        grad_scores, slope, **sizes,
+    )  # fmt: skip
+    grad_target = launch_sum(grad_scores, None, None, None, None, in_ptr, None, target, split, by_target.dtype)
+    return grad_x, grad_source, grad_target
+
+
+@attend_gradient_op.register_fake
+def _(grad: Tensor, x: Tensor, by_source: Tensor, by_target: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    grad_x, grad_source, grad_target = (
+        torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, by_source, by_target)
+    )
+    return grad_x, grad_source, grad_target
+
+
+attend_gradient_op.refuse_derivative()
+
+
+def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
+    by_source, by_target = scores_op(x, att_source, att_target)
+    return by_source, by_target
+
+
+def _score_sizes(heads: int, depth: int) -> dict[str, int]:
+    """All heads or those that fit, and nodes for 16 numbers of each thread."""
+    block = triton.next_power_of_2(depth)
+    group = min(triton.next_power_of_2(heads), max(1, 1024 // block))
+    rows = max(1, min(64, 2048 // (group * block)))
+    return {"DEPTH": depth, "HEADS": heads, "GROUP": group, "ROWS": rows, "BLOCK": block, "num_warps": 4}
+
+
+@operator("lrga::node_scores")
+def scores_op(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both terms, ``[N, H]`` each."""
+    num_rows, heads, depth = x.shape
+    by_source, by_target = _empty_scores(x, att_source, att_target)
+    if not x.numel():
+        return by_source.zero_(), by_target.zero_()
+    sizes = _score_sizes(heads, depth)
+    launch(
+        kernels.score_rows, (triton.cdiv(num_rows, sizes["ROWS"]), triton.cdiv(heads, sizes["GROUP"])),
+        x.contiguous(), att_source.contiguous(), att_target.contiguous(), by_source, by_target, num_rows, **sizes,
+    )  # fmt: skip
+    return by_source, by_target
+
+
+def _empty_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
+    dtype = score_dtype(x, att_source, att_target)
+    by_source, by_target = (torch.empty(x.shape[:2], dtype=dtype, device=x.device) for _ in range(2))
+    return by_source, by_target
+
+
+scores_op.register_fake(_empty_scores)
+
+
+def _keep_scores(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _scores_backward(ctx: Any, grad_source: Tensor, grad_target: Tensor) -> tuple[Tensor, ...]:
+    x, att_source, att_target = ctx.saved_tensors
+    grad_x, sums = scores_gradient_op(grad_source, grad_target, x, att_source, att_target)
+    return grad_x, sums[0].to(att_source.dtype), sums[1].to(att_target.dtype)
+
+
+scores_op.register_autograd(_scores_backward, setup_context=_keep_scores)
+
+
+@operator("lrga::node_scores_gradient")
+def scores_gradient_op(
+    grad_source: Tensor, grad_target: Tensor, x: Tensor, att_source: Tensor, att_target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of x, and of both vectors ``[2, H, D]`` in float32."""
+    num_rows, heads, depth = x.shape
+    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if not x.numel():
+        return grad_x, torch.zeros(2, heads, depth, device=x.device)
+    sizes = _score_sizes(heads, depth)
+    rows_of_part = triton.cdiv(triton.cdiv(num_rows, MAX_PARTS), sizes["ROWS"]) * sizes["ROWS"]
+    num_parts = triton.cdiv(num_rows, rows_of_part)
+    parts = torch.empty(1, num_parts, 2 * heads * depth, device=x.device)
+    given = (t.contiguous() for t in (x, att_source, att_target, grad_source, grad_target))
+    launch(
+        kernels.score_gradient_rows, (num_parts, triton.cdiv(heads, sizes["GROUP"])),
+        *given, grad_x, parts, num_rows, rows_of_part, **sizes,
+    )  # fmt: skip
+    return grad_x, launch_column_sum(parts).view(2, heads, depth)
+
+
+@scores_gradient_op.register_fake
+def _(grad_source: Tensor, grad_target: Tensor, x: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
+    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    return grad_x, torch.empty(2, *x.shape[1:], device=x.device)
+
+
+scores_gradient_op.refuse_derivative()

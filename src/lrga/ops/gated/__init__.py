@@ -1,0 +1,1 @@
+"""The edges of a GatedGCN layer."""

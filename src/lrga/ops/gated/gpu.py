@@ -1,0 +1,471 @@
+"""The edges of a GatedGCN layer on a GPU (see :mod:`lrga.ops.gated.definition` for the formula), as PyTorch operators.
+
+The forward pass is a product that gives the gate's argument ê (the library's, of wide weights, leaves the rows of the
+ends to what follows), one walk through the edges by target, which also takes the statistics of the normalisation, and
+one that writes the new edge features. Of E × D numbers only ê and the given edge features are kept for the backward
+pass, which computes the rest again.
+
+Products of all edges with a weight are our kernel's or the vendor's library's. Ours does what comes before or after the
+product too, and keeps the whole weight on the chip: it takes narrow weights only, and no float32 without TF32, for
+which registers would not suffice. The gradient of the weight is always the library's.
+
+Letters: N nodes, E edges, D channels, I channels in, O channels out, P programs that share the nodes (or edges) in
+consecutive runs.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lrga.ops._operator import operator
+from lrga.ops._triton import dot_precision, interpreted, launch, shared_memory
+from lrga.ops.linear import launch_column_sum
+
+MIN_CHANNELS = 16  # channels of a program
+MAX_PRODUCT_WIDTH = 96  # padded channels
+MIN_SHARED_MEMORY = 150_000  # bytes of shared memory that hold the product_tiles of a program for the widest weight
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the kernels divide the work."""
+
+    numbers: int = 256  # of a tile: 96 to 128 registers of a thread, so that some twenty warps share a processor
+    warps: int = 1  # of a program
+    programs: int = 2048  # that share the nodes
+    flat: int = 1024  # numbers of a program of the edge output
+    sum_numbers: int = 1024  # of a tile of the normalisation's sums
+    sum_warps: int = 4
+    sum_programs: int = 192  # all at once on the GPU, none left for a second round
+
+
+tiling = Tiling()  # of all calls; benchmarks/gated.py tries others
+
+
+@dataclass(frozen=True)
+class ProductTiles:
+    """How the kernel divides the edges."""
+
+    rows: int = 64  # edges of a tile
+    warps: int = 4
+    programs: int = 264  # that share the product_tiles, two for each processor of the largest GPUs
+    stages: int = 2  # product_tiles under way at once
+
+
+product_tiles = ProductTiles()  # of all calls; benchmarks/gated.py tries others
+
+
+def channel_block(channels: int) -> int:
+    """Channels of a program, a power of two: many at once, unless too many of them were past the end.
+
+    Example:
+        >>> [channel_block(d) for d in (1, 45, 50, 64, 80, 100)]
+        [16, 16, 64, 64, 16, 16]
+    """
+    widths = {block: -(-channels // block) * block for block in (128, 64, 32, 16)}
+    return next(block for block, width in widths.items() if width <= 1.1 * min(widths.values()))
+
+
+@operator("lrga::gated_forward")
+def gated_forward(
+    edge_attr: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    norm_weight: Tensor | None,
+    norm_bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: Tensor | None,
+    scale: Tensor | None,
+    source: Tensor,
+    target: Tensor,
+    in_ptr: Tensor,
+    out_order: Tensor,
+    out_target: Tensor,
+    out_ptr: Tensor,
+    momentum_value: float,
+    eps: float,
+    training: bool,
+    residual: bool,
+    need_edges: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Means [T, D], new edges [E, D] (or [0, D]), ê [E, D], denominators [T, D], and of the normalisation the
+    statistics [3, D] and new running statistics [2, D]."""
+    from lrga.ops.gated import kernels
+
+    del out_order, out_target, out_ptr  # of the backward pass
+    gated, from_source, from_target = _rows(gated), _rows(from_source), _rows(from_target)
+    results = _forward_results(
+        edge_attr, weight, gated, from_source, from_target, norm_weight, scale, residual, need_edges
+    )
+    mean, out, e_hat, denominator, statistics, new_running = results
+    (num_nodes, channels), num_edges = from_target.shape, edge_attr.size(0)
+    if num_nodes == 0:
+        return results
+    product, join = e_hat, not product_is_supported(weight)
+    if join:
+        product = vendor_product(edge_attr, weight, bias, out=e_hat)
+    else:
+        gate_arguments(edge_attr, weight, bias, from_source, from_target, source, target, in_ptr, out=e_hat)
+    block = channel_block(channels)
+    chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
+    follows = norm_weight is not None and training
+    counts, partials = (denominator.new_empty(shape) for shape in (programs, (2, programs, channels)))
+    scaled = scale is not None
+    launch(
+        kernels.forward_by_target, (chunks, programs),
+        product, gated, from_source, from_target, _or(scale, product), source, in_ptr, e_hat, mean, denominator,
+        counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
+        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, SCALED=scaled, FAST=not interpreted(),
+        BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
+    )  # fmt: skip
+    if norm_weight is not None and (follows or need_edges):
+        assert running_mean is not None
+        assert running_var is not None
+        launch(
+            kernels.finish_statistics, (-(-channels // MIN_CHANNELS),),
+            counts, partials, running_mean.contiguous(), running_var.contiguous(), _or(momentum, counts), statistics,
+            new_running, programs, momentum_value, eps, D=channels, TRAINING=training,
+            HAS_MOMENTUM=momentum is not None, BLOCK_P=256, BLOCK_D=MIN_CHANNELS, num_warps=8,
+        )  # fmt: skip
+    if need_edges and num_edges:
+        launch(
+            kernels.edge_output, (-(-e_hat.numel() // tiling.flat),),
+            e_hat, edge_attr.contiguous(), _or(scale, product), statistics, _or(norm_weight, statistics),
+            _or(norm_bias, statistics), in_ptr, out, num_nodes, out.numel(), D=channels, NORM=norm_weight is not None,
+            SCALED=scaled, RESIDUAL=residual, BLOCK=tiling.flat, num_warps=4,
+        )  # fmt: skip
+    return results
+
+
+def _forward_results(
+    edge_attr: Tensor,
+    weight: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    norm_weight: Tensor | None,
+    scale: Tensor | None,
+    residual: bool,
+    need_edges: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Memory for the results, with the types that PyTorch's own operations would give them."""
+    num_nodes, channels = from_target.shape
+    kind = torch.promote_types(torch.promote_types(weight.dtype, from_source.dtype), from_target.dtype)
+    new_kind = torch.promote_types(kind, edge_attr.dtype) if residual else kind
+    if scale is not None:
+        new_kind = torch.promote_types(new_kind, scale.dtype)
+    norm_channels = 0 if norm_weight is None else channels
+    return (
+        gated.new_empty(num_nodes, channels, dtype=torch.promote_types(kind, gated.dtype)),
+        edge_attr.new_empty(edge_attr.size(0) if need_edges else 0, channels, dtype=new_kind),
+        edge_attr.new_empty(edge_attr.size(0), channels, dtype=kind),
+        gated.new_empty(num_nodes, channels, dtype=torch.float32),
+        gated.new_empty(3, norm_channels, dtype=torch.float32),
+        gated.new_empty(2, norm_channels, dtype=torch.float32),
+    )
+
+
+@gated_forward.register_fake
+def _(edge_attr: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    _, gated, from_source, from_target, norm_weight = rest[:5]
+    return _forward_results(edge_attr, weight, gated, from_source, from_target, norm_weight, rest[9], *rest[-2:])
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    mean, _, e_hat, denominator, statistics, new_running = output
+    edge_attr, weight, _, gated, from_source, from_target, norm_weight, norm_bias = inputs[:8]
+    graph = inputs[11:18]  # scale, source, target, in_ptr, out_order, out_target, out_ptr
+    ctx.save_for_backward(
+        edge_attr, weight, gated, from_source, from_target, norm_weight, norm_bias, *graph, e_hat, mean, denominator,
+        statistics,
+    )  # fmt: skip
+    ctx.residual, ctx.need_edges = inputs[-2:]
+    ctx.mark_non_differentiable(e_hat, denominator, statistics, new_running)
+    ctx.set_materialize_grads(False)  # zeros for ê would cost as much as the edges themselves
+
+
+def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    grad_mean, grad_out = grads[:2]
+    needed = ctx.needs_input_grad[:8]
+    if grad_mean is None and grad_out is None:
+        return (None,) * 23
+    saved = ctx.saved_tensors
+    *six, sums = gated_backward(grad_mean, grad_out if ctx.need_edges else None, *saved, ctx.residual, needed[0])
+    found: list[Tensor | None] = [*six]
+    if needed[6] or needed[7]:
+        found += [sums[1].to(saved[5].dtype), sums[0].to(saved[6].dtype)]
+    else:
+        found += [None, None]
+    return *(grad if wanted else None for grad, wanted in zip(found, needed, strict=True)), *(None,) * 15
+
+
+gated_forward.register_autograd(_differentiate, setup_context=_keep)
+
+
+@operator("lrga::gated_backward")
+def gated_backward(
+    grad_mean: Tensor | None,
+    grad_out: Tensor | None,
+    edge_attr: Tensor,
+    weight: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    norm_weight: Tensor | None,
+    norm_bias: Tensor | None,
+    scale: Tensor | None,
+    source: Tensor,
+    target: Tensor,
+    in_ptr: Tensor,
+    out_order: Tensor,
+    out_target: Tensor,
+    out_ptr: Tensor,
+    e_hat: Tensor,
+    mean: Tensor,
+    denominator: Tensor,
+    statistics: Tensor,
+    residual: bool,
+    need_attr: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of the six tensors that the layer learns from, and of the normalisation's bias and weight [2, D], which
+    is [2, 0] without it."""
+    from lrga.ops.gated import kernels
+
+    del target  # of the forward pass
+
+    (num_nodes, channels), num_sources, num_edges = from_target.shape, gated.size(0), edge_attr.size(0)
+    results = _backward_results(edge_attr, weight, gated, from_source, from_target, norm_weight, need_attr=need_attr)
+    grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums = results
+    if num_nodes == 0:
+        for result in results:
+            result.zero_()
+        return results
+    gated, block = _rows(gated), channel_block(channels)
+    e_hat, mean, denominator, statistics = (t.contiguous() for t in (e_hat, mean, denominator, statistics))
+    chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
+    nodes_each = -(-num_nodes // programs)
+    blocks = {
+        "FAST": not interpreted(),
+        "BLOCK_E": tiling.numbers // block,
+        "BLOCK_D": block,
+        "num_warps": tiling.warps,
+    }
+    scaled, normed, has_edges = scale is not None, norm_weight is not None, grad_out is not None
+    grad_mean = torch.zeros_like(mean) if grad_mean is None else grad_mean.contiguous()
+    grad_e_hat, grad_total = torch.empty_like(e_hat), torch.empty_like(denominator)
+    if grad_out is not None:
+        grad_out = grad_out.contiguous()
+    if grad_out is not None and normed:
+        tile = tiling.sum_numbers // block
+        edges_each = -(-num_edges // tiling.sum_programs // tile) * tile
+        rows = max(-(-num_edges // max(edges_each, 1)), 1)
+        parts = denominator.new_empty(1, rows, 2 * channels)
+        launch(
+            kernels.norm_backward_sums, (chunks, rows),
+            grad_out, e_hat, _or(scale, e_hat), statistics, _or(norm_weight, e_hat), _or(norm_bias, e_hat), in_ptr,
+            parts, num_nodes, edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block,
+            num_warps=tiling.sum_warps,
+        )  # fmt: skip
+        sums = launch_column_sum(parts).view(2, channels)
+    else:
+        sums.zero_()
+    # Our product adds the residual's share; for the library's it must lie there before.
+    own_product = product_is_supported(weight)
+    through = residual and grad_out is not None and need_attr
+    launch(
+        kernels.backward_by_target, (chunks, programs),
+        grad_mean, _or(grad_out, e_hat), e_hat, gated, mean, denominator, _or(scale, e_hat), statistics,
+        sums, _or(norm_weight, statistics), _or(norm_bias, statistics), source, in_ptr, grad_e_hat, grad_total,
+        grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated.stride(0), D=channels, EDGES=has_edges,
+        NORM=normed, SCALED=scaled, RESIDUAL=through and not own_product, **blocks,
+    )  # fmt: skip
+    programs = min(num_sources, tiling.programs)
+    launch(
+        kernels.backward_by_source, (chunks, programs),
+        grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_sources,
+        -(-num_sources // programs), D=channels, **blocks,
+    )  # fmt: skip
+    grad_weight, grad_bias = weight_gradient(grad_e_hat, edge_attr, weight, grad_source)
+    if need_attr and own_product:
+        edge_gradient(grad_e_hat, weight, grad_out if through else None, in_ptr, out=grad_attr)
+    elif need_attr:
+        vendor_gradient(grad_e_hat, weight, added=through, out=grad_attr)
+    return grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums
+
+
+def _backward_results(
+    edge_attr: Tensor,
+    weight: Tensor,
+    gated: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    norm_weight: Tensor | None,
+    *,
+    need_attr: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return (
+        edge_attr.new_empty(edge_attr.shape if need_attr else (0,)),
+        weight.new_empty(weight.shape),
+        weight.new_empty(weight.size(0)),
+        gated.new_empty(gated.shape),
+        from_source.new_empty(from_source.shape),
+        from_target.new_empty(from_target.shape),
+        weight.new_empty(2, 0 if norm_weight is None else weight.size(0), dtype=torch.float32),
+    )
+
+
+@gated_backward.register_fake
+def _(*args: Any) -> tuple[Tensor, ...]:
+    return _backward_results(*args[2:8], need_attr=args[-1])
+
+
+gated_backward.refuse_derivative()
+
+
+def _or(tensor: Tensor | None, other: Tensor) -> Tensor:
+    """The tensor, or any other where a kernel is not going to read it."""
+    return other if tensor is None else tensor.contiguous()
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    """The tensor, each of its rows contiguous; they may be parts of longer ones."""
+    return tensor if tensor.stride(1) == 1 or tensor.size(1) == 1 else tensor.contiguous()
+
+
+def blocks_of(width: int) -> tuple[int, int]:
+    """Two powers of two, 16 at least, that hold the columns; the second is zero where one block does as well.
+
+    Example:
+        >>> [blocks_of(d) for d in (1, 45, 64, 80, 100)]
+        [(16, 0), (32, 16), (64, 0), (64, 16), (128, 0)]
+    """
+    whole = max(16, 1 << (width - 1).bit_length())
+    half = whole // 2
+    rest = max(16, 1 << max(width - half - 1, 0).bit_length())
+    return (half, rest) if half >= 16 and half + rest < whole else (whole, 0)
+
+
+def tiles_on(device: torch.device, wanted: ProductTiles) -> ProductTiles:
+    """The division, with half the rows where a program has less memory than on the GPUs of data centres.
+
+    Example:
+        >>> tiles_on(torch.device("cpu"), ProductTiles(rows=64)).rows
+        64
+    """
+    return wanted if shared_memory(device) >= MIN_SHARED_MEMORY else replace(wanted, rows=max(wanted.rows // 2, 16))
+
+
+def product_is_supported(weight: Tensor) -> bool:
+    """Whether our kernel can multiply with this weight, and fast."""
+    fast = weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
+    return fast and all(width > 0 and sum(blocks_of(width)) <= MAX_PRODUCT_WIDTH for width in weight.shape)
+
+
+def gate_arguments(
+    edge_attr: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    from_source: Tensor,
+    from_target: Tensor,
+    source: Tensor,
+    target: Tensor,
+    in_ptr: Tensor,
+    *,
+    out: Tensor,
+) -> None:
+    """``ê = C e + bias + d_source + t_target`` of every edge in ``out`` ``[E, O]``, zero in padding, by our kernel."""
+    ends = (bias.contiguous(), from_source, from_target, source, target)
+    _map_edges(edge_attr, weight, ends, None, in_ptr, out)
+
+
+def edge_gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor, *, out: Tensor) -> None:
+    """``grad C + added`` in ``out`` ``[E, I]``, zero in padding, by our kernel."""
+    _map_edges(grad, weight.t(), None, added, in_ptr, out)
+
+
+def vendor_product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> Tensor:
+    """``C e + bias`` by the library, in ``out`` where that has the type of the weight."""
+    with torch.autocast(edge_attr.device.type, enabled=False):
+        x = edge_attr.to(weight.dtype)
+        if out.dtype == weight.dtype:
+            return torch.addmm(bias, x, weight.t(), out=out)
+        return F.linear(x, weight, bias)
+
+
+def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -> None:
+    """``grad C`` by the library, in ``out`` or, if ``added``, added to what lies there."""
+    with torch.autocast(grad.device.type, enabled=False):
+        grad, transposed = grad.to(weight.dtype), across(weight)
+        if out.dtype != weight.dtype:
+            found = grad @ transposed
+            out.add_(found) if added else out.copy_(found)
+        elif added:
+            out.addmm_(grad, transposed)
+        else:
+            torch.mm(grad, transposed, out=out)
+
+
+def across(weight: Tensor) -> Tensor:
+    """The weight, its columns contiguous where the product of a very long matrix with it is faster then: in TF32.
+
+    Example:
+        >>> weight = torch.ones(5, 3, dtype=torch.bfloat16)
+        >>> across(weight) is weight
+        True
+    """
+    if weight.dtype == torch.float32 and dot_precision(weight.dtype) == "tf32":
+        return weight.t().contiguous().t()
+    return weight
+
+
+def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source: Tensor) -> tuple[Tensor, Tensor]:
+    """``gradᵀ e``, like the weight, and the sum of ``grad``, which is zero in padding.
+
+    ``grad_source`` ``[N, O]`` has the sums of ``grad`` over the edges of each source.
+    """
+    of_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
+    with torch.autocast(grad.device.type, enabled=False):
+        return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype)), of_bias
+
+
+def _arithmetic(weight: Tensor) -> dict[str, Any]:
+    """In which type the kernel multiplies, and how exactly."""
+    from lrga.ops.attention.batched_launch import compute_type
+
+    precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
+    return {"COMPUTE": compute_type(weight.dtype), "PRECISION": precision}
+
+
+def _map_edges(
+    x: Tensor,
+    weight: Tensor,
+    ends: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None,
+    added: Tensor | None,
+    in_ptr: Tensor,
+    out: Tensor,
+) -> None:
+    """Forward with the bias, rows of nodes and nodes of edges in ``ends``; backward without."""
+    from lrga.ops.gated.kernels import map_edges
+
+    num_edges = x.size(0)
+    if num_edges == 0:
+        return
+    how = tiles_on(x.device, product_tiles)
+    (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
+    x = x.contiguous()
+    bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read then
+    launch(
+        map_edges, (min(how.programs, -(-num_edges // how.rows)),),
+        x, weight, bias, from_source, from_target, source, target, out if added is None else added.contiguous(),
+        in_ptr, out, in_ptr.size(0) - 1, num_edges, from_source.stride(0), from_target.stride(0),
+        INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
+        FORWARD=ends is not None, ADDED=added is not None, STAGES=how.stages, BM=how.rows, I0=inner0, I1=inner1,
+        O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, **_arithmetic(weight),
+    )  # fmt: skip

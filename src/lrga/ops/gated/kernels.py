@@ -1,0 +1,591 @@
+"""Triton kernels of the edges of a GatedGCN layer (see :mod:`lrga.ops.gated.definition` for the formula).
+
+The edges are sorted by target, so a program that walks through the edges of some nodes writes their sums without an
+atomic addition; the gradients of the sources walk through ``out_order`` in the same manner. A program has a block of
+channels and a tile of ``BLOCK_E`` edges at a time; it sums each *slot* of the tile (an edge's place in it) by itself
+and adds the slots up at the end, so that nothing crosses between threads within the loop. Node numbers of the next tile
+are asked for while this one is computed, by target its rows of edges too. Walks by target start with the last nodes,
+whose edges the kernel before left in the cache. Everything is added in float32 and in a fixed order. Edges from
+``in_ptr[N]`` on are padding: no node walks through them, and what is written for them is zero.
+
+The normalisation of the edges streams through all of them, whatever nodes they join.
+
+The linear map of the edges does what comes before and after it in the same kernel: forward ê = C e + bias + d_source +
+t_target, which as a product of the vendor's library and a sum would pass through memory once more in each direction;
+backward the gradient of e, dê C + (what the residual brings). D is seldom a power of two, but sizes of products are:
+the columns are cut into two blocks of such sizes (80 = 64 + 16) where one would be mostly empty. A program keeps the
+weight and walks through tiles of edges.
+
+Letters: N nodes, E edges, D channels, I channels in, O channels out, P programs that share the nodes (or edges) in
+consecutive runs.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+import triton
+import triton.language as tl
+
+from lrga.ops.attention.batched_kernels import _rounded
+
+EPS = tl.constexpr(1e-6)
+# exp2(-x log2 e) and a reciprocal, each one instruction; Triton's own guard against numbers that a gate's cannot be.
+SIGMOID = tl.constexpr(
+    "{ .reg .f32 t; mul.f32 t, $1, 0fBFB8AA3B; ex2.approx.ftz.f32 t, t; add.f32 t, t, 0f3F800000; "
+    "rcp.approx.ftz.f32 $0, t; }"
+)
+
+
+@triton.jit
+def _gate(x, FAST: tl.constexpr):
+    """σ(x), in fewer instructions where they are a GPU's (Triton's interpreter knows none)."""
+    if FAST:
+        return tl.inline_asm_elementwise(SIGMOID, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    else:
+        return tl.sigmoid(x)
+
+
+@triton.jit
+def _zero_padding(pointer, first, num_edges, c, c_ok, D: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Zeros in the rows ``first … num_edges - 1``, shared among the programs."""
+    slot = tl.arange(0, BLOCK_E)
+    zeros = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+    for k in range(first + tl.program_id(1) * BLOCK_E, num_edges, tl.num_programs(1) * BLOCK_E):
+        rows = k + slot
+        tl.store(pointer + rows[:, None] * D + c[None, :], zeros, mask=(rows < num_edges)[:, None] & c_ok[None, :])
+
+
+@triton.jit
+def forward_by_target(
+    product,  # C e + bias [E, D], where JOIN; else nothing
+    gated,  # b [N, D]
+    from_source,  # d [N, D]
+    from_target,  # t [N, D]
+    scale,  # [E] or nothing
+    source,  # [E]
+    in_ptr,  # [N + 1]
+    e_hat,  # [E, D], written here where JOIN
+    mean,  # out [N, D]
+    denominator,  # out [N, D]
+    counts,  # out [P]
+    partials,  # out [2, P, D]: mean of the rows of a program, and their squared distances from it
+    num_nodes,
+    nodes_each,
+    gated_stride,  # numbers from one row to the next
+    source_stride,
+    target_stride,
+    D: tl.constexpr,
+    JOIN: tl.constexpr,  # the product is the library's, the rows of the ends are added here
+    STATISTICS: tl.constexpr,
+    SCALED: tl.constexpr,
+    FAST: tl.constexpr,
+    BLOCK_E: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
+    c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
+    c_ok = c < D
+    slot = tl.arange(0, BLOCK_E)
+    local = slot[:, None] * D + c[None, :]
+    origin = tl.zeros([BLOCK_D], tl.float32)
+    away = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+    square = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+    first = program * nodes_each
+    last = tl.minimum(first + nodes_each, num_nodes)
+    begin = tl.load(in_ptr + tl.minimum(first, num_nodes))
+    stop = tl.load(in_ptr + tl.maximum(last, 0))
+    values = product if JOIN else e_hat
+    next_j = tl.load(source + begin + slot, mask=begin + slot < stop, other=0).to(tl.int32)
+    next_x = tl.load(values + begin * D + local, mask=(begin + slot < stop)[:, None] & c_ok[None, :], other=0.0)
+    if STATISTICS and not JOIN:
+        row = begin + 0 * c
+        origin = tl.load(e_hat + row * D + c, mask=c_ok & (row < stop), other=0.0).to(tl.float32)
+        if SCALED:
+            origin *= tl.load(scale + row, mask=row < stop, other=0.0).to(tl.float32)
+    end = begin
+    for node in range(first, last):
+        start = end
+        end = tl.load(in_ptr + node + 1)
+        if JOIN:
+            t = tl.load(from_target + node * target_stride + c, mask=c_ok, other=0.0).to(tl.float32)
+        gate_sum = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+        total = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+        for k in range(start, end, BLOCK_E):
+            rows = k + slot
+            row_ok = rows < end
+            ok = row_ok[:, None] & c_ok[None, :]
+            # The next tile begins where this one or its node ends, whoever's the next one is.
+            after = tl.minimum(k + BLOCK_E, end)
+            after_ok = after + slot < stop
+            j = next_j
+            next_j = tl.load(source + after + slot, mask=after_ok, other=0).to(tl.int32)
+            b = tl.load(gated + j[:, None].to(tl.int64) * gated_stride + c[None, :], mask=ok, other=0.0).to(tl.float32)
+            x = next_x
+            next_x = tl.load(values + after * D + local, mask=after_ok[:, None] & c_ok[None, :], other=0.0)
+            x = x.to(tl.float32)
+            if JOIN:
+                d = tl.load(from_source + j[:, None].to(tl.int64) * source_stride + c[None, :], mask=ok, other=0.0)
+                # As it is stored, so that the backward pass sees the same gate.
+                x = (x + d.to(tl.float32) + t[None, :]).to(e_hat.dtype.element_ty)
+                tl.store(e_hat + k * D + local, x, mask=ok)
+                x = x.to(tl.float32)
+            gate = tl.where(ok, _gate(x, FAST), 0.0)
+            gate_sum += gate
+            total += gate * b
+            if STATISTICS:
+                if SCALED:
+                    x *= tl.load(scale + rows, mask=row_ok, other=0.0).to(tl.float32)[:, None]
+                if JOIN:  # noqa: SIM102
+                    if k == begin:
+                        origin = tl.sum(tl.where((slot == 0)[:, None], x, 0.0), 0)
+                # About a row of the program's own: no digits cancel where the mean is large beside the spread.
+                x = tl.where(ok, x - origin[None, :], 0.0)
+                away += x
+                square += x * x
+        below = tl.sum(gate_sum, 0) + EPS
+        tl.store(mean + node * D + c, tl.sum(total, 0) / below, mask=c_ok)
+        tl.store(denominator + node * D + c, below, mask=c_ok)
+    if STATISTICS:
+        count = (stop - begin).to(tl.float32)
+        shift = tl.sum(away, 0) / tl.maximum(count, 1.0)
+        squares = tl.sum(square, 0) - count * shift * shift
+        tl.store(counts + program, count)  # the same number from each block of channels
+        tl.store(partials + program * D + c, origin + shift, mask=c_ok)
+        tl.store(partials + (tl.num_programs(1) + program) * D + c, tl.where(squares < 0, 0.0, squares), mask=c_ok)
+
+
+@triton.jit
+def backward_by_target(
+    grad_mean,  # [N, D]
+    grad_out,  # [E, D] or nothing
+    e_hat,  # [E, D]
+    gated,  # b [N, D]
+    mean,  # [N, D]
+    denominator,  # [N, D]
+    scale,  # [E] or nothing
+    statistics,  # [3, D]
+    sums,  # [2, D]
+    norm_weight,  # [D]
+    norm_bias,  # [D]
+    source,  # [E]
+    in_ptr,  # [N + 1]
+    grad_e_hat,  # out [E, D]
+    grad_total,  # out [N, D]: gradient of Σ σ b
+    grad_target,  # out [N, D]
+    grad_attr,  # out [E, D] or nothing: the residual's share, the gradient of the output
+    num_nodes,
+    num_edges,
+    nodes_each,
+    gated_stride,
+    D: tl.constexpr,
+    EDGES: tl.constexpr,
+    NORM: tl.constexpr,
+    SCALED: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    FAST: tl.constexpr,
+    BLOCK_E: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
+    c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
+    c_ok = c < D
+    slot = tl.arange(0, BLOCK_E)
+    if EDGES and NORM:
+        center = tl.load(statistics + c, mask=c_ok, other=0.0)
+        rstd = tl.load(statistics + D + c, mask=c_ok, other=0.0)
+        inverse = tl.load(statistics + 2 * D + c, mask=c_ok, other=0.0)
+        mean_grad = tl.load(sums + c, mask=c_ok, other=0.0) * inverse
+        mean_slope = tl.load(sums + D + c, mask=c_ok, other=0.0) * inverse
+        weight = tl.load(norm_weight + c, mask=c_ok, other=0.0).to(tl.float32)
+        bias = tl.load(norm_bias + c, mask=c_ok, other=0.0).to(tl.float32)
+    local = slot[:, None] * D + c[None, :]
+    first = program * nodes_each
+    last = tl.minimum(first + nodes_each, num_nodes)
+    end = tl.load(in_ptr + tl.minimum(first, num_nodes))
+    stop = tl.load(in_ptr + tl.maximum(last, 0))
+    next_j = tl.load(source + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
+    in_front = (end + slot < stop)[:, None] & c_ok[None, :]
+    next_x = tl.load(e_hat + end * D + local, mask=in_front, other=0.0)
+    if EDGES:
+        next_arriving = tl.load(grad_out + end * D + local, mask=in_front, other=0.0)
+    for node in range(first, last):
+        start = end
+        end = tl.load(in_ptr + node + 1)
+        here = node * D + c
+        upstream = tl.load(grad_mean + here, mask=c_ok, other=0.0).to(tl.float32)
+        upstream = upstream / tl.load(denominator + here, mask=c_ok, other=1.0)
+        average = tl.load(mean + here, mask=c_ok, other=0.0).to(tl.float32)
+        tl.store(grad_total + here, upstream, mask=c_ok)
+        collected = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+        for k in range(start, end, BLOCK_E):
+            rows = k + slot
+            row_ok = rows < end
+            ok = row_ok[:, None] & c_ok[None, :]
+            after = tl.minimum(k + BLOCK_E, end)  # as in forward_by_target
+            j = next_j
+            next_j = tl.load(source + after + slot, mask=after + slot < stop, other=0).to(tl.int32)
+            b = tl.load(gated + j[:, None].to(tl.int64) * gated_stride + c[None, :], mask=ok, other=0.0).to(tl.float32)
+            in_front = (after + slot < stop)[:, None] & c_ok[None, :]
+            x = next_x
+            next_x = tl.load(e_hat + after * D + local, mask=in_front, other=0.0)
+            x = x.to(tl.float32)
+            gate = _gate(x, FAST)
+            grad = upstream[None, :] * (b - average[None, :]) * gate * (1.0 - gate)
+            if EDGES:
+                arriving = next_arriving
+                next_arriving = tl.load(grad_out + after * D + local, mask=in_front, other=0.0)
+                arriving = arriving.to(tl.float32)
+                if RESIDUAL:
+                    tl.store(grad_attr + k * D + local, arriving, mask=ok)
+                if SCALED:
+                    factor = tl.load(scale + rows, mask=row_ok, other=0.0).to(tl.float32)[:, None]
+                    x *= factor
+                if NORM:
+                    x = (x - center[None, :]) * rstd[None, :]
+                    arriving = tl.where(x * weight[None, :] + bias[None, :] > 0, arriving, 0.0)
+                    arriving = (arriving - mean_grad[None, :] - x * mean_slope[None, :]) * (weight * rstd)[None, :]
+                else:
+                    arriving = tl.where(x > 0, arriving, 0.0)
+                if SCALED:
+                    arriving *= factor
+                grad += arriving
+            grad = grad.to(grad_e_hat.dtype.element_ty)
+            tl.store(grad_e_hat + k * D + local, grad, mask=ok)
+            collected += tl.where(ok, grad.to(tl.float32), 0.0)
+        tl.store(grad_target + here, tl.sum(collected, 0), mask=c_ok)
+    real = tl.load(in_ptr + num_nodes)
+    _zero_padding(grad_e_hat, real, num_edges, c, c_ok, D, BLOCK_E, BLOCK_D)
+    if EDGES and RESIDUAL:
+        _zero_padding(grad_attr, real, num_edges, c, c_ok, D, BLOCK_E, BLOCK_D)
+
+
+@triton.jit
+def backward_by_source(
+    grad_e_hat,  # [E, D]
+    e_hat,  # [E, D]
+    grad_total,  # [N, D]
+    out_target,  # [E]: where the edges end, in the order of their sources
+    out_order,  # [E]
+    out_ptr,  # [N + 1]
+    grad_gated,  # out [N, D]
+    grad_source,  # out [N, D]
+    num_nodes,
+    nodes_each,
+    D: tl.constexpr,
+    FAST: tl.constexpr,
+    BLOCK_E: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    program = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
+    c_ok = c < D
+    slot = tl.arange(0, BLOCK_E)
+    first = program * nodes_each
+    last = tl.minimum(first + nodes_each, num_nodes)
+    end = tl.load(out_ptr + tl.minimum(first, num_nodes))
+    stop = tl.load(out_ptr + tl.maximum(last, 0))
+    next_rows = tl.load(out_order + end + slot, mask=end + slot < stop, other=0)
+    next_i = tl.load(out_target + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
+    for node in range(first, last):
+        start = end
+        end = tl.load(out_ptr + node + 1)
+        of_gated = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+        of_source = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+        for k in range(start, end, BLOCK_E):
+            ok = (k + slot < end)[:, None] & c_ok[None, :]
+            rows = next_rows
+            i = next_i
+            after = tl.minimum(k + BLOCK_E, end)  # as in forward_by_target
+            next_rows = tl.load(out_order + after + slot, mask=after + slot < stop, other=0)
+            next_i = tl.load(out_target + after + slot, mask=after + slot < stop, other=0).to(tl.int32)
+            at = rows[:, None] * D + c[None, :]
+            x = tl.load(e_hat + at, mask=ok, other=0.0).to(tl.float32)
+            grad = tl.load(grad_e_hat + at, mask=ok, other=0.0).to(tl.float32)
+            upstream = tl.load(grad_total + i[:, None].to(tl.int64) * D + c[None, :], mask=ok, other=0.0)
+            of_gated += _gate(x, FAST) * upstream
+            of_source += grad
+        tl.store(grad_gated + node * D + c, tl.sum(of_gated, 0), mask=c_ok)
+        tl.store(grad_source + node * D + c, tl.sum(of_source, 0), mask=c_ok)
+
+
+@triton.jit
+def finish_statistics(
+    counts,  # [P]
+    partials,  # [2, P, D]
+    running_mean,  # [D]
+    running_var,  # [D]
+    momentum,  # scalar tensor, or nothing
+    statistics,  # out [3, D]: mean, 1 / √(variance + eps), and 1 / rows (0: the statistics are constants)
+    new_running,  # out [2, D]
+    num_partials,
+    momentum_value,
+    eps,
+    D: tl.constexpr,
+    TRAINING: tl.constexpr,
+    HAS_MOMENTUM: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    """Joins the statistics of the programs (Chan, Golub and LeVeque); fewer than two rows leave the running ones."""
+    c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
+    c_ok = c < D
+    old_mean = tl.load(running_mean + c, mask=c_ok, other=0.0).to(tl.float32)
+    old_var = tl.load(running_var + c, mask=c_ok, other=1.0).to(tl.float32)
+    used_mean, used_var = old_mean, old_var
+    inverse = tl.zeros([BLOCK_D], tl.float32)
+    if TRAINING:
+        slot = tl.arange(0, BLOCK_P)
+        seen = tl.zeros([BLOCK_P], tl.float32)
+        center = tl.zeros([BLOCK_P, BLOCK_D], tl.float32)
+        spread = tl.zeros([BLOCK_P, BLOCK_D], tl.float32)
+        for k in range(0, num_partials, BLOCK_P):
+            rows = k + slot
+            ok = (rows < num_partials)[:, None] & c_ok[None, :]
+            more = tl.load(counts + rows, mask=rows < num_partials, other=0.0)
+            middle = tl.load(partials + rows[:, None] * D + c[None, :], mask=ok, other=0.0)
+            squares = tl.load(partials + (num_partials + rows)[:, None] * D + c[None, :], mask=ok, other=0.0)
+            share = more / tl.maximum(seen + more, 1.0)
+            delta = middle - center
+            spread += squares + delta * delta * (seen * share)[:, None]
+            center += delta * share[:, None]
+            seen += more
+        count = tl.sum(seen, 0)
+        batch_mean = tl.sum(center * seen[:, None], 0) / tl.maximum(count, 1.0)
+        away = center - batch_mean[None, :]
+        squares = tl.sum(spread + away * away * seen[:, None], 0)
+        enough = count >= 2.0
+        if HAS_MOMENTUM:
+            rate = tl.load(momentum).to(tl.float32)
+        else:
+            rate = momentum_value
+        used_mean = tl.where(enough, batch_mean, old_mean)
+        used_var = tl.where(enough, squares / tl.maximum(count, 1.0), old_var)
+        inverse += tl.where(enough, 1.0 / tl.maximum(count, 1.0), 0.0)
+        unbiased = squares / tl.maximum(count - 1.0, 1.0)
+        old_mean = tl.where(enough, old_mean + rate * (batch_mean - old_mean), old_mean)
+        old_var = tl.where(enough, old_var + rate * (unbiased - old_var), old_var)
+    tl.store(statistics + c, used_mean, mask=c_ok)
+    tl.store(statistics + D + c, 1.0 / tl.sqrt(used_var + eps), mask=c_ok)
+    tl.store(statistics + 2 * D + c, inverse, mask=c_ok)
+    tl.store(new_running + c, old_mean, mask=c_ok)
+    tl.store(new_running + D + c, old_var, mask=c_ok)
+
+
+@triton.jit
+def edge_output(
+    e_hat,  # [E, D]
+    edge_attr,  # [E, D]
+    scale,  # [E] or nothing
+    statistics,  # [3, D]
+    norm_weight,  # [D]
+    norm_bias,  # [D]
+    in_ptr,  # [N + 1]
+    out,  # out [E, D]
+    num_nodes,
+    num_numbers,  # E D
+    D: tl.constexpr,
+    NORM: tl.constexpr,
+    SCALED: tl.constexpr,
+    RESIDUAL: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """``e + ReLU(normalise(scale · ê))``, one number after the other whatever its row, zero in padding."""
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    at = start + tl.arange(0, BLOCK)
+    # Told apart by their place, not by their row: so the compiler sees that neighbours are read together. What is read
+    # does not depend on the number of real edges, lest all wait for it.
+    ok = at < num_numbers
+    real = tl.load(in_ptr + num_nodes) * D
+    place = (start % D).to(tl.int32) + tl.arange(0, BLOCK)  # 32 bits: a division by D for every number
+    c = place % D
+    x = tl.load(e_hat + at, mask=ok, other=0.0).to(tl.float32)
+    if SCALED:
+        x *= tl.load(scale + start // D + place // D, mask=ok, other=0.0).to(tl.float32)
+    if NORM:
+        slope = tl.load(statistics + D + c) * tl.load(norm_weight + c).to(tl.float32)
+        x = (x - tl.load(statistics + c)) * slope + tl.load(norm_bias + c).to(tl.float32)
+    x = tl.where(x > 0, x, tl.where(x == x, 0.0, x))  # NaN stays NaN, as in torch
+    if RESIDUAL:
+        x += tl.load(edge_attr + at, mask=ok, other=0.0).to(tl.float32)
+    tl.store(out + at, tl.where(at < real, x, 0.0), mask=ok)
+
+
+@triton.jit
+def norm_backward_sums(
+    grad_out,  # [E, D]
+    e_hat,  # [E, D]
+    scale,  # [E] or nothing
+    statistics,  # [3, D]
+    norm_weight,  # [D]
+    norm_bias,  # [D]
+    in_ptr,  # [N + 1]
+    sums,  # out [P, 2, D]
+    num_nodes,
+    edges_each,
+    D: tl.constexpr,
+    SCALED: tl.constexpr,
+    BLOCK_E: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    """Σ g and Σ g x̂ over the edges, g the gradient that the ReLU lets through, x̂ the normalised value."""
+    program = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
+    c_ok = c < D
+    slot = tl.arange(0, BLOCK_E)
+    local = slot[:, None] * D + c[None, :]
+    center = tl.load(statistics + c, mask=c_ok, other=0.0)
+    rstd = tl.load(statistics + D + c, mask=c_ok, other=0.0)
+    weight = tl.load(norm_weight + c, mask=c_ok, other=0.0).to(tl.float32)
+    bias = tl.load(norm_bias + c, mask=c_ok, other=0.0).to(tl.float32)
+    plain = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+    weighted = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
+    first = program * edges_each
+    end = tl.minimum(first + edges_each, tl.load(in_ptr + num_nodes))
+    for k in range(first, end, BLOCK_E):
+        rows = k + slot
+        row_ok = rows < end
+        ok = row_ok[:, None] & c_ok[None, :]
+        x = tl.load(e_hat + k * D + local, mask=ok, other=0.0).to(tl.float32)
+        grad = tl.load(grad_out + k * D + local, mask=ok, other=0.0).to(tl.float32)
+        if SCALED:
+            x *= tl.load(scale + rows, mask=row_ok, other=0.0).to(tl.float32)[:, None]
+        x = (x - center[None, :]) * rstd[None, :]
+        grad = tl.where(x * weight[None, :] + bias[None, :] > 0, grad, 0.0)
+        plain += grad
+        weighted += grad * x
+    tl.store(sums + 2 * program * D + c, tl.sum(plain, 0), mask=c_ok)
+    tl.store(sums + (2 * program + 1) * D + c, tl.sum(weighted, 0), mask=c_ok)
+
+
+@triton.jit
+def _block_of_weight(
+    weight, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, STRIDE_I: tl.constexpr,
+    STRIDE_O: tl.constexpr, BI: tl.constexpr, BO: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """``[BI, BO]`` of the transposed weight, laid down so that the summed index is the contiguous one."""
+    i, o = i0 + tl.arange(0, BI), o0 + tl.arange(0, BO)
+    ok = (o < OUTER)[:, None] & (i < INNER)[None, :]
+    block = tl.load(weight + o[:, None] * STRIDE_O + i[None, :] * STRIDE_I, mask=ok, other=0.0)
+    return tl.trans(_rounded(block.to(COMPUTE), PRECISION))
+
+
+@triton.jit
+def _block_of_edges(
+    x, slot, inside, i0: tl.constexpr, INNER: tl.constexpr, BI: tl.constexpr, COMPUTE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    i = i0 + tl.arange(0, BI)
+    block = tl.load(x + slot[:, None] * INNER + i[None, :], mask=inside[:, None] & (i < INNER)[None, :], other=0.0)
+    return _rounded(block.to(COMPUTE), PRECISION)
+
+
+@triton.jit
+def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, FORWARD: tl.constexpr, BO: tl.constexpr):
+    o = o0 + tl.arange(0, BO)
+    if FORWARD:
+        return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
+    else:
+        return tl.zeros([BO], tl.float32)
+
+
+@triton.jit
+def _beside_product(
+    bias, from_source, from_target, added, slot, j, i, present, source_stride, target_stride, o0: tl.constexpr,
+    OUTER: tl.constexpr, FORWARD: tl.constexpr, ADDED: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
+):  # fmt: skip
+    """What is added to the product in ``BO`` columns from ``o0`` on; ``bias`` is of these."""
+    o = o0 + tl.arange(0, BO)
+    ok = present[:, None] & (o < OUTER)[None, :]
+    y = tl.zeros([BM, BO], tl.float32)
+    if FORWARD:
+        d = tl.load(from_source + j[:, None].to(tl.int64) * source_stride + o[None, :], mask=ok, other=0.0)
+        t = tl.load(from_target + i[:, None].to(tl.int64) * target_stride + o[None, :], mask=ok, other=0.0)
+        y = d.to(tl.float32) + t.to(tl.float32) + bias[None, :]
+    if ADDED:
+        y = tl.load(added + slot[:, None] * OUTER + o[None, :], mask=ok, other=0.0).to(tl.float32)
+    return y
+
+
+@triton.jit
+def _store_rows(out, y, slot, inside, present, o0: tl.constexpr, OUTER: tl.constexpr, BO: tl.constexpr):
+    o = o0 + tl.arange(0, BO)
+    y = tl.where(inside[:, None], y, 0.0).to(out.dtype.element_ty)
+    tl.store(out + slot[:, None] * OUTER + o[None, :], y, mask=present[:, None] & (o < OUTER)[None, :])
+
+
+@triton.jit
+def map_edges(
+    x,  # [E, I]
+    weight,  # [O, I]
+    bias,  # [O], as the next four where FORWARD
+    from_source,  # d [N, O]
+    from_target,  # t [N, O]
+    source,  # [E]
+    target,  # [E]
+    added,  # [E, O], where ADDED
+    in_ptr,  # [N + 1]
+    out,  # out [E, O]: zero in padding
+    num_nodes,
+    num_edges,
+    source_stride,  # numbers from one row to the next
+    target_stride,
+    INNER: tl.constexpr,
+    OUTER: tl.constexpr,
+    STRIDE_I: tl.constexpr,  # of the weight
+    STRIDE_O: tl.constexpr,
+    FORWARD: tl.constexpr,  # else from the last edge to the first: what was written last is still in the cache
+    ADDED: tl.constexpr,
+    STAGES: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BM: tl.constexpr,
+    I0: tl.constexpr,  # columns in: two blocks, the second may be none
+    I1: tl.constexpr,
+    O0: tl.constexpr,  # columns out
+    O1: tl.constexpr,
+):
+    w00 = _block_of_weight(weight, 0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I0, O0, COMPUTE, PRECISION)
+    if O1:
+        w01 = _block_of_weight(weight, 0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I0, O1, COMPUTE, PRECISION)
+    if I1:
+        w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O0, COMPUTE, PRECISION)
+        if O1:
+            w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
+    b0 = _part_of_bias(bias, 0, OUTER, FORWARD, O0)
+    b1 = _part_of_bias(bias, O0, OUTER, FORWARD and O1 > 0, O1 if O1 else 16)
+    # Rows of padding are read like others, lest all wait for the number of real ones; only what is written is zero.
+    real = tl.load(in_ptr + num_nodes)
+    slot = tl.arange(0, BM)
+    tiles = tl.cdiv(num_edges, BM)
+    zero = tl.program_id(1).to(tl.int64)  # widens what it is added to; a loop over 64 bits takes forty registers more
+    # Told of its stages, a loop asks for all it reads that many tiles ahead, rows of nodes and their numbers too.
+    for step in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
+        first = (zero + (step if FORWARD else tiles - 1 - step)) * BM
+        present = slot < num_edges - first
+        inside = slot < real - first
+        j = slot
+        i = slot
+        if FORWARD:
+            j = tl.load(source + first + slot, mask=present, other=0).to(tl.int32)
+            i = tl.load(target + first + slot, mask=present, other=0).to(tl.int32)
+        # The product starts from what is added to it, which so is under way while the product waits for x.
+        y = _beside_product(
+            b0, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride, target_stride,
+            0, OUTER, FORWARD, ADDED, BM, O0,
+        )  # fmt: skip
+        if O1:
+            z = _beside_product(
+                b1, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride,
+                target_stride, O0, OUTER, FORWARD, ADDED, BM, O1,
+            )  # fmt: skip
+        x0 = _block_of_edges(x + first * INNER, slot, present, 0, INNER, I0, COMPUTE, PRECISION)
+        if I1:
+            x1 = _block_of_edges(x + first * INNER, slot, present, I0, INNER, I1, COMPUTE, PRECISION)
+        y = tl.dot(x0, w00, y, input_precision=PRECISION)
+        if I1:
+            y = tl.dot(x1, w10, y, input_precision=PRECISION)
+        _store_rows(out + first * OUTER, y, slot, inside, present, 0, OUTER, O0)
+        if O1:
+            z = tl.dot(x0, w01, z, input_precision=PRECISION)
+            if I1:
+                z = tl.dot(x1, w11, z, input_precision=PRECISION)
+            _store_rows(out + first * OUTER, z, slot, inside, present, O0, OUTER, O1)

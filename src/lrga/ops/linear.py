@@ -1,0 +1,245 @@
+r"""Linear maps of many rows, with the gradient of the bias in a kernel of its own, and of matrices side by side.
+
+.. math::
+    y = x W^\top + b, \qquad
+    \bar x = \bar y \, W, \quad \bar W = \bar y^\top x, \quad \bar b = \sum_r \bar y_r
+
+The values are those of :func:`torch.nn.functional.linear`. b̄ costs as much there as a product: a step of a network has
+some thirty such sums over a few thousand rows. Forward, a single column is not taken for a product. (Filling up rows
+to 16 bytes, and transposing W so that tensor cores find both factors contiguous along the summed index, were measured
+too: at these sizes the copies cost what they gain.) Everywhere else (CPU, float64, few rows, inside a compiler, which
+makes its own plans) :func:`linear` is torch's own function.
+
+:func:`mixed_linear` maps several matrices side by side without putting them side by side:
+
+.. math::
+    [X_1, X_2, \ldots] W^\top + b = X_1 W_1^\top + X_2 W_2^\top + \ldots + b
+
+The concatenated matrix would be kept for the backward pass, as large as all its parts together. For small matrices one
+product of a concatenation is faster, and memory does not matter: see ``MIN_MIXED_NUMBERS``.
+
+Letters: B matrices, R rows, D columns, P parts.
+"""
+
+# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function
+
+from lrga.checks import autocast_is_on
+from lrga.ops._operator import operator
+from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
+
+MIN_ROWS = 1024  # below, launches cost more than the products
+MIN_MIXED_NUMBERS = 1 << 25  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
+MAX_ROWS_OF_ONE_LAUNCH = 1024  # rows up to which one launch, in narrow blocks, is faster than parts and their sum
+ROWS_OF_PART, MAX_PARTS = 128, 512
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x Wᵀ + b``, ``[R, in]`` to ``[R, out]``; the weight is ``[out, in]``, the bias ``[out]`` or ``None``.
+
+    Example:
+        >>> import torch
+        >>> linear(torch.ones(2, 3), torch.ones(1, 3), torch.ones(1)).tolist()
+        [[4.0], [4.0]]
+    """
+    if not is_supported(x, weight, bias):
+        return F.linear(x, weight, bias)
+    device = x.device.type
+    if not autocast_is_on(device):
+        return Linear.apply(x, weight, bias)
+    dtype = torch.get_autocast_dtype(device)
+    with torch.autocast(device, enabled=False):
+        return Linear.apply(x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
+
+
+def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
+    """Whether :func:`linear` has its own way with these: many rows, on a GPU, all of one dtype or under autocast."""
+    if torch.compiler.is_compiling() or x.dim() != 2 or x.size(0) < MIN_ROWS:
+        return False
+    same = all(t is None or t.dtype == x.dtype for t in parameters)
+    return runs_on_gpu(x, *parameters) and (same or autocast_is_on(x.device.type))
+
+
+class Linear(Function):
+    """``x Wᵀ + b`` with derivatives that can be differentiated again."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if x.size(1) == weight.size(1) == 1:  # no product at all, which the library is_supported it for
+            row = weight.view(1, -1)
+            return x * row if bias is None else torch.addcmul(bias, x, row)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
+        x, weight, _ = inputs
+        need_x, need_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if need_weight else None, weight if need_x else None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        (grad,) = grads
+        x, weight = ctx.saved_tensors
+        return (
+            None if weight is None else torch.mm(grad, weight),
+            None if x is None else torch.mm(grad.t(), x),
+            column_sum(grad) if ctx.needs_input_grad[2] else None,
+        )
+
+
+def column_sum(x: Tensor) -> Tensor:
+    """The sum over the rows, ``[R, D]`` to ``[D]`` or, of several matrices, ``[B, R, D]`` to ``[B, D]``.
+
+    Summed in float32 whatever the dtype is, and always in the same order.
+
+    Example:
+        >>> import torch
+        >>> column_sum(torch.ones(5, 2)).tolist()
+        [5.0, 5.0]
+    """
+    if not runs_on_gpu(x):
+        return x.sum(-2)
+    return column_sum_op(x) if x.dim() == 3 else column_sum_op(x.unsqueeze(0)).squeeze(0)
+
+
+@operator("lrga::column_sum")
+def column_sum_op(x: Tensor) -> Tensor:
+    """``[B, R, D]`` to ``[B, D]``."""
+    return launch_column_sum(x)
+
+
+@column_sum_op.register_fake
+def _(x: Tensor) -> Tensor:
+    return x.new_empty(x.size(0), x.size(2))
+
+
+def _remember_rows(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.rows = inputs[0].size(1)
+
+
+def _spread(ctx: Any, grad: Tensor) -> Tensor:
+    return grad.unsqueeze(1).expand(-1, ctx.rows, -1)
+
+
+column_sum_op.register_autograd(_spread, setup_context=_remember_rows)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a sum is divided: parts of the rows, rows and columns of a step, warps."""
+
+    parts: int
+    rows: int
+    columns: int
+    warps: int
+
+
+def plan(rows: int, width: int) -> Plan:
+    """Few rows: narrow blocks, so that many programs share the columns. Many: parts of the rows, and their sum."""
+    if rows <= MAX_ROWS_OF_ONE_LAUNCH:
+        step = max(16, next_power_of_2(rows))  # many loads under way at once hide their latency
+        return Plan(1, step, min(8, next_power_of_2(width)), max(4, step // 128))
+    parts = min(MAX_PARTS, next_power_of_2(cdiv(rows, ROWS_OF_PART)))
+    return Plan(parts, ROWS_OF_PART, min(32, next_power_of_2(width)), 8)
+
+
+def launch_column_sum(x: Tensor, how: Plan | None = None) -> Tensor:
+    """The sum over the rows of each matrix, ``[B, R, D]`` to ``[B, D]``, in float32 and then rounded to x's dtype."""
+    matrices, rows, width = x.shape
+    out = torch.empty(matrices, width, dtype=x.dtype, device=x.device)
+    if not out.numel():
+        return out
+    how = how or plan(rows, width)
+    x = x if x.stride(2) == 1 and x.stride(1) >= width else x.contiguous()
+    if how.parts > 1:
+        parts = torch.empty(matrices, how.parts, width, dtype=torch.float32, device=x.device)
+        _sum_parts(x, parts, how)
+        x, how = parts, Plan(1, max(16, next_power_of_2(how.parts)), 16, 4)
+    _sum_parts(x, out, how)
+    return out
+
+
+def _sum_parts(x: Tensor, out: Tensor, how: Plan) -> None:
+    from lrga.ops.linear_kernels import sum_rows_of_part
+
+    matrices, rows, width = x.shape
+    grid = (how.parts, cdiv(width, how.columns), matrices)
+    launch(
+        sum_rows_of_part, grid,
+        x, out, rows, cdiv(rows, how.parts), x.stride(0), STRIDE=x.stride(1), WIDTH=width, BR=how.rows,
+        BD=how.columns, num_warps=how.warps,
+    )  # fmt: skip
+
+
+def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    """``linear(cat(parts, -1), weight, bias)`` for parts ``[N, D_i]`` and a weight ``[out, Σ D_i]``.
+
+    Example:
+        >>> import torch
+        >>> a, b, weight = torch.randn(5, 2), torch.randn(5, 3), torch.randn(4, 5)
+        >>> torch.allclose(mixed_linear([a, b], weight, None), torch.cat([a, b], -1) @ weight.t(), atol=1e-6)
+        True
+    """
+    device = parts[0].device.type
+    compiling = torch.compiler.is_compiling()
+    # On a CPU, Inductor of PyTorch 2.13 can read a sum over neighbours before it is computed if the same features are
+    # also concatenated (pytorch/pytorch#185509).
+    without_cat = compiling and device == "cpu"
+    # A compiler plans memory itself, and must not be asked how large a symbolic size is.
+    small = compiling or parts[0].size(0) * weight.size(1) < MIN_MIXED_NUMBERS
+    unusual = _has_unusual_types([*parts, weight, bias], device)
+    if unusual or (not without_cat and (small or differentiates_otherwise())):
+        return linear(torch.cat(parts, dim=-1), weight, bias)
+    product = _sum_of_products if without_cat else _mixed
+    if not autocast_is_on(device):
+        return product(parts, weight, bias)
+    dtype = torch.get_autocast_dtype(device)
+    with torch.autocast(device, enabled=False):
+        return product([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
+
+
+def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
+    """Whether PyTorch's own linear map would not compute in the type of the weight, or that of autocast."""
+    kinds = {tensor.dtype for tensor in tensors if tensor is not None}
+    return torch.float64 in kinds if autocast_is_on(device) else len(kinds) > 1
+
+
+@torch.library.custom_op("lrga::mixed_linear", mutates_args=())
+def _mixed(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    return _sum_of_products(parts, weight, bias)
+
+
+def _sum_of_products(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    columns = weight.split([part.size(1) for part in parts], dim=1)
+    out = F.linear(parts[0], columns[0], bias)
+    for part, column in zip(parts[1:], columns[1:], strict=True):
+        out.addmm_(part, column.t())
+    return out
+
+
+@_mixed.register_fake
+def _(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    return parts[0].new_empty(parts[0].size(0), weight.size(0))
+
+
+def _keep_parts(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    parts, weight, bias = inputs
+    ctx.has_bias = bias is not None
+    ctx.save_for_backward(weight, *parts)
+
+
+def _mixed_backward(ctx, grad: Tensor):  # type: ignore[no-untyped-def]
+    weight, *parts = ctx.saved_tensors
+    columns = weight.split([part.size(1) for part in parts], dim=1)
+    towards_weight = torch.cat([grad.t() @ part for part in parts], dim=1)
+    return [grad @ column for column in columns], towards_weight, column_sum(grad) if ctx.has_bias else None
+
+
+_mixed.register_autograd(_mixed_backward, setup_context=_keep_parts)

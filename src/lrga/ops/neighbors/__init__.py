@@ -1,0 +1,1 @@
+"""Sums, means and maxima over the neighbours of a node."""

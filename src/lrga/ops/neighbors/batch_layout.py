@@ -1,0 +1,190 @@
+"""Where the rows of a batch of fixed capacity come from, and how its edges run.
+
+Given where each chosen graph begins, in the batch and in the set, every node and edge of the batch finds its graph by a
+search and its row in the set by a shift. Past the last real one come padding nodes and loops at them, spread evenly.
+Everything is integer arithmetic without a look at the values; on a GPU it is three kernels.
+
+Letters: B graphs, N nodes and E edges of the batch with its padding.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lrga.ops._operator import operator
+from lrga.ops._triton import cdiv, launch, next_power_of_2, runs_on_gpu
+
+MAX_CHOSEN = 4096  # graphs of a batch that one program adds up
+BLOCK = 512  # nodes or edges of a program
+
+
+def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where the chosen graphs begin.
+
+    Args:
+        table: ``[G + 1, 4]`` int64: first node, first edge, nodes and edges of each graph of the set; the last is empty
+            and stands for none.
+        index: ``[B]`` int64, the chosen graphs.
+        nodes: N.
+
+    Returns:
+        ``begins`` and ``shift`` ``[B + 1, 2]`` as :func:`batch_layout` takes them; where each graph's nodes begin, the
+        padding as a last graph, ``[B + 2]``; and how many graphs are real, without dimensions.
+
+    Example:
+        >>> import torch
+        >>> table = torch.tensor([[0, 0, 3, 2], [3, 2, 4, 6], [7, 8, 0, 0]])
+        >>> begins, shift, ptr, real = batch_begins(table, torch.tensor([1, 0, 2]), 10)
+        >>> begins.tolist(), ptr.tolist(), int(real)
+        ([[0, 0], [4, 6], [7, 8], [7, 8]], [0, 4, 7, 7, 10], 2)
+    """
+    if runs_on_gpu(table, index) and index.size(0) <= MAX_CHOSEN and not torch.compiler.is_compiling():
+        return launch_begins(table, index, nodes)
+    chosen = table.index_select(0, index)  # [B, 4]
+    begins = F.pad(chosen[:, 2:].cumsum(0), (0, 0, 1, 0))
+    shift = F.pad(chosen[:, :2] - begins[:-1], (0, 0, 0, 1))
+    return begins, shift, F.pad(begins[:, 0], (0, 1), value=nodes), (index < table.size(0) - 1).sum()
+
+
+def launch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`batch_begins` by one program."""
+    from lrga.ops.neighbors import kernels
+
+    graphs = index.size(0)
+    begins, shift, ptr, real = (
+        torch.empty(shape, dtype=torch.int64, device=index.device)
+        for shape in ((graphs + 1, 2), (graphs + 1, 2), (graphs + 2,), ())
+    )
+    launch(
+        kernels._begins_kernel, (1,),
+        table.contiguous(), index.contiguous(), begins, shift, ptr, real, graphs, table.size(0) - 1, nodes,
+        BLOCK=next_power_of_2(max(graphs, 1)), num_warps=4 if graphs <= 512 else 16,
+    )  # fmt: skip
+    return begins, shift, ptr, real
+
+
+def batch_layout(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    *,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> tuple[Tensor, ...]:
+    """Rows and edges of a batch.
+
+    Args:
+        begins: ``[B + 1, 2]`` int64, nodes and edges of the batch before each graph, and all real ones.
+        shift: ``[B + 1, 2]`` int64, what is added to a node's and an edge's place in the batch to find its row in the
+            set.
+        source: Of all edges of the set, counted inside each graph, in any integer type.
+        target: Likewise.
+        order: The edges of each graph by source, counted inside the graph.
+        in_start: Edges of the set that end at nodes before each node.
+        out_start: Edges of the set that begin at nodes before each node.
+        nodes: N.
+        edges: E.
+        spare_node: Row of the set that padding nodes repeat.
+        spare_edge: Row of the set that padding edges repeat.
+
+    Returns:
+        Graph and row of each node, ``in_ptr`` and ``out_ptr``, ``[N + 1]`` each (the last entry stands for the end);
+        row, source, target and ``out_order`` of each edge, ``[E]`` each; all int64. The pointers end at the last real
+        edge.
+    """
+    tensors = (begins, shift, source, target, order, in_start, out_start)
+    if runs_on_gpu(*tensors):
+        return tuple(batch_layout_op(*tensors, nodes, edges, spare_node, spare_edge))
+    return batch_layout_reference(*tensors, nodes, edges, spare_node, spare_edge)
+
+
+def batch_layout_reference(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> tuple[Tensor, ...]:
+    """:func:`batch_layout`, one tensor operation after the other."""
+    node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))
+    node_shift, edge_shift = (column.contiguous() for column in shift.unbind(1))
+    real_nodes, real_edges = begins[-1].unbind(0)
+
+    place = torch.arange(nodes + 1, device=begins.device)
+    graph = torch.searchsorted(node_begin[1:], place, right=True)  # B for padding
+    no_node = place >= real_nodes
+    row = (place + node_shift.index_select(0, graph)).masked_fill_(no_node, spare_node)
+    back = edge_shift.index_select(0, graph)
+    in_ptr, out_ptr = (
+        torch.where(no_node, real_edges, start.index_select(0, row) - back) for start in (in_start, out_start)
+    )
+
+    number = torch.arange(edges, device=begins.device)
+    of_edge = torch.searchsorted(edge_begin[1:], number, right=True)
+    no_edge = number >= real_edges
+    edge_row = (number + edge_shift.index_select(0, of_edge)).masked_fill_(no_edge, spare_edge)
+    first_node, first_edge = node_begin.index_select(0, of_edge), edge_begin.index_select(0, of_edge)
+    # Padding edge k of P is a loop at padding node k n / P of n.
+    share = (number - real_edges) * (nodes - real_nodes)
+    beyond = real_nodes + torch.div(share, (edges - real_edges).clamp(min=1), rounding_mode="floor")
+    ends = [torch.where(no_edge, beyond, first_node + _of(values, edge_row)) for values in (source, target)]
+    out_order = torch.where(no_edge, number, first_edge + _of(order, edge_row))
+    return graph, row, in_ptr, out_ptr, edge_row, *ends, out_order
+
+
+def _of(values: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a small integer type as int64; zeros where there is nothing to take."""
+    return values.index_select(0, rows).long() if values.numel() else torch.zeros_like(rows)
+
+
+@operator("lrga::batch_layout")
+def batch_layout_op(
+    begins: Tensor,
+    shift: Tensor,
+    source: Tensor,
+    target: Tensor,
+    order: Tensor,
+    in_start: Tensor,
+    out_start: Tensor,
+    nodes: int,
+    edges: int,
+    spare_node: int,
+    spare_edge: int,
+) -> list[Tensor]:
+    from lrga.ops.neighbors import kernels
+
+    begins, shift = begins.contiguous(), shift.contiguous()
+    graphs = begins.size(0) - 1
+    sizes = {"STEPS": max(graphs, 1).bit_length(), "BLOCK": BLOCK}
+    of_nodes = [torch.empty(nodes + 1, dtype=torch.int64, device=begins.device) for _ in range(4)]
+    of_edges = [torch.empty(edges, dtype=torch.int64, device=begins.device) for _ in range(4)]
+    launch(
+        kernels._nodes_kernel, (cdiv(nodes + 1, BLOCK),),
+        begins, shift, in_start, out_start, *of_nodes, nodes, graphs, spare_node, **sizes,
+    )  # fmt: skip
+    if edges:
+        launch(
+            kernels._edges_kernel, (cdiv(edges, BLOCK),),
+            begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, **sizes,
+        )  # fmt: skip
+    return [*of_nodes, *of_edges]
+
+
+@batch_layout_op.register_fake
+def _(begins: Tensor, *args: Any) -> list[Tensor]:
+    nodes, edges = args[6], args[7]
+    return [begins.new_empty(nodes + 1) for _ in range(4)] + [begins.new_empty(edges) for _ in range(4)]

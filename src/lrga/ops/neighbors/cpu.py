@@ -1,0 +1,164 @@
+"""The sums of :mod:`lrga.ops.neighbors.reduce` over an :class:`EdgeLayout` as sparse matrix products.
+
+No message is ever written to memory: the product of a sparse matrix (rows are targets, columns sources) with the node
+features reads each row where it lies. Gradients are products with the transposed layout, so nothing is scattered
+either. All functions are differentiable to any order: asked for a differentiable gradient, they compute it by the
+plain formula.
+"""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from lrga.ops._triton import differentiates_otherwise
+from lrga.ops.neighbors.edges import EdgeLayout
+
+with warnings.catch_warnings():  # torch says once per process that such matrices are in beta or unchecked: said here
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+    with torch.device("cpu"):  # whatever device a user has made the default
+        _none = torch.tensor([], dtype=torch.int64)
+        torch.sparse_csr_tensor(torch.tensor([0, 0]), _none, torch.tensor([]), (1, 1), check_invariants=False)
+
+
+WORTH_A_THREAD = 1 << 15  # numbers; torch's own measure for simple operations
+
+
+def is_supported(*tensors: Tensor | None) -> bool:
+    """Whether these tensors can take this path: single or double precision on a CPU, outside a compiler, and no
+    derivatives but those of backward."""
+    if torch.compiler.is_compiling() or differentiates_otherwise():
+        return False
+    return all(t is None or (t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)) for t in tensors)
+
+
+def product(ptr: Tensor, columns: Tensor, values: Tensor, dense: Tensor, reduce: str = "sum") -> Tensor:
+    """The sparse matrix ``(ptr, columns, values)`` times ``dense``, rows without entries being zero.
+
+    ``reduce`` is ``"sum"`` or ``"amax"``. A product too small to share among threads is computed without them: to wake
+    them would take longer, and very long where other processes keep the cores busy.
+    """
+    if columns.size(0) * dense.size(1) < WORTH_A_THREAD:
+        rows = torch.repeat_interleave(ptr.diff(), output_size=columns.size(0))
+        terms = values.unsqueeze(-1) * dense.index_select(0, columns)
+        return combine_rows(terms, rows, ptr.size(0) - 1, reduce)
+    size = (ptr.size(0) - 1, dense.size(0))
+    matrix = torch.sparse_csr_tensor(ptr, columns, values, size, check_invariants=False)
+    return torch.sparse.mm(matrix, dense.contiguous(), reduce)
+
+
+def combine_rows(terms: Tensor, rows: Tensor, num_rows: int, reduce: str = "sum") -> Tensor:
+    """``terms`` ``[E, D]`` combined into the ``rows`` ``[E]`` they belong to, ``[num_rows, D]``, on one thread."""
+    zeros = terms.new_zeros(num_rows, terms.size(1))
+    if reduce == "sum":
+        return zeros.index_add_(0, rows, terms)
+    return zeros.scatter_reduce_(0, rows.unsqueeze(-1).expand_as(terms), terms, reduce, include_self=False)
+
+
+def sum_sources(x: Tensor, layout: EdgeLayout, weight: Tensor | None = None) -> Tensor:
+    """Σ over the edges j → i of ``weight[E]`` (or one) times ``x_j``: ``[N, D]`` to ``[N, D]``."""
+    if weight is None:
+        return _SumSources.apply(x, layout)
+    dtype = torch.promote_types(x.dtype, weight.dtype)
+    return _WeightedSumSources.apply(x.to(dtype), weight.to(dtype), layout)
+
+
+def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
+    """The largest ``x_j`` over the edges j → i in each channel: ``[N, D]`` to ``[N, D]``."""
+    return _MaxSources.apply(x, layout)
+
+
+def sum_edges(values: Tensor, layout: EdgeLayout) -> Tensor:
+    """Σ over the edges that end in i: ``[E, D]`` to ``[N, D]``."""
+    return _SumEdges.apply(values, layout)
+
+
+class _SumSources(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, layout: EdgeLayout) -> Tensor:
+        ctx.layout = layout
+        return product(layout.in_ptr, layout.source, layout.ones.to(x.dtype), x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _SumSources.apply(grads[0], ctx.layout.transposed), None
+
+
+class _WeightedSumSources(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, layout: EdgeLayout) -> Tensor:
+        ctx.layout = layout
+        ctx.save_for_backward(x, weight)
+        return product(layout.in_ptr, layout.source, weight.contiguous(), x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (grad,) = grads
+        x, weight = ctx.saved_tensors
+        layout: EdgeLayout = ctx.layout
+        grad_x = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            transposed = weight.index_select(0, layout.out_order)
+            grad_x = _WeightedSumSources.apply(grad, transposed, layout.transposed)
+        if ctx.needs_input_grad[1]:
+            grad_weight = dot_of_endpoints(x, grad, layout)
+        return grad_x, grad_weight, None
+
+
+def dot_of_endpoints(x: Tensor, y: Tensor, layout: EdgeLayout) -> Tensor:
+    """⟨x of the source, y of the target⟩ for each edge: two ``[N, D]`` to ``[E]``."""
+    if torch.is_grad_enabled():
+        return (x.index_select(0, layout.source) * y.index_select(0, layout.target)).sum(-1)
+    result = x.new_empty(layout.num_edges)
+    for _, _, first, end in layout.chunks:
+        at_source = x.index_select(0, layout.source[first:end])
+        at_source *= y.index_select(0, layout.target[first:end])
+        torch.sum(at_source, -1, out=result[first:end])
+    return result
+
+
+class _SumEdges(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, layout: EdgeLayout) -> Tensor:
+        ctx.layout = layout
+        columns = torch.arange(layout.num_edges, device=values.device)
+        return product(layout.in_ptr, columns, layout.ones.to(values.dtype), values)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0].index_select(0, ctx.layout.target), None
+
+
+class _MaxSources(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, layout: EdgeLayout) -> Tensor:
+        highest = product(layout.in_ptr, layout.source, layout.ones.to(x.dtype), x, "amax")
+        ctx.layout = layout
+        ctx.save_for_backward(x, highest)
+        return highest
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Equal maxima share the gradient; where a neighbour is NaN, no number equals the maximum, and 0/0 is NaN."""
+        (grad,) = grads
+        x, highest = ctx.saved_tensors
+        layout: EdgeLayout = ctx.layout
+        if torch.is_grad_enabled():
+            is_highest = (x.index_select(0, layout.source) == highest.index_select(0, layout.target)).to(x.dtype)
+            ties = _SumEdges.apply(is_highest, layout).clamp(min=1).masked_fill(highest.isnan(), 0.0)
+            share = grad / ties
+            messages = is_highest * share.index_select(0, layout.target)
+            return torch.zeros_like(x).index_add(0, layout.source, messages), None
+        grad_x = torch.zeros_like(x)
+        for first_node, end_node, first, end in layout.chunks:
+            source, target = layout.source[first:end], layout.target[first:end] - first_node
+            is_highest = x.index_select(0, source)
+            here = highest[first_node:end_node]
+            is_highest = (is_highest == here.index_select(0, target)).to(x.dtype)
+            ties = torch.zeros_like(here).index_add_(0, target, is_highest)
+            is_highest *= (grad[first_node:end_node] / ties).index_select(0, target)
+            grad_x.index_add_(0, source, is_highest)
+        return grad_x, None

@@ -1,0 +1,1 @@
+"""Batch normalisation of the real rows of a batch."""

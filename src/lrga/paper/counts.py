@@ -1,0 +1,131 @@
+"""The size of every network of the paper: width, depth, exact number of parameters, printed number.
+
+Counts are those of real modules, made without memory on torch's meta device.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import nn
+
+from lrga.errors import OptionError
+from lrga.models.budget import count_parameters
+from lrga.models.embeddings import MatrixFactorization, build_embedding
+from lrga.models.gnn import GNN
+from lrga.models.link import LinkModel, build_link_model
+from lrga.models.zoo import build_model
+from lrga.paper.printed import PrintedCell, published
+
+RANDOM_FEATURES = "PATTERN (random features)"  # the data set of Table 3
+
+
+@dataclass(frozen=True)
+class CellSize:
+    """One line of ``lrga params``.
+
+    Args:
+        dataset: As the paper names it; Table 3's is ``"PATTERN (random features)"``.
+        model: Without "LRGA +".
+        budget: ``"100K"`` or ``"500K"``; ``None`` in Table 2.
+        lrga: Whether every layer is augmented.
+        hidden: Width of the layers, or of the node vectors in the embedding rows.
+        layers: Number of layers; ``None`` in the embedding rows.
+        rank: The paper's κ; ``None`` without LRGA.
+        parameters: Exactly how many.
+        printed: The paper's count as printed, ``None`` where it prints none.
+    """
+
+    dataset: str
+    model: str
+    budget: str | None
+    lrga: bool
+    hidden: int
+    layers: int | None
+    rank: int | None
+    parameters: int
+    printed: str | None
+
+    def as_dict(self) -> dict[str, str | int | bool | None]:
+        """The fields as JSON writes them."""
+        return asdict(self)
+
+
+def network_of(cell: PrintedCell) -> nn.Module:
+    """The network of a cell, on torch's current default device."""
+    if cell.table == 2:
+        if cell.model in ("Node2Vec", "DeepWalk", "MF"):
+            return build_embedding(cell.dataset, cell.model)
+        return build_link_model(cell.dataset, cell.model.lower(), lrga=cell.lrga)
+    return build_model(
+        cell.dataset, cell.model, budget=cell.budget or "100K", lrga=cell.lrga, random_features=cell.table == 3
+    )
+
+
+def size_of(cell: PrintedCell) -> CellSize:
+    """Width, depth and count of a cell's network."""
+    with torch.device("meta"):
+        network = network_of(cell)
+    if isinstance(network, MatrixFactorization):
+        hidden, layers, rank = network.channels, None, None
+    elif isinstance(network, LinkModel):
+        hidden, layers, rank = network.gnn.hidden_channels, network.gnn.num_layers, network.gnn.rank
+    else:
+        assert isinstance(network, GNN)
+        hidden, layers, rank = network.hidden_channels, network.num_layers, network.rank
+    return CellSize(
+        dataset=RANDOM_FEATURES if cell.table == 3 else cell.dataset,
+        model=cell.model,
+        budget=cell.budget,
+        lrga=cell.lrga,
+        hidden=hidden,
+        layers=layers,
+        rank=rank,
+        parameters=count_parameters(network),
+        printed=cell.parameters,
+    )
+
+
+def sizes(
+    *, dataset: str | None = None, model: str | None = None, budget: str | None = None, lrga: bool | None = None
+) -> list[CellSize]:
+    """The sizes of all cells of Tables 1, 2 and 3, or of those that match.
+
+    Args:
+        dataset: A data set (``"pattern"`` includes its rows of Table 3).
+        model: A model.
+        budget: ``"100K"`` or ``"500K"``.
+        lrga: Only LRGA rows, or only plain ones.
+
+    Example:
+        >>> [(c.model, c.parameters, c.printed) for c in sizes(dataset="ZINC", budget="500K", lrga=True)]
+        [('GCN', 501570, '501K'), ('GAT', 536641, '536K'), ('GatedGCN', 446311, '446K')]
+    """
+    cells = published()
+    dataset = _matching("dataset", dataset, (c.dataset for c in cells))
+    model = _matching("model", "GraphSAGE" if _plain(model) == "sage" else model, (c.model for c in cells))
+    budget = _matching("budget", budget, (c.budget for c in cells if c.budget))
+    wanted = [
+        cell
+        for cell in cells
+        if dataset in (None, cell.dataset)
+        and model in (None, cell.model)
+        and budget in (None, cell.budget)
+        and lrga in (None, cell.lrga)
+    ]
+    return [size_of(cell) for cell in wanted]
+
+
+def _matching(name: str, value: str | None, choices: Iterable[str]) -> str | None:
+    """The choice that ``value`` spells, in any case and with or without separators."""
+    if value is None:
+        return None
+    by_spelling = {_plain(choice): choice for choice in choices}
+    if _plain(value) not in by_spelling:
+        listed = ", ".join(by_spelling.values())
+        raise OptionError(f"{name} to be one of {listed}", repr(value), f"pick one of them for {name}")
+    return by_spelling[_plain(value)]
+
+
+def _plain(text: str | None) -> str:
+    return "".join(c for c in (text or "").lower() if c.isalnum()).removeprefix("ogbl")

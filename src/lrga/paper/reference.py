@@ -1,0 +1,62 @@
+"""The paper's numbers beside runs."""
+
+from typing import Any
+
+from lrga.data.datasets.spec import dataset_name
+from lrga.experiments.cell import Cell
+from lrga.experiments.published import Reference
+from lrga.models.zoo import PAPER_SETS, RANK
+from lrga.paper.link_protocols import published_for_links
+from lrga.paper.preset import PAPER
+from lrga.paper.printed import PrintedCell
+from lrga.paper.protocols import paper_config, published_cell
+from lrga.training.config import TrainingConfig
+
+
+def published_for(config: TrainingConfig) -> PrintedCell | None:
+    """The cell of Table 1, 2 (links) or 3 (random features) that a run repeats; ``None`` where the paper has none.
+
+    Another width, depth or rank than the cell's makes it another experiment; the size of the data, the schedule and
+    the reading of the layer do not, but are to be told beside the numbers.
+
+    Example:
+        >>> from lrga.training.presets import make_config
+        >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k")).mean
+        0.249
+    """
+    if config.budget is None:  # of Table 2, whose networks have a given size
+        return published_for_links(config)
+    model, dataset = config.model, dataset_name(config.data.name)
+    changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)
+    if dataset is None or changed:
+        return None
+    table = 3 if model.random_features else 1
+    return published_cell(table, dataset, model.model, budget=model.budget, lrga=model.lrga)
+
+
+class PaperReference(Reference):
+    """Tables 1, 2 and 3, and their protocols."""
+
+    def number(self, config: TrainingConfig) -> PrintedCell | None:
+        """As :func:`published_for`."""
+        return published_for(config)
+
+    def protocol(self, config: TrainingConfig) -> TrainingConfig | None:
+        """The paper's protocol for a network on one of its six data sets of graphs.
+
+        Of the paper's preset and that of the run, the one that differs less.
+        """
+        model, dataset = config.model, dataset_name(config.data.name)
+        if dataset not in PAPER_SETS:
+            return None
+        given: dict[str, Any] = {"random_features": True} if model.random_features else {}
+        given |= {"budget": model.budget, "lrga": model.lrga}
+        protocols = [paper_config(dataset, model.model, preset=preset, **given) for preset in (model.preset, PAPER)]
+        return min(protocols, key=lambda protocol: _distance(config, protocol))
+
+
+def _distance(config: TrainingConfig, protocol: TrainingConfig) -> int:
+    return len(Cell(labels={}, config=config, seeds=(config.run.seed,), protocol=protocol).deviations())
+
+
+THE_PAPER = PaperReference()

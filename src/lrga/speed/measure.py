@@ -1,0 +1,291 @@
+"""Speed and memory of low-rank attention beside what else one could pick, on this machine.
+
+Correctness first: our values are compared with the O(n²) definition in float64, graph by graph, and every method's
+result for a graph inside a batch with its result for that graph alone. Times are medians of forward + backward. Memory
+is what a method keeps between the two passes, beyond its input and parameters: it grows with the batch, and is the same
+on every machine.
+"""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lrga.checks import check_count
+from lrga.errors import NonFiniteError, OptionError
+from lrga.nn.attention import LowRankGlobalAttention
+from lrga.speed.peers import Authors, Padded, Softmax, performer, sgformer
+from lrga.training.determinism import choose_device
+from lrga.version import __version__
+
+WIDTH, RANK = 64, 30
+TOLERANCE = 1e-4
+MOST_SCORES = 2e7  # of a quadratic method: more take long, and memory that is not there
+SECONDS = 0.5  # for a measurement
+CASES: dict[str, Sequence[int]] = {
+    "24 graphs of 40 to 190 nodes": torch.randint(40, 191, (24,), generator=torch.Generator().manual_seed(0)).tolist(),
+    "one graph of 500 nodes and 40 of 20": [500] + [20] * 40,
+    "one graph of 20,000 nodes": [20_000],
+}
+OURS = "lrga"
+METHODS: dict[str, Callable[[int, int], nn.Module]] = {  # of width and rank
+    OURS: lambda width, rank: LowRankGlobalAttention(width, rank),
+    "lrga, O(n²) definition": lambda width, rank: LowRankGlobalAttention(width, rank, backend="dense"),
+    "padded LRGA": Padded,
+    "authors' arithmetic": Authors,
+    "PyG Performer": lambda width, _: performer(width, _heads(width)),
+    "PyG SGFormer": lambda width, _: sgformer(width, width),
+    "MultiheadAttention": lambda width, _: Softmax(width, _heads(width)),
+}
+
+
+def _heads(width: int) -> int:
+    """Four, where the width can be divided by it."""
+    return 4 if width % 4 == 0 else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedRow:
+    """A method on a batch.
+
+    Attributes:
+        case: The batch.
+        method: Which attention.
+        forward_ms: Median.
+        both_ms: Median of forward + backward.
+        kept_mb: Megabytes (2²⁰ bytes) kept between the passes.
+        times_ours: How many times as long as ours it takes.
+        alone: How far the result of a small graph in this batch is from its result alone.
+        skipped: Why it was not measured.
+    """
+
+    case: str
+    method: str
+    forward_ms: float | None = None
+    both_ms: float | None = None
+    kept_mb: float | None = None
+    times_ours: float | None = None
+    alone: float | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedResult:
+    """What :func:`measure_speed` found."""
+
+    device: str
+    threads: int
+    width: int
+    rank: int
+    error: float
+    rows: tuple[SpeedRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, in the form of the records of ``benchmarks/``."""
+        versions = {"lrga": __version__, "torch": torch.__version__}
+        facts = {key: value for key, value in asdict(self).items() if key not in ("rows", "error")}
+        rows = [asdict(row) for row in self.rows]
+        return {**facts, **versions, "error_against_definition": self.error, "rows": rows}
+
+
+def measure_speed(
+    device: str = "auto",
+    *,
+    width: int = WIDTH,
+    rank: int = RANK,
+    threads: int | None = None,
+    cases: dict[str, Sequence[int]] | None = None,
+    seconds: float | None = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> SpeedResult:
+    """Measures every method on every case.
+
+    Args:
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        width: Channels of the nodes.
+        rank: Of the attention.
+        threads: Of the CPU; by default as many as PyTorch takes.
+        cases: Name → nodes of each graph; by default :data:`CASES`.
+        seconds: About how long one measurement may take.
+        progress: Told what is measured, how many are done and how many there are.
+
+    Example:
+        >>> result = measure_speed("cpu", cases={"two": [5, 9]}, seconds=0.01)
+        >>> result.rows[0].method, result.rows[0].times_ours, result.error < 1e-5
+        ('lrga', 1.0, True)
+    """
+    check_count("width", width, minimum=1)
+    check_count("rank", rank, minimum=1)
+    for case, sizes in (CASES if cases is None else cases).items():
+        if not sizes or min(sizes) < 1:
+            raise OptionError(
+                f"graphs of at least one node in {case!r}", str(list(sizes)), "give the size of each graph"
+            )
+    place, before = choose_device(device), torch.get_num_threads()
+    if threads is not None:
+        check_count("threads", threads, minimum=1)
+        torch.set_num_threads(threads)
+    try:
+        error, rows = _measure(CASES if cases is None else cases, (width, rank), place, seconds or SECONDS, progress)
+        used = torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{platform.machine()} CPU"
+    return SpeedResult(device=name, threads=used, width=width, rank=rank, error=error, rows=tuple(rows))
+
+
+def _measure(
+    cases: Mapping[str, Sequence[int]],
+    shape: tuple[int, int],
+    device: torch.device,
+    seconds: float,
+    progress: Callable[[str, int, int | None], None] | None,
+) -> tuple[float, list[SpeedRow]]:
+    error = max((_error(sizes, shape, device) for sizes in cases.values()), default=0.0)
+    if not error <= TOLERANCE:
+        raise NonFiniteError("values within 1e-4 of the definition", f"{error:.1e}", "report this: nothing was timed")
+    rows: list[SpeedRow] = []
+    for case, sizes in cases.items():
+        ours = 0.0
+        for method in METHODS:
+            if progress is not None:
+                progress("measuring", len(rows), len(cases) * len(METHODS))
+            rows.append(measure_method(case, sizes, method, device, shape=shape, seconds=seconds, ours=ours))
+            ours = ours or rows[-1].both_ms or 0.0  # ours comes first
+    return error, rows
+
+
+def measure_method(
+    case: str,
+    sizes: Sequence[int],
+    method: str,
+    device: torch.device,
+    *,
+    shape: tuple[int, int],
+    seconds: float,
+    ours: float,
+) -> SpeedRow:
+    """One method on one batch; ``shape`` is width and rank, ``ours`` our time in milliseconds, 0 where this is ours."""
+    if (reason := skip_reason(sizes, method)) is not None:
+        return SpeedRow(case=case, method=method, skipped=reason)
+    x, batch = _inputs(sizes, shape[0], device)
+    torch.manual_seed(2)
+    module = METHODS[method](*shape).to(device)
+    x.requires_grad_()
+    upstream = torch.randn_like(module(x, batch).detach())
+
+    def forward() -> None:
+        with torch.no_grad():
+            module(x, batch)
+
+    def both() -> None:
+        x.grad = None
+        module(x, batch).backward(upstream)
+
+    kept = kept_mb(lambda: module(x, batch), given=[x, batch, *module.parameters()])
+    forward_ms, both_ms = _median_ms(forward, device, seconds / 3), _median_ms(both, device, seconds)
+    return SpeedRow(
+        case=case,
+        method=method,
+        forward_ms=forward_ms,
+        both_ms=both_ms,
+        kept_mb=kept,
+        times_ours=both_ms / (ours or both_ms),
+        alone=_alone(module.eval(), x.detach(), batch, sizes),
+    )
+
+
+def skip_reason(sizes: Sequence[int], method: str) -> str | None:
+    """Why a method is not measured on graphs of these sizes; ``None`` where it is.
+
+    Example:
+        >>> skip_reason([3, 4], "authors' arithmetic")
+        'knows one graph only'
+        >>> skip_reason([50_000], "MultiheadAttention")
+        '2.5e+09 scores'
+    """
+    if method == "authors' arithmetic" and len(sizes) > 1:
+        return "knows one graph only"
+    quadratic = {"MultiheadAttention": len(sizes) * max(sizes) ** 2, "lrga, O(n²) definition": sum(sizes) ** 2}
+    scores = quadratic.get(method, 0)
+    return f"{scores:.1e} scores" if scores > MOST_SCORES else None
+
+
+def kept_mb(forward: Callable[[], Tensor], given: Sequence[Tensor] = ()) -> float:
+    """Megabytes that a forward pass keeps for the backward pass, beyond the tensors ``given``.
+
+    Example:
+        >>> x = torch.zeros(2**18, requires_grad=True)
+        >>> kept_mb(lambda: x.exp().sum())  # the exponential is its own derivative
+        1.0
+    """
+    known = {tensor.untyped_storage().data_ptr() for tensor in given}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        out = forward()
+    del out
+    return sum(kept.values()) / 2**20
+
+
+def _inputs(sizes: Sequence[int], width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    counts = torch.tensor(sizes)
+    batch = torch.repeat_interleave(torch.arange(len(counts)), counts)
+    x = torch.randn(len(batch), width, generator=torch.Generator().manual_seed(1))
+    return x.to(device), batch.to(device)
+
+
+@torch.no_grad()
+def _error(sizes: Sequence[int], shape: tuple[int, int], device: torch.device) -> float:
+    """Our values against the O(n²) definition in float64, graph by graph, as far as its matrices fit."""
+    x, batch = _inputs(sizes, shape[0], device)
+    torch.manual_seed(2)
+    ours = LowRankGlobalAttention(*shape).to(device)
+    exact = LowRankGlobalAttention(*shape, backend="dense").to(device, torch.float64)
+    exact.load_state_dict(ours.state_dict())
+    parts = zip(ours(x, batch).split(list(sizes)), x.double().split(list(sizes)), strict=True)
+    small = [(found, own) for found, own in parts if len(own) ** 2 <= MOST_SCORES / 4]
+    return max((_relative(found.double(), exact(own)) for found, own in small), default=0.0)
+
+
+@torch.no_grad()
+def _alone(module: nn.Module, x: Tensor, batch: Tensor, sizes: Sequence[int]) -> float | None:
+    """The smallest graph's result in the batch beside its result alone."""
+    if len(sizes) == 1:
+        return None
+    graph = min(range(len(sizes)), key=lambda g: sizes[g])
+    own = batch == graph
+    return _relative(module(x, batch)[own], module(x[own], batch[own] * 0))
+
+
+def _relative(a: Tensor, b: Tensor) -> float:
+    return float((a - b).norm() / b.norm().clamp(min=1e-30))
+
+
+def _median_ms(run: Callable[[], None], device: torch.device, seconds: float) -> float:
+    """Until the time is up, at least once; the first run does not count."""
+    run()
+    times: list[float] = []
+    while not times or (sum(times) < seconds and len(times) < 100):
+        _synchronize(device)
+        start = time.perf_counter()
+        run()
+        _synchronize(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

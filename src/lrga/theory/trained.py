@@ -1,0 +1,237 @@
+"""The paper's claims that take training: what the records that come with the package say of each.
+
+The experiments themselves are in ``reproduction/theory`` beside the package; ``lrga theory --train`` runs them from a
+clone.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.resources import files
+from typing import Any
+
+from lrga.errors import DataError, DataMissingError
+from lrga.theory.tour import Measurement, Series, Statement, slope
+
+_FOLDER = "records"
+CSL = "circular-skip-links"
+CLASS_NETWORKS = ("GNN", "RGNN", "RGNN + LRGA")
+HEAD_NETWORKS = ("GNN", "GNN + LRGA")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """One experiment that was trained.
+
+    Attributes:
+        experiment: Its key.
+        config: Every option.
+        seeds: One run each.
+        metrics: ``x``, the positions, and ``curves``: name → one list of values for each seed; further numbers beside.
+        seconds: Spent on all of it.
+        environment: Versions, hardware, commit.
+    """
+
+    experiment: str
+    config: Mapping[str, Any]
+    seeds: Sequence[int]
+    metrics: Mapping[str, Any]
+    seconds: float
+    environment: Mapping[str, Any]
+
+    @property
+    def x(self) -> list[float]:
+        """Positions of the values of every curve."""
+        return list(self.metrics["x"])
+
+    def mean(self, curve: str) -> list[float]:
+        """A curve, averaged over the seeds."""
+        runs = self.metrics["curves"][curve]
+        return [sum(values) / len(values) for values in zip(*runs, strict=True)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Any, *, where: str = "a record") -> "TrainingRecord":
+        """The record that :meth:`to_json` wrote."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, dict) or set(values) != known:
+            got = ", ".join(sorted(values)) if isinstance(values, dict) else type(values).__name__
+            raise DataError(f"{where} with the keys {', '.join(sorted(known))}", got, "train it with --train")
+        metrics, seeds = values["metrics"], values["seeds"]
+        curves = metrics.get("curves") if isinstance(metrics, dict) else None
+        if not isinstance(curves, dict) or not isinstance(metrics.get("x"), list) or not isinstance(seeds, list):
+            raise DataError(f"{where} with seeds, and metrics of x and curves", "others", "train it with --train")
+        for name, runs in curves.items():
+            if len(runs) != len(seeds) or any(len(run) != len(metrics["x"]) for run in runs):
+                raise DataError(
+                    f"{where} with {len(seeds)} runs of {len(metrics['x'])} values in each curve",
+                    f"others in {name!r}",
+                    "train it with --train",
+                )
+        return cls(**values)
+
+
+def shipped_record(key: str) -> TrainingRecord:
+    """The record of an experiment that comes with the package.
+
+    Example:
+        >>> shipped_record("circular-skip-links").experiment
+        'circular-skip-links'
+    """
+    place = files("lrga.theory").joinpath(_FOLDER, f"{key}.json")
+    if not place.is_file():
+        raise DataMissingError(f"a record of the experiment {key!r}", "none in this package", "train it with --train")
+    return TrainingRecord.from_json(json.loads(place.read_text(encoding="utf-8")), where=f"the record of {key!r}")
+
+
+def judge_triangles(record: TrainingRecord) -> Measurement:
+    """Constructed weights improve with d, trained ones are better at these d, and on random graphs better than a guess.
+
+    The guess of the mean has the error 1. That training should beat it on regular graphs, too, is not asked for: the
+    figures say whether it does.
+    """
+    curves = {name: record.mean(name) for name in record.metrics["curves"]}
+    told, holds = [], True
+    for family in record.config["families"]:
+        built, trained, blind = (
+            curves[f"{family}: {kind}"] for kind in ("constructed", "trained", "trained on degrees")
+        )
+        figures = ", ".join(f"{a:.2f} / {b:.2f} at d={d}" for d, a, b in zip(record.x, built, trained, strict=True))
+        told.append(f"{family} graphs {figures}, from degrees alone {blind[0]:.2f}")
+        holds &= built[-1] < built[0] / 2 and all(b < a for a, b in zip(built, trained, strict=True))
+        holds &= trained[-1] < (0.9 if family == "random" else 1.1)
+    return Measurement(
+        "test error over standard deviation, constructed / trained: " + "; ".join(told),
+        holds,
+        {f"{name} d={d}": value for name, values in curves.items() for d, value in zip(record.x, values, strict=True)},
+        Series("random features d", "test error / standard deviation", record.x, curves),
+    )
+
+
+def judge_monomials(record: TrainingRecord) -> Measurement:
+    """Errors fall with the number of samples, by two thirds at least, and end below a fifth of the deviation."""
+    curves = {name: record.mean(name) for name in record.metrics["curves"]}
+    falls = {name: slope(record.x, values) for name, values in curves.items()}
+    told = "; ".join(
+        f"{name}: {values[0]:.2f} from {record.x[0]} samples, {values[-1]:.3f} from {record.x[-1]}"
+        for name, values in curves.items()
+    )
+    return Measurement(
+        f"test error relative to the standard deviation, {told}",
+        all(values[-1] < min(0.2, values[0] / 3) for values in curves.values()),
+        {f"error {name}": values[-1] for name, values in curves.items()}
+        | {f"slope {name}": fall for name, fall in falls.items()},
+        Series("samples", "test error / standard deviation", record.x, curves, reference=-0.5),
+    )
+
+
+def judge_classes(record: TrainingRecord) -> Measurement:
+    """A GNN stays at chance exactly, everywhere; RGNN, with LRGA and without, is clearly above it on some entry.
+
+    That it should be so on every entry, or that LRGA helps, is not asked for: the figures say whether it is so.
+    """
+    last = {curve: record.mean(curve)[-1] for curve in record.metrics["curves"]}
+    told, at_chance, learned = [], True, False
+    for entry, chance in record.metrics["chance"].items():
+        scores = [(last[f"{entry}: {name}, train"], last[f"{entry}: {name}, test"]) for name in CLASS_NETWORKS]
+        figures = ", ".join(f"{name} {a:.0f}/{b:.0f}" for name, (a, b) in zip(CLASS_NETWORKS, scores, strict=True))
+        told.append(f"{entry}: {figures} (chance {chance:.0f})")
+        at_chance &= all(abs(score - chance) < 0.01 for score in scores[0])
+        learned |= all(test > 1.5 * chance for _, test in scores[1:])
+    curves = {
+        (name if len(record.metrics["chance"]) == 1 else f"{entry}: {name}"): record.mean(f"{entry}: {name}, test")
+        for entry in record.metrics["chance"]
+        for name in CLASS_NETWORKS
+    }
+    series = Series("epoch", "test accuracy (%)", record.x, curves, "")
+    return Measurement("% train/test, " + "; ".join(told), at_chance and learned, last, series)
+
+
+def judge_head(record: TrainingRecord) -> Measurement:
+    """Parameters are equal to 5 %, errors fall with the training set, and LRGA has the smaller one at the largest."""
+    plain, augmented = (record.mean(name) for name in HEAD_NETWORKS)
+    counts = record.metrics["parameters"]
+    told = ", ".join(f"{a:.3f} / {b:.3f} from {n}" for n, a, b in zip(record.x, plain, augmented, strict=True))
+    equal = abs(counts["GNN"] / counts["GNN + LRGA"] - 1) < 0.05
+    return Measurement(
+        f"test error relative to the standard deviation, GNN / GNN + LRGA: {told} graphs; "
+        f"{counts['GNN']:,} / {counts['GNN + LRGA']:,} parameters",
+        equal and augmented[-1] < augmented[0] and augmented[-1] < plain[-1],
+        {f"gnn_{n}": a for n, a in zip(record.x, plain, strict=True)}
+        | {f"lrga_{n}": b for n, b in zip(record.x, augmented, strict=True)},
+        Series("training graphs", "test error / standard deviation", record.x, {"GNN": plain, "GNN + LRGA": augmented}),
+    )
+
+
+@dataclass(frozen=True)
+class TrainedClaim:
+    """A claim that takes training.
+
+    Attributes:
+        key, place, claim: As of a :class:`~lrga.theory.tour.Statement`.
+        judge: What a record says of the claim.
+    """
+
+    key: str
+    place: str
+    claim: str
+    judge: Callable[[TrainingRecord], Measurement]
+
+
+TRAINED_CLAIMS: tuple[TrainedClaim, ...] = (
+    TrainedClaim(
+        "trained-triangles",
+        "Proposition 1, trained",
+        "DeepSets on [R, AR], trained on triangles, errs less than the constructed at small d (random graphs: < .9)",
+        judge_triangles,
+    ),
+    TrainedClaim(
+        "learned-monomials",
+        "Proposition 3, trained",
+        "a two-layer network learns monomials from samples (error < .2, falling by two thirds or more)",
+        judge_monomials,
+    ),
+    TrainedClaim(
+        CSL,
+        "Section 5, circular skip links",
+        "ten classes that are one to 1-WL: GNN at chance exactly; RGNN and RGNN + LRGA above 1.5 times that",
+        judge_classes,
+    ),
+    TrainedClaim(
+        "equivalent-pairs",
+        "Section 5, graphs that are one to 1-WL",
+        "GNN at chance exactly on every pair; RGNN and RGNN + LRGA above 1.5 times that on one of them at least",
+        judge_classes,
+    ),
+    TrainedClaim(
+        "learned-head",
+        "Theorem 1, trained",
+        "one head of 2-FWL is learned with a smaller error with LRGA than without, at equal parameters (±5 %)",
+        judge_head,
+    ),
+)
+
+
+def trained_statements(train: Callable[[str], TrainingRecord] | None = None) -> tuple[Statement, ...]:
+    """The claims as statements of a tour, by the records of the package or, given ``train``, by fresh ones.
+
+    Example:
+        >>> [statement.key for statement in trained_statements()][:2]
+        ['trained-triangles', 'learned-monomials']
+    """
+    return tuple(Statement(c.key, c.place, c.claim, _measure(c, train)) for c in TRAINED_CLAIMS)
+
+
+def _measure(claim: TrainedClaim, train: Callable[[str], TrainingRecord] | None) -> Callable[[], Measurement]:
+    def measure() -> Measurement:
+        if train is not None:
+            return claim.judge(train(claim.key))
+        record = shipped_record(claim.key)
+        found = claim.judge(record)
+        told = f"{found.figure} (recorded, {record.seconds:.0f} s; --train measures afresh)"
+        return Measurement(told, found.holds, found.values, found.series)
+
+    return measure

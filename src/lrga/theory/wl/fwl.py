@@ -1,0 +1,201 @@
+"""2-FWL, the refinement of pairs by what they see through every third node.
+
+In a round the new colour of a pair names its old one and the multiset over k of the *joint* colours (Y_ik, Y_kj): the
+paper's equation for Y^{l+1}. As there, the multiset is encoded by matrix products: with random weights f, g of the
+colours,
+
+    H_ij = Σ_k f(Y_ik) g(Y_kj)    (mod a prime p),    that is    H = f(Y) g(Y),
+
+is a polynomial of degree two in the weights that vanishes identically for the difference of two multisets only if they
+are equal; so unequal ones agree with probability at most 2/p (Schwartz–Zippel). Products are repeated until the chance
+is below 2^-128. In floating point they are exact, all sums staying below 2^53, and cost what the fastest matrix product
+of the machine or GPU costs: O(n³) time in blocks of rows, O(n²) memory.
+
+Unequal hashes mean unequal multisets; a collision could only hide a difference. So the colouring that comes out stable
+is compared with the exact sorted multisets once at the end, block by block: being stable and no finer than the coarsest
+stable colouring, it is that one, and no collision decides a verdict.
+
+Letters: G graphs of n nodes each.
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lrga.errors import DeviceError
+from lrga.theory.capacity import check_fits
+from lrga.theory.labelled import LabelledGraph
+from lrga.theory.wl.colouring import Refinement
+from lrga.theory.wl.joint import join
+from lrga.theory.wl.pairs import check_no_self_loops, pair_types
+
+_BYTES_PER_PAIR = 224  # tests/theory/test_fwl.py measures it
+_BLOCK_BYTES = 16 * 1024**2
+_BITS = 128
+
+
+def refine_pairs(
+    graphs: Sequence[LabelledGraph],
+    *,
+    rounds: int | None = None,
+    until_apart: bool = False,
+    memory_limit: int | None = None,
+    device: torch.device | str = "cpu",
+) -> Refinement:
+    """Refines the pairs of graphs of one size together; options as of :func:`lrga.theory.wl.refinement.refine_nodes`.
+
+    ``device`` is where the products run; a CUDA device must have double precision, which all have.
+    """
+    check_no_self_loops(graphs, "2-fwl")
+    device = _check_device(device)
+    size, count = graphs[0].num_nodes, len(graphs)
+    check_fits(
+        size,
+        lambda n: _BYTES_PER_PAIR * count * n * n + 8 * _BLOCK_BYTES,
+        what="2-FWL",
+        device=device,
+        memory_limit=memory_limit,
+    )
+    types, num_colours = pair_types(join(graphs))
+    colours = torch.from_numpy(types).to(device)
+    apart = until_apart and _histograms_differ(colours, num_colours)
+    done, seed, stable = 0, 0, num_colours == colours.numel()
+    while not (apart or stable) and (rounds is None or done < rounds):
+        before = num_colours
+        colours, num_colours = _round(colours, num_colours, seed)
+        if num_colours == before:
+            stable = _is_stable(colours, num_colours)
+            seed += 1  # only matters after a collision of 128 bits: other weights
+            continue
+        done, stable = done + 1, num_colours == colours.numel()  # all different: nothing left to split
+        apart = until_apart and _histograms_differ(colours, num_colours)
+    return Refinement(list(colours.cpu().numpy()), done, stable, done if apart else None)
+
+
+def _round(colours: Tensor, num_colours: int, seed: int) -> tuple[Tensor, int]:
+    size = colours.size(-1)
+    prime, products = _modulus(size)
+    names, count = colours, num_colours
+    for product in range(products):
+        left, right = _weights(num_colours, prime, seed * products + product, colours.device)
+        names, count = _numbered(names * prime + _hashes(colours, left, right, prime))
+    return names, count
+
+
+def _hashes(colours: Tensor, left: Tensor, right: Tensor, prime: int) -> Tensor:
+    """``Σ_k left[Y_ik] right[Y_kj] mod prime``, ``[G, n, n]`` integers."""
+    count, size = colours.shape[:2]
+    result = torch.empty_like(colours)
+    for graphs in _blocks(count, 8 * size * size):  # many small graphs at a time, large ones singly
+        factor = right[colours[graphs]]
+        for rows in _blocks(size, 8 * size * len(factor)):
+            result[graphs, rows] = (left[colours[graphs, rows]] @ factor).remainder_(prime).to(torch.int64)
+    return result
+
+
+@functools.cache
+def _modulus(size: int) -> tuple[int, int]:
+    """The largest prime whose products are exact in double precision, and how many of them give 128 bits.
+
+    Weights lie in ``[-(p-1)/2, (p-1)/2]``: sums of n products stay below ``n p² / 4 ≤ 2^53``.
+    """
+    prime = math.isqrt(2**55 // max(size, 1))
+    while not _is_prime(prime):
+        prime -= 1
+    return prime, math.ceil(_BITS / math.log2(prime / 2))
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % d for d in range(2, math.isqrt(number) + 1))
+
+
+def _weights(num_colours: int, prime: int, seed: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Two independent random weights per colour, uniform modulo the prime; a function of name and seed alone."""
+    generator = np.random.default_rng([seed, prime])
+    half = prime // 2
+    drawn = generator.integers(-half, half, size=(num_colours, 2), endpoint=True).astype(np.float64)
+    left, right = torch.from_numpy(drawn).to(device).T.contiguous()
+    return left, right
+
+
+def _numbered(values: Tensor) -> tuple[Tensor, int]:
+    """Replaces values by their rank among the different ones."""
+    different, rank = torch.unique(values, return_inverse=True)
+    return rank, len(different)
+
+
+def _is_stable(colours: Tensor, num_colours: int) -> bool:
+    """Whether all pairs of a class see exactly the same multiset of joint colours, by comparing those multisets.
+
+    Rows i of a class must have the same multiset of colours, and columns j too. Where they have, a colour's rank within
+    its row or column says as much as its name, and the joint ranks fit into 32 bits, which sort much faster than 64.
+    """
+    size = colours.size(-1)
+    row_rank, row_kind = _ranks_in_rows(colours)
+    column_rank, column_kind = _ranks_in_rows(colours.transpose(1, 2))
+    flat = colours.reshape(-1)
+    order = torch.argsort(flat, stable=True)
+    repeated = torch.bincount(flat, minlength=num_colours)[flat[order]] > 1
+    pairs = order[repeated]  # by class; a pair alone in its class has nothing to be compared with
+    last: tuple[Tensor, Tensor] | None = None
+    for block in _blocks(len(pairs), 8 * size):
+        graph, i, j = _unravel(pairs[block], size)
+        seen = _sorted_rows(row_rank[graph, i] * size + column_rank[graph, j])
+        seen = torch.cat([row_kind[graph, i, None], column_kind[graph, j, None], seen], dim=1)
+        kinds = flat[pairs[block]]
+        if last is not None:
+            seen, kinds = torch.cat([last[0], seen]), torch.cat([last[1], kinds])
+        same = kinds[1:] == kinds[:-1]
+        if bool(((seen[1:] != seen[:-1]).any(dim=1) & same).any()):
+            return False
+        last = seen[-1:], kinds[-1:]
+    return True
+
+
+def _ranks_in_rows(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Rank of each entry among the different ones of its row, ``[G, n, n]``, and a number for each row's multiset."""
+    size = matrices.size(-1)
+    kind = torch.int32 if size * size < 2**31 else torch.int64
+    in_order, order = matrices.sort(dim=2)
+    steps = torch.zeros_like(in_order, dtype=kind)
+    steps[:, :, 1:] = in_order[:, :, 1:] != in_order[:, :, :-1]
+    rank = torch.empty_like(steps).scatter_(2, order, steps.cumsum(dim=2, dtype=kind))
+    number = torch.unique(in_order.reshape(-1, size), dim=0, return_inverse=True)[1]
+    return rank, number.reshape(matrices.shape[:2]).to(kind)
+
+
+def _unravel(index: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    pair = index % (size * size)
+    return index // (size * size), pair // size, pair % size
+
+
+def _sorted_rows(values: Tensor) -> Tensor:
+    if values.device.type == "cpu":  # numpy sorts by vector instructions
+        return torch.from_numpy(np.sort(values.numpy(), axis=1))
+    return values.sort(dim=1).values
+
+
+def _blocks(length: int, bytes_per_row: int) -> Iterator[slice]:
+    step = max(_BLOCK_BYTES // max(bytes_per_row, 1), 1)
+    return (slice(start, min(start + step, length)) for start in range(0, length, step))
+
+
+def _histograms_differ(colours: Tensor, num_colours: int) -> bool:
+    first, second = (torch.bincount(c.reshape(-1), minlength=num_colours) for c in colours[:2])
+    return not torch.equal(first, second)
+
+
+def _check_device(device: torch.device | str) -> torch.device:
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise DeviceError("a device such as 'cpu' or 'cuda'", repr(device), "pass 'cpu' or 'cuda'") from error
+    if found.type not in ("cpu", "cuda"):
+        raise DeviceError("'cpu' or 'cuda'", str(found), "2-FWL needs double precision; use 'cpu'")
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise DeviceError("a CUDA device", f"{found} on a machine without one", "use device='cpu'")
+    return found

@@ -1,0 +1,244 @@
+"""Which tests tell which graphs apart.
+
+Example:
+    >>> import lrga
+    >>> hexagon = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]
+    >>> triangles = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
+    >>> lrga.theory.distinguishes(hexagon, triangles, "1-wl"), lrga.theory.distinguishes(hexagon, triangles, "2-fwl")
+    (False, True)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from lrga.errors import DTypeError, OptionError
+from lrga.theory.inputs import GraphLike, as_graph
+from lrga.theory.labelled import Array, LabelledGraph
+from lrga.theory.wl.colouring import Colouring, Refinement
+from lrga.theory.wl.fwl import refine_pairs
+from lrga.theory.wl.joint import check_same_label_types
+from lrga.theory.wl.kfwl import refine_tuples
+from lrga.theory.wl.refinement import refine_nodes
+from lrga.theory.wl.two_wl import refine_pairs_obliviously
+
+# 2-FWL alone has work that a GPU would speed up.
+_REFINERS: dict[str, Callable[..., Refinement]] = {
+    "1-wl": refine_nodes,
+    "2-wl": refine_pairs_obliviously,
+    "2-fwl": refine_pairs,
+    "3-fwl": partial(refine_tuples, k=3),
+}
+TESTS = tuple(_REFINERS)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one test says about two graphs.
+
+    Attributes:
+        test: Its name.
+        distinguished: Whether it tells them apart.
+        rounds: Rounds until their histograms differed (0: they did before the first), or until both were stable.
+    """
+
+    test: str
+    distinguished: bool
+    rounds: int
+
+
+def distinguishes(
+    a: GraphLike,
+    b: GraphLike,
+    test: str = "1-wl",
+    *,
+    num_nodes: int | tuple[int | None, int | None] | None = None,
+    node_labels: tuple[Any, Any] | None = None,
+    edge_labels: tuple[Any, Any] | None = None,
+    directed: bool | None = None,
+    device: torch.device | str = "cpu",
+    memory_limit: int | None = None,
+) -> bool:
+    """Whether a test tells two graphs apart; ``False`` for isomorphic graphs, in any order of their nodes.
+
+    Args:
+        a, b: Each a PyG ``Data``, a networkx graph, a list of edges, or what :func:`lrga.theory.as_graph` returned.
+        test: ``"1-wl"``, ``"2-wl"`` (oblivious), ``"2-fwl"`` or ``"3-fwl"``.
+        num_nodes: For edge lists: the number of nodes, one for both or one each.
+        node_labels, edge_labels: A pair, the labels of a and those of b.
+        directed: Whether the edges have a direction; see :func:`lrga.theory.as_graph`.
+        device: Where 2-FWL runs.
+        memory_limit: Bytes the test may use; what is free by default.
+
+    Example:
+        >>> distinguishes([(0, 1)], [(0, 1)], node_labels=([6, 8], [6, 6]))
+        True
+    """
+    first, second = _pair(a, b, num_nodes, node_labels, edge_labels, directed)
+    return compare(first, second, test, device=device, memory_limit=memory_limit).distinguished
+
+
+def compare(
+    a: GraphLike,
+    b: GraphLike,
+    test: str = "1-wl",
+    *,
+    device: torch.device | str = "cpu",
+    memory_limit: int | None = None,
+) -> Comparison:
+    """What a test says about two graphs, and after how many rounds.
+
+    Example:
+        >>> compare([(0, 1), (1, 2)], [(0, 1), (1, 2), (2, 0)], "1-wl")
+        Comparison(test='1-wl', distinguished=True, rounds=1)
+    """
+    name = check_test(test)
+    graphs = (as_graph(a), as_graph(b))
+    check_same_label_types(graphs)
+    if graphs[0].num_nodes != graphs[1].num_nodes:
+        return Comparison(name, distinguished=True, rounds=0)
+    result = _refine(graphs, name, until_apart=True, rounds=None, device=device, memory_limit=memory_limit)
+    apart = result.apart_after is not None
+    return Comparison(name, distinguished=apart, rounds=result.rounds)
+
+
+def refine(
+    graphs: Sequence[GraphLike],
+    test: str = "1-wl",
+    *,
+    rounds: int | None = None,
+    device: torch.device | str = "cpu",
+    memory_limit: int | None = None,
+) -> list[Colouring]:
+    """Stable colourings of several graphs, refined together: equal names are equal colours in all of them.
+
+    Graphs of different sizes share names under 1-WL only; under the other tests they have no colour in common (the
+    number of nodes is seen in the first round), and each size is refined by itself.
+
+    Args:
+        graphs: Graphs with labels of the same types.
+        test: As for :func:`distinguishes`.
+        rounds: At most so many; until stable by default.
+        device, memory_limit: As for :func:`distinguishes`.
+
+    Example:
+        >>> path, star = refine([[(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (0, 3)]])
+        >>> sorted(path.histogram.values()), sorted(star.histogram.values())
+        ([2, 2], [1, 3])
+    """
+    name = check_test(test)
+    _check_rounds(rounds)
+    read = _as_graphs(graphs)
+    check_same_label_types(read)
+    sizes = np.array([0 if name == "1-wl" else g.num_nodes for g in read])
+    found: list[Colouring | None] = [None] * len(read)
+    names = 0
+    for size in np.unique(sizes):
+        members = np.flatnonzero(sizes == size)
+        result = _refine(
+            [read[i] for i in members], name, until_apart=False, rounds=rounds, device=device, memory_limit=memory_limit
+        )
+        for i, colours in zip(members, result.colours, strict=True):
+            found[i] = Colouring(name, colours + names, result.rounds, result.stable)
+        names += 1 + max((int(c.max(initial=-1)) for c in result.colours), default=-1)
+    return [c for c in found if c is not None]
+
+
+def stable_colouring(
+    graph: GraphLike,
+    test: str = "1-wl",
+    *,
+    rounds: int | None = None,
+    device: torch.device | str = "cpu",
+    memory_limit: int | None = None,
+) -> Colouring:
+    """The stable colouring of one graph, with its histogram and number of rounds; options as for :func:`refine`.
+
+    Example:
+        >>> colouring = stable_colouring([(0, 1), (1, 2), (2, 3)], "1-wl")
+        >>> ends, middle = colouring.colours[[0, 3]], colouring.colours[[1, 2]]
+        >>> len(set(ends.tolist())), len(set(middle.tolist())), ends[0] != middle[0], colouring.rounds
+        (1, 1, ..., 1)
+    """
+    return refine([graph], test, rounds=rounds, device=device, memory_limit=memory_limit)[0]
+
+
+def verdict_matrix(
+    graphs: Sequence[GraphLike],
+    test: str = "1-wl",
+    *,
+    device: torch.device | str = "cpu",
+    memory_limit: int | None = None,
+) -> Array:
+    """``[G, G]`` of bool: entry (a, b) says whether the test tells graph a from graph b.
+
+    Example:
+        >>> verdict_matrix([[(0, 1), (1, 2)], [(0, 2), (2, 1)], [(0, 1), (1, 2), (2, 0)]]).astype(int)
+        array([[0, 0, 1],
+               [0, 0, 1],
+               [1, 1, 0]])
+    """
+    colourings = refine(graphs, test, device=device, memory_limit=memory_limit)
+    histograms = [tuple(sorted(c.histogram.items())) for c in colourings]
+    numbers: dict[tuple[tuple[int, int], ...], int] = {}
+    kind = np.array([numbers.setdefault(h, len(numbers)) for h in histograms], dtype=np.int64)
+    return kind[:, None] != kind[None, :]
+
+
+def check_test(test: str) -> str:
+    """The test's name in lower case, or an error that lists the choices."""
+    name = test.lower() if isinstance(test, str) else test
+    if name not in _REFINERS:
+        raise OptionError(f"a test of {', '.join(TESTS)}", repr(test), "choose one of them")
+    return name
+
+
+def _check_rounds(rounds: int | None) -> None:
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0):
+        raise OptionError("rounds as a count, 0 or more, or None", repr(rounds), "None refines until stable")
+
+
+def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device | str, **options: Any) -> Refinement:
+    if test == "2-fwl":
+        return refine_pairs(graphs, device=device, **options)
+    return _REFINERS[test](graphs, **options)
+
+
+def _as_graphs(graphs: Sequence[GraphLike]) -> list[LabelledGraph]:
+    if not isinstance(graphs, Sequence) or isinstance(graphs, str | bytes):
+        raise DTypeError("a list of graphs", type(graphs).__name__, "pass e.g. [graph_a, graph_b]")
+    return [as_graph(g) for g in graphs]
+
+
+def _pair(
+    a: GraphLike,
+    b: GraphLike,
+    num_nodes: int | tuple[int | None, int | None] | None,
+    node_labels: tuple[Any, Any] | None,
+    edge_labels: tuple[Any, Any] | None,
+    directed: bool | None,
+) -> tuple[LabelledGraph, LabelledGraph]:
+    counts = num_nodes if isinstance(num_nodes, tuple | list) else (num_nodes, num_nodes)
+    given: dict[str, Any] = {
+        "num_nodes": counts,
+        "node_labels": (None, None) if node_labels is None else node_labels,
+        "edge_labels": (None, None) if edge_labels is None else edge_labels,
+    }
+    for name, pair in given.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise OptionError(f"{name} as a pair, one for each graph", repr(pair), f"pass {name}=(of a, of b)")
+    first, second = (
+        as_graph(
+            graph,
+            num_nodes=given["num_nodes"][i],
+            node_labels=given["node_labels"][i],
+            edge_labels=given["edge_labels"][i],
+            directed=directed,
+        )
+        for i, graph in enumerate((a, b))
+    )
+    return first, second

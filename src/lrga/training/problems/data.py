@@ -1,0 +1,362 @@
+"""The data of a run, on a set of graphs or on the links of one graph: what is predicted, by which network, in which
+stages."""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from lrga.data.datasets.building import load, plan_dataset
+from lrga.data.datasets.spec import SPLITS, Inputs, dataset_name, dataset_specs, spec_of
+from lrga.data.links.data import LinkData
+from lrga.data.own.edge_list import load_edge_list
+from lrga.data.own.reading import OwnData, load_custom
+from lrga.data.own.table import is_coarse
+from lrga.data.packed.graphs import Column, PackedGraphs
+from lrga.distributed.collectives import world_size
+from lrga.errors import DataError, DataMissingError, OptionError
+from lrga.models.embeddings import MatrixFactorization, Node2Vec
+from lrga.nn.recompute import recompute_layers
+from lrga.tasks.task import LinkTask, Task, task_of, task_of_custom, with_choices
+from lrga.training.config import DataConfig, RunConfig, TrainingConfig
+from lrga.training.determinism import choose_device
+from lrga.training.problems.architecture import Architecture, LinkArchitecture, resolve, resolve_link
+from lrga.training.problems.describe import describe, describe_links, used_targets
+from lrga.training.problems.graphs import GraphProblem, ParallelGraphProblem, SampledProblem, seed_nodes
+from lrga.training.problems.links import LinkProblem, PartitionedLinkProblem
+from lrga.training.problems.problem import Problem
+from lrga.training.problems.walks import WalkProblem
+
+AnyArchitecture = Architecture | LinkArchitecture
+AnyTask = Task | LinkTask
+Given = Any
+"""Data in place of those that a configuration names: graphs as :func:`lrga.data.own.reading.load_custom` takes or
+returns them, for a name of the catalogue ``train``, ``val`` and ``test`` of that data set, where links are predicted a
+:class:`~lrga.data.LinkData`; or ``None``."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Graphs to train on.
+
+    Attributes:
+        splits: ``train``, ``val`` and ``test``.
+        task: What is predicted.
+        inputs: Kinds and widths of the features.
+        dataset: Name of the data set, ``None`` for the user's own data.
+        features: ``"node"`` and ``"edge"`` → names of the columns of their features, where they have names.
+        notes: How the user's own data were understood, a sentence each.
+        given_targets: Split → the targets as they came, where those of the splits are standardised.
+    """
+
+    splits: dict[str, PackedGraphs]
+    task: Task
+    inputs: Inputs
+    dataset: str | None
+    features: dict[str, list[str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    given_targets: dict[str, Column] = field(default_factory=dict)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graphs lie."""
+        return self.splits["train"].device
+
+    def to(self, device: torch.device) -> "TrainingData":
+        """With the graphs on ``device``."""
+        return replace(self, splits=PackedGraphs.move(self.splits, device))
+
+    def fingerprint(self) -> str:
+        """A checksum of all graphs, so that a run is not continued on others."""
+        digest = hashlib.sha256()
+        for split in SPLITS:
+            graphs = self.splits[split]
+            tensors = [graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree]
+            columns = graphs.columns | ({"y": self.given_targets[split]} if split in self.given_targets else {})
+            tensors += [columns[name].values for name in sorted(columns)]
+            for tensor in tensors:
+                digest.update(f"{split} {tensor.dtype} {list(tensor.shape)}".encode())
+                if tensor.numel():  # without a value there is no memory to look at
+                    digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData:
+    """What a run is about.
+
+    Attributes:
+        data: The graphs, or the graph whose links are predicted.
+        task: What is predicted.
+        architecture: The network.
+        sizes: Graphs or edges of each split.
+        features: ``"node"`` and ``"edge"`` → names of the columns of their features, where they have names.
+        notes: What one should know of the data, a sentence each.
+    """
+
+    data: TrainingData | LinkData
+    task: AnyTask
+    architecture: AnyArchitecture
+    sizes: dict[str, int]
+    features: dict[str, list[str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def to(self, device: torch.device) -> "RunData":
+        """With the data on ``device``."""
+        return replace(self, data=self.data.to(device))
+
+    def stages(self, model: nn.Module, config: TrainingConfig) -> tuple[Problem, ...]:
+        """What is trained, one stage after the other."""
+        run, options, network, task = config.run, config.optimizer, _any(model), _any(self.task)
+        if run.recompute_layers and not isinstance(model, MatrixFactorization):
+            recompute_layers(model)
+        if isinstance(self.data, TrainingData):
+            graphs: type[GraphProblem] = ParallelGraphProblem if world_size() > 1 else GraphProblem
+            if options.fanouts is not None:
+                graphs = SampledProblem
+                if world_size() > 1:
+                    raise OptionError("one process for fanouts", f"{world_size()} processes", "start one process")
+            return (graphs(model, task, self.data.splits, options, seed=run.seed),)
+        link = config.link
+        assert link is not None
+        links = (PartitionedLinkProblem if world_size() > 1 else LinkProblem)(
+            network, task, self.data, options, link,
+            conv=config.model.model, seed=run.seed, recompute=run.recompute_layers,
+        )  # fmt: skip
+        if isinstance(model, Node2Vec) and link.walk_epochs:
+            return WalkProblem(model, self.data, link, seed=run.seed), links
+        return (links,)
+
+
+def _any(value: Any) -> Any:
+    """Of a type that the data decide."""
+    return value
+
+
+def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
+    """Data, task and network of a run; a network that cannot be made is refused.
+
+    Args:
+        config: Of the run.
+        given: The data themselves, in place of those that ``config.data`` names.
+    """
+    made = (_graph_run if config.link is None else _link_run)(config, given)
+    made.architecture.size()
+    return made
+
+
+def _graph_run(config: TrainingConfig, given: Given) -> RunData:
+    graphs = load_training_data(config.data, config.run, given)
+    sizes, notes = {split: len(own) for split, own in graphs.splits.items()}, graphs.notes
+    if config.optimizer.fanouts is not None:
+        sizes = {split: seed_nodes(own).numel() for split, own in graphs.splits.items()}
+        notes += ("steps train on sampled subgraphs, within which LRGA attends; evaluation is on the whole graph",)
+    network = resolve(config.model, graphs.inputs, dataset=graphs.dataset)
+    return RunData(
+        data=graphs, task=graphs.task, architecture=network, sizes=sizes, features=graphs.features, notes=notes
+    )
+
+
+def _link_run(config: TrainingConfig, given: Given) -> RunData:
+    if given is not None and not isinstance(given, LinkData):
+        got = "splits of graphs" if isinstance(given, Mapping) else type(given).__name__
+        remedy = "pass what lrga.data.load('ogbl-ddi') gives"
+        raise DataError("one graph (LinkData) to predict links in", got, remedy)
+    data = load_link_source(config.data) if given is None else given
+    data.check(config.data.name)
+    own = describe_links(data) if dataset_name(config.data.name) is None else ()
+    notes = (*own, *data.meta.get("notes", ()), data.meta.get("differs"))
+    return RunData(
+        data=data,
+        task=_link_task(config, data.metric),
+        architecture=resolve_link(config, data),
+        sizes={split: data.splits[split].edge.size(0) for split in SPLITS},
+        notes=tuple(note for note in notes if note),
+    )
+
+
+def load_source(config: TrainingConfig) -> Given:
+    """The data that a configuration names, to be passed to several runs."""
+    if config.link is not None:
+        return load_link_source(config.data)
+    return load_own(config.data) if dataset_name(config.data.name) is None else _find(config.data, None).splits
+
+
+def plan_run(config: TrainingConfig) -> dict[str, Any]:
+    """Data, network, exact parameters and schedule of a run as JSON values.
+
+    The user's own data are read; a named data set is not built. ``graphs`` counts edges where links are predicted.
+
+    Example:
+        >>> from lrga.training.presets import make_config
+        >>> plan_run(make_config("PATTERN", model="gcn", budget="500k"))["parameters"]
+        396437
+    """
+    named, batch_size = dataset_name(config.data.name), config.optimizer.batch_size
+    data: dict[str, Any] = {"name": named or config.data.name}
+    if named is None:
+        run = load_run_data(config)
+        data |= {"graphs": run.sizes, "built": True} | ({"notes": list(run.notes)} if run.notes else {})
+        task, network = run.task, run.architecture
+    else:
+        planned, spec = plan_dataset(named, config.data.root, **config.data.options), spec_of(named)
+        counts = planned.recipe["options"].get("sizes") or [spec.splits[split] for split in SPLITS]
+        data |= {"graphs": dict(zip(SPLITS, counts, strict=True)), "built": planned.finished() is not None}
+        if config.link is not None:
+            task = _link_task(config, spec.task.metric)
+        else:
+            task = _chosen(task_of(named), config.run)
+            if spec.one_graph and not config.optimizer.fanouts:
+                batch_size = data["graphs"]["train"]  # one graph, whose nodes the splits are
+        network = plan_network(config)
+    written = config.to_json()
+    return {
+        "data": data,
+        "task": task.to_json(),
+        "model": network.to_json(),
+        "parameters": network.size(),
+        **{section: written[section] for section in ("optimizer", "link") if section in written},
+        "batches_per_epoch": -(-data["graphs"]["train"] // batch_size),
+        "seed": config.run.seed,
+        "device": str(choose_device(config.run.device)),
+    }
+
+
+def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture:
+    """The network of a run, of a named set at its published size. The user's own data are read where not given."""
+    dataset = dataset_name(config.data.name)
+    if config.link is not None:
+        return resolve_link(config, load_link_source(config.data) if given is None and dataset is None else given)
+    inputs = spec_of(dataset).inputs if dataset else load_training_data(config.data, config.run, given).inputs
+    return resolve(config.model, inputs, dataset=dataset)
+
+
+def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
+    """What is predicted: with the metric of the run, else that of the data."""
+    assert config.link is not None
+    return LinkTask(metric=config.run.metric or metric, negatives=config.link.negatives)
+
+
+def _chosen(task: Task, run: RunConfig) -> Task:
+    return with_choices(task, loss=run.loss, metric=run.metric, label_smoothing=run.label_smoothing)
+
+
+def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:
+    """Network and task of a saved run from their JSON values."""
+    if task["kind"] == "link":
+        return LinkArchitecture.from_json(architecture), LinkTask.from_json(task)
+    return Architecture.from_json(architecture), Task.from_json(task)
+
+
+def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Given = None) -> TrainingData:
+    """Loads (and builds, where need be) the graphs of a configuration.
+
+    Args:
+        data: Which graphs.
+        run: For another loss or metric than the task's own, and for targets of own data as they are.
+        given: The graphs themselves, in place of those that ``data`` names.
+    """
+    found, run = _find(data, given), run or RunConfig()
+    found = replace(found, task=_chosen(found.task, run))
+    if found.dataset is not None:
+        return found
+    notes = describe(found.splits, found.task, found.features, asked_for=data.options.get("task") is not None)
+    found = replace(found, notes=(*notes, *found.notes))
+    if found.task.kind == "regression":
+        return _standardized(found, run.standardize_targets)
+    if run.standardize_targets is not None:
+        expected = "a regression task for --standardize-targets or --no-standardize-targets"
+        raise OptionError(expected, found.task.kind, "remove the option")
+    return found
+
+
+def _find(data: DataConfig, given: Given) -> TrainingData:
+    dataset = dataset_name(data.name)
+    if dataset is not None and not isinstance(given, OwnData):
+        splits = load(dataset, data.root, source=data.source, **data.options) if given is None else _packed(given)
+        return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
+    if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
+        raise DataMissingError(
+            f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
+            f"{data.name!r}, which is none of them in {Path.cwd()}",
+            "correct the name or the path (lrga data ls lists all sets; an edge list takes --task link)",
+        )
+    own = given if isinstance(given, OwnData) else load_own(data, given)
+    names = {"node": own.node_names, "edge": own.edge_names}
+    features = {level: list(columns) for level, columns in names.items() if columns is not None}
+    return TrainingData(own.splits, task_of_custom(own), inputs_of_custom(own), None, features, own.notes)
+
+
+def _packed(given: Any) -> dict[str, PackedGraphs]:
+    if missing := [split for split in SPLITS if split not in given]:
+        raise DataError("graphs for train, val and test", f"none for {', '.join(missing)}", "pass all three")
+    return {
+        split: part if isinstance(part := given[split], PackedGraphs) else PackedGraphs.from_data_list(list(part))
+        for split in SPLITS
+    }
+
+
+def load_own(data: DataConfig, given: Given = None) -> OwnData:
+    """The user's own graphs that a configuration names, or those given, read with its options."""
+    remedy = "leave it out, or for the links of an edge list add --task link"
+    _check_options("your own graphs", load_custom, data.options, remedy)
+    return load_custom(data.name if given is None else given, **data.options)
+
+
+def load_link_source(data: DataConfig) -> LinkData:
+    """The graph that a configuration names: an OGB set, or the user's own edge list."""
+    if dataset_name(data.name) is not None:
+        found: LinkData = load(data.name, data.root, source=data.source, **data.options)
+        return found
+    options = {key: value for key, value in data.options.items() if key != "task"}
+    _check_options("an edge list", load_edge_list, options, "leave it out")
+    return load_edge_list(data.name, **options)
+
+
+def _check_options(what: str, reader: Callable[..., Any], options: Mapping[str, Any], remedy: str) -> None:
+    _, *known = inspect.signature(reader).parameters  # the first is the data
+    if odd := [key for key in options if key not in known]:
+        raise OptionError(f"options of {what}, any of {', '.join(known)}", ", ".join(odd), remedy)
+
+
+def inputs_of_custom(data: OwnData) -> Inputs:
+    """What a user's own data ask of a network."""
+    encoder, width = ("embedding", data.node_types) if data.node_types is not None else ("linear", data.node_features)
+    if data.edge_types:
+        edge_encoder, edge_width = "embedding", data.edge_types
+    else:
+        edge_encoder, edge_width = ("linear", data.edge_features) if data.edge_features else ("ones", 1)
+    return Inputs(data.level, data.num_outputs, encoder, int(width or 0), edge_encoder, edge_width)
+
+
+def _standardized(data: TrainingData, standardize: bool | None) -> TrainingData:
+    """With the targets of a regression standardised by mean and deviation of the training split, unless told not to."""
+    seen = {name: used_targets(graphs, data.task).double() for name, graphs in data.splits.items()}
+    if standardize is False:
+        if any(is_coarse(column) for column in torch.cat(list(seen.values())).t().numpy()):
+            got = f"values near {float(seen['train'][0, 0]):.10g} that become equal"
+            remedy = "let the targets be standardised, as they are by default"
+            raise DataError("targets (y) that float32 can distinguish", got, remedy)
+        return data
+    train = seen["train"]
+    std, mean = torch.std_mean(train, dim=0, correction=0)
+    constant = (train == train[0]).all(dim=0)
+    if bool((~constant & (std < torch.finfo(torch.float32).tiny)).any()):
+        raise DataError("targets (y) that differ by at least 1e-38", "smaller differences", "scale the target")
+    std, mean = torch.where(constant, 1.0, std), torch.where(constant, train[0], mean)
+    splits = {}
+    for name, graphs in data.splits.items():
+        column = graphs.columns["y"]
+        values = column.values.double().cpu().view(-1, data.task.out_channels)
+        values = ((values - mean) / std).float().to(graphs.device).view(column.values.shape)
+        splits[name] = graphs.with_column("y", replace(column, values=values, dtype=torch.float32))
+    task = replace(data.task, target_mean=tuple(mean.tolist()), target_std=tuple(std.tolist()))
+    first, *more = data.notes
+    notes = (f"{first}; targets standardised for training", *more)
+    given = {name: graphs.columns["y"] for name, graphs in data.splits.items()}
+    return replace(data, splits=splits, task=task, notes=notes, given_targets=given)

@@ -1,0 +1,208 @@
+"""How each data set is usually trained on, and which options a run does not use, for graphs and for links."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.errors import OptionError
+from lrga.models.embeddings import EMBEDDINGS
+from lrga.models.link import LINK_SETS
+from lrga.models.zoo import budget_of, model_name
+from lrga.training.config import DataConfig, LinkConfig, OptimizerConfig, TrainingConfig
+
+BATCH_SIZE = 65_536  # edges
+OWN_BATCH_SIZE = 32  # graphs of data whose size nobody knows beforehand
+SEED_NODES = 512  # of a batch where neighbours are sampled
+
+_ATTENTION = ("rank", "attention_heads", "wiring", "backend")
+_GRAPHS_ONLY = (
+    "budget", "heads", "preset", "wiring", "residual", "batch_norm", "readout", "random_features", "resample_features",
+    "edge_features", "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
+)  # fmt: skip
+_NETWORK_ONLY = ("rank", "attention_heads", "skip", "backend", "layers", "validation_edges", "edge_weights")
+_WALK_BIAS = ("walk_p", "walk_q")
+_WALKS = (
+    "walk_length", "walk_context", "walks_per_node", "walk_epochs", "walk_batch_size", "walk_lr", "walk_pull",
+    *_WALK_BIAS,
+)  # fmt: skip
+
+
+def protocol_config(name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingConfig:
+    """The configuration of a run on the data called ``name``: what is given, the rest by the protocol of the data."""
+    dataset = dataset_name(name)
+    is_link = data_options.get("task") == "link" if dataset is None else spec_of(dataset).links
+    return (_link_config if is_link else _graph_config)(dataset, name, data_options, given)
+
+
+def _graph_config(
+    dataset: str | None, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]
+) -> TrainingConfig:
+    config = TrainingConfig(data=DataConfig(name=name, options=data_options)).changed(**given)
+    schedule = OptimizerConfig(batch_size=OWN_BATCH_SIZE)
+    if dataset is not None:
+        if given.get("standardize_targets") is not None:
+            got = f"--[no-]standardize-targets for {dataset}"
+            remedy = "remove it: the protocol of this data set is fixed"
+            raise OptionError("--[no-]standardize-targets only for your own data", got, remedy)
+        model = config.model
+        schedule = benchmark_schedule(dataset, model.model, budget=model.budget, preset=model.preset)
+        config = config.changed(dropout=given.get("dropout", spec_of(dataset).dropout))
+    if config.optimizer.fanouts is not None:
+        schedule = replace(schedule, batch_size=SEED_NODES)
+    return replace(config, optimizer=schedule).changed(**given)
+
+
+def _link_config(
+    dataset: str | None, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]
+) -> TrainingConfig:
+    if dataset is not None:  # whose task is "link" anyway
+        data_options = {key: v for key, v in data_options.items() if (key, v) != ("task", "link")}
+    base = TrainingConfig(data=DataConfig(name=name, options=data_options), link=LinkConfig())
+    model = base.changed(model=given.get("model", base.model.model)).model.model
+    read = {key: value for key, value in given.items() if key not in idle_options(given, model)}
+    return base.changed(**(link_protocol(dataset, model, lrga=given.get("lrga")) | read))
+
+
+def benchmark_schedule(
+    dataset: str, model: str = "gcn", *, budget: str | int = "100K", preset: str = "2022"
+) -> OptimizerConfig:
+    """Adam, the rate halved on plateaus of the validation loss until below 1e-5; the rest as the set's schedule says.
+
+    The preset ``"2020"`` has the benchmark's patience of June 2020.
+
+    Example:
+        >>> benchmark_schedule("CLUSTER", "gatedgcn", budget="500K").batch_size
+        32
+    """
+    schedule = spec_of(dataset).schedule
+    if schedule is None:
+        raise OptionError("a data set of graphs", repr(dataset), "see lrga.training.problems.protocols.link_protocol")
+    return OptimizerConfig(**schedule.options(model=model_name(model), budget=budget_of(budget)[1], preset=preset))
+
+
+_LR = {"ogbl-collab": 5e-4, "ogbl-ddi": 5e-3, "ogbl-ppa": 1e-2}  # of the networks
+# Windows and walks of the leaderboard's DeepWalk: of a dense graph only the next two nodes of a walk are near.
+_DEEPWALK: dict[str, dict[str, Any]] = {
+    "ogbl-collab": {"walk_length": 40, "walk_context": 20, "walk_epochs": 5, "walk_pull": 0.005},
+    "ogbl-ddi": {"walk_length": 80, "walk_context": 3, "walk_epochs": 5, "walk_batch_size": 16, "walk_pull": 0.05},
+    "ogbl-ppa": {"walk_length": 80, "walk_context": 3, "walk_epochs": 3, "walk_pull": 0.02},
+}
+_EPOCHS = {"ogbl-collab": 200, "ogbl-ddi": 200, "ogbl-ppa": 20}
+
+
+def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None = None) -> dict[str, Any]:
+    """Every option of a run, by name: the authors' for networks with LRGA, OGB's examples for the other rows.
+
+    Args:
+        dataset: One of the three, or ``None`` for the user's own edges.
+        model: A convolution, ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
+        lrga: Whether the network has LRGA; by default where it can.
+
+    Example:
+        >>> options = link_protocol("ogbl-ddi")
+        >>> options["rank"], options["skip"], options["lr"], options["negatives"], options["dropout"]
+        (50, False, 0.005, 'no_edge', 0.5)
+    """
+    embedding = model in EMBEDDINGS
+    lrga = not embedding if lrga is None else lrga
+    if embedding and lrga:
+        raise OptionError("LRGA in a network of layers", f"the model {model!r}, a table", "pass lrga=False")
+    common = {"lrga": lrga, "batch_size": BATCH_SIZE, "schedule": "constant"}
+    if dataset is None:
+        own = {"hidden": 128, "layers": 2, "rank": 30, "skip": True, "dropout": 0.0, "predictor_layers": 2}
+        steps = {"lr": 5e-3, "max_epochs": 100, "clip_gradient": None if embedding else 1.0, "negatives": "no_edge"}
+        return common | own | steps | ({"walk_epochs": 5, "walk_length": 20, "walk_context": 10} if embedding else {})
+    facts = LINK_SETS[dataset]
+    negatives = "no_edge" if dataset == "ogbl-ddi" else "uniform"
+    options = common | {
+        "layers": facts.layers, "skip": facts.skip, "rank": facts.rank, "dropout": facts.dropout,
+        "negatives": negatives, "max_epochs": _EPOCHS[dataset],
+    }  # fmt: skip
+    if not embedding:
+        plain = 1e-3 if dataset == "ogbl-collab" else _LR[dataset]
+        rate = _LR[dataset] if lrga else plain
+        return options | {
+            "hidden": facts.hidden, "lr": rate, "clip_gradient": 1.0, "predictor_layers": facts.layers,
+        }  # fmt: skip
+    walks = _DEEPWALK[dataset] if model == "deepwalk" else {"walk_epochs": 100 if dataset == "ogbl-ddi" else 2}
+    width = 256 if model == "mf" else 128
+    return options | walks | {"hidden": width, "lr": 0.01, "clip_gradient": None, "predictor_layers": 3}
+
+
+def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str, str]:
+    """Options that the run of a configuration does not use, with the reason; among them all such that are given."""
+    data, model = config.data, config.model
+    dataset = dataset_name(data.name)
+    unused: dict[str, str] = {}
+    if not model.lrga:
+        unused |= dict.fromkeys(_ATTENTION, "the network has no low-rank attention")
+    if dataset is None:
+        unused["root"] = "your own data are read where they are"
+        unused["source"] = "it names the files of a named data set"
+        unused["sizes"] = "it is for named data sets; divide your own with split"
+    elif not spec_of(dataset).reads_source:
+        unused["source"] = f"{dataset} is generated, not read"
+    return unused | _unused_by_optimizer(config.optimizer) | _unused_by_problem(config, dataset, given)
+
+
+def _unused_by_problem(config: TrainingConfig, dataset: str | None, given: Mapping[str, Any]) -> dict[str, str]:
+    model = config.model
+    if config.link is not None:
+        return dict.fromkeys(idle_options(given, model.model), f"links with {model.model} do not use it")
+    unused: dict[str, str] = {}
+    if dataset is None:
+        unused |= dict.fromkeys(("split_by", "directed"), "it is for an edge list; to predict links add --task link")
+        if model.hidden is not None and model.layers is not None and model.budget != "100K":
+            unused["budget"] = "width and depth are given"
+    elif not spec_of(dataset).one_graph:
+        unused["fanouts"] = f"neighbours are sampled in one graph, {dataset} has many"
+    if dataset is not None and (level := spec_of(dataset).inputs.task) != "graph":
+        unused["readout"] = f"it is for predictions of graphs, {dataset} has them of {level}s"
+    if model.model != "gat":
+        unused["heads"] = f"only gat has such heads, not {model.model}"
+    if model.model != "gatedgcn" and model.edge_features:
+        unused["edge_features"] = f"only gatedgcn reads edge features, not {model.model}"
+    if not model.random_features and not model.resample_features:
+        unused["resample_features"] = "there are no random features"
+    if not model.batch_norm and config.optimizer.recalibrate_norm:
+        unused["recalibrate_norm"] = "the network has no BatchNorm"
+    return unused
+
+
+def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
+    """Those of the options that link prediction with this model would not read.
+
+    Args:
+        given: What somebody asked for, by name.
+        model: A convolution, ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
+
+    Example:
+        >>> idle_options({"rank": 30, "walk_p": 2.0, "hidden": 64}, "deepwalk")
+        ['rank', 'walk_p']
+    """
+    if model in EMBEDDINGS:
+        unread = _NETWORK_ONLY + {"mf": _WALKS, "deepwalk": _WALK_BIAS, "node2vec": ()}[model]
+    else:
+        unread = _WALKS if model == "gcn" else (*_WALKS, "edge_weights")
+    if given.get("predictor") == "dot":  # which has no weights, to be trained on the vectors of walks either
+        unread += ("predictor_layers", "predictor") if model in ("node2vec", "deepwalk") else ("predictor_layers",)
+    # a bool that is false says what is the case anyway
+    return [key for key in given if key in _GRAPHS_ONLY or (key in unread and given[key] is not False)]
+
+
+def _unused_by_optimizer(options: OptimizerConfig) -> dict[str, str]:
+    unused: dict[str, str] = {}
+    if options.schedule != "plateau":
+        unused |= dict.fromkeys(("patience", "lr_factor"), f"the schedule is {options.schedule}, not plateau")
+    if options.schedule in ("constant", "one_cycle"):
+        unused["min_lr"] = f"the schedule {options.schedule} does not use it"
+    if options.schedule == "one_cycle":
+        unused["warmup_epochs"] = "one_cycle has a warm-up of its own"
+    elif options.schedule in ("plateau", "constant") and not options.warmup_epochs:
+        unused["schedule_per"] = f"the schedule {options.schedule} without warm-up changes with epochs only"
+    if options.optimizer != "sgd":
+        unused["momentum"] = f"only sgd has it, not {options.optimizer}"
+    if options.selective_decay and not options.weight_decay:
+        unused["selective_decay"] = "there is no weight decay"
+    return unused

@@ -1,0 +1,48 @@
+"""Groups of kernels switched off in turn: each variant has the same first loss before anything is timed."""
+
+import importlib
+import json
+
+import pytest
+import torch
+
+from lrga.ops.norm import definition as norm
+
+SMALL = ["--device", "cpu", "--graphs", "4", "--budget", "100k", "--repeats", "1", "--no-compile"]
+
+
+@pytest.fixture
+def ablation():
+    return importlib.import_module("ablation")
+
+
+def test_every_group_of_a_network_is_measured(ablation, tmp_path, capsys):
+    ablation.main([*SMALL, "--models", "gin", "--json", "--out", str(tmp_path / "ablation.json")])
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((tmp_path / "ablation.json").read_text())
+    rows = {row["off"]: row for row in record["rows"]}
+    assert set(rows) == {"none", *ablation.GROUPS, "all"} - set(ablation.ONLY_IN)
+    for row in rows.values():
+        assert row["relative"] == pytest.approx(row["captured_ms"] / rows["none"]["captured_ms"])
+        assert row["first_loss"] == pytest.approx(rows["none"]["first_loss"], rel=ablation.TOLERANCE)
+    ablation.show(record)
+    assert "| batch norm |" in capsys.readouterr().out
+
+
+def test_every_group_names_a_module_that_chooses(ablation):
+    for module in ablation.GROUPS.values():
+        assert callable(importlib.import_module(f"lrga.ops.{module}").runs_on_gpu)
+
+
+def test_a_group_is_off_within_the_context_alone(ablation, monkeypatch):
+    monkeypatch.setattr(norm, "runs_on_gpu", lambda *tensors: True)
+    with ablation.switched_off(["batch norm"]):
+        assert not norm.runs_on_gpu(torch.zeros(1))
+    assert norm.runs_on_gpu(torch.zeros(1))
+
+
+def test_wrong_results_are_not_timed(ablation):
+    variant = ablation.Variant.__new__(ablation.Variant)
+    variant.name, variant.why_not, variant.loss = "attention", "", 0.7
+    with pytest.raises(SystemExit, match="first loss"):
+        variant.compare(0.6)

@@ -1,0 +1,30 @@
+"""The eager loop: results are compared before anything is timed, and two versions stand in one table."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def eager():
+    return importlib.import_module("eager")
+
+
+def test_both_versions_are_measured_and_set_side_by_side(eager, tmp_path, capsys):
+    eager.main(["--device", "cpu", "--baseline", str(SOURCE), "--out", str(tmp_path / "eager.json")])
+    record = json.loads((tmp_path / "eager.json").read_text())
+    assert len({row["case"] for row in record["rows"]}) == len(record["rows"]) == 6
+    for row in record["rows"]:
+        assert row["error"] < 1e-4
+        assert row["times_faster"] == pytest.approx(row["baseline_ms"] / row["ms"])
+    assert "LRGAConv minus GCNConv" in capsys.readouterr().out
+
+
+def test_nothing_is_timed_on_wrong_values(eager, monkeypatch):
+    monkeypatch.setattr(eager, "relative", lambda ours, theirs: 0.5)
+    with pytest.raises(SystemExit, match="nothing is timed"):
+        eager.measure("cpu", nodes=50, sizes=[3, 2])

@@ -1,0 +1,71 @@
+"""What the commands that run campaigns share."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from lrga.cli.main import app
+from lrga.cli.options import carry_out, data_options, training_options
+from lrga.cli.printing import show
+from lrga.errors import OptionError
+from lrga.experiments.comparison import comparison
+
+TINY = {"hidden": 8, "layers": 1, "max_epochs": 1, "batch_size": 4, "device": "cpu"}
+
+
+@pytest.fixture
+def study(tmp_path):
+    return comparison("CLUSTER", root=str(tmp_path / "data"), data_options={"sizes": (8, 4, 4)}, **TINY)
+
+
+def test_options_left_out_are_left_to_the_protocol():
+    given = {"settings": ["lr=0.1"], "data_root": Path("there"), "epochs": 3, "preset": None}
+    assert training_options(given) == {"max_epochs": 3, "root": "there", "lr": 0.1}
+    assert data_options({"sizes": "3,2,1"})["sizes"] == (3, 2, 1)
+    found = data_options({"data_seed": 5, "split": "0.8,0.1,0.1"})
+    assert (found["seed"], found["split"]) == (5, (0.8, 0.1, 0.1))
+    with pytest.raises(OptionError, match="lr once"):
+        training_options({"settings": ["lr=0.1"], "lr": 0.2})
+
+
+@pytest.mark.parametrize("names", [["train"], ["compare"], ["sweep"], ["reproduce", "run"], ["reproduce", "ablation"]])
+def test_commands_that_train_accept_the_same_words(names):
+    command = get_command(app)
+    for name in names:
+        command = command.commands[name]
+    known = {parameter.name for parameter in command.params}
+    shared = {"seeds", "epochs", "batch_size", "lr", "settings", "sizes", "device", "output", "time_limit", "walk_p"}
+    assert shared <= known
+    assert sum(not getattr(parameter, "hidden", False) for parameter in command.params) < 50  # two screens
+
+
+def all_given(output, **changes):
+    given = {"output": output, "as_json": True, "dry_run": False, "quiet": False, "time_limit": None, "retry": False}
+    return given | {"parallel": 1, "shard": None} | changes
+
+
+def test_json_is_all_of_stdout(study, tmp_path, capsys):
+    carry_out(study, all_given(tmp_path))
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["complete"]
+    assert "[2/2] LRGA + GCN" in printed.err
+
+
+def test_a_shard_runs_its_own_part_alone_and_the_parts_make_the_table(study, tmp_path, capsys):
+    for part in ("1/2", "2/2"):
+        carry_out(study, all_given(tmp_path, shard=part, quiet=True))
+        assert len(json.loads(capsys.readouterr().out)["rows"]) == 1
+    assert study.table(tmp_path).complete
+    with pytest.raises(OptionError, match="2/8"):
+        carry_out(study, all_given(tmp_path, shard="3/2"))
+
+
+def test_tables_are_printed_with_their_notes(study, tmp_path, capsys):
+    show(study.plan(tmp_path))
+    printed = capsys.readouterr().out
+    assert "2 runs: 2 pending." in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    with pytest.raises(OptionError, match="markdown, latex"):
+        show(study.plan(tmp_path), form="docx")

@@ -1,0 +1,205 @@
+"""What builders are given: the data root, options, files of the user."""
+
+import hashlib
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_files import Hostile
+
+from lrga.data.datasets.source import (
+    BuildContext,
+    cache_folder,
+    check_md5,
+    check_seed,
+    check_sizes,
+    check_sums,
+    data_root,
+    default_workers,
+    find_files,
+    parse_sizes,
+    read_arrays,
+    sizes_option,
+)
+from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
+
+
+def test_the_argument_comes_before_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("LRGA_DATA", str(tmp_path / "environment"))
+    assert data_root(tmp_path / "argument") == tmp_path / "argument"
+    assert data_root() == tmp_path / "environment"
+
+
+def test_an_empty_environment_variable_counts_as_unset(monkeypatch):
+    monkeypatch.setenv("LRGA_DATA", "")
+    assert data_root().name in ("lrga", "Cache")
+
+
+def test_the_home_folder_is_expanded(monkeypatch):
+    monkeypatch.setenv("LRGA_DATA", "~/graphs")
+    assert data_root() == Path.home() / "graphs"
+
+
+def test_a_relative_root_becomes_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert data_root("here") == tmp_path / "here"
+
+
+def test_a_file_as_root_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="file"):
+        data_root(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "~no such user/x", "loop", "nul\0"])
+def test_a_root_that_cannot_be_a_folder_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OptionError, match="--data-root"):
+        data_root(name)
+
+
+def test_an_empty_root_is_refused():
+    with pytest.raises(OptionError, match="empty path"):
+        data_root("")
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "expected"),
+    [
+        ("linux", {"XDG_CACHE_HOME": "/cache"}, Path("/cache/lrga")),
+        ("linux", {"XDG_CACHE_HOME": "relative"}, Path.home() / ".cache/lrga"),
+        ("linux", {}, Path.home() / ".cache/lrga"),
+        ("darwin", {"XDG_CACHE_HOME": "/cache"}, Path.home() / "Library/Caches/lrga"),
+        ("win32", {"LOCALAPPDATA": "/local"}, Path("/local/lrga/Cache")),
+        ("win32", {}, Path.home() / "AppData/Local/lrga/Cache"),
+    ],
+)
+def test_each_platform_has_its_cache_folder(platform, environment, expected):
+    assert cache_folder(platform, environment) == expected
+
+
+FULL = {"train": 10, "val": 2, "test": 3}
+
+
+def test_a_place_needs_only_its_folders(tmp_path):
+    place = BuildContext(tmp_path / "raw", tmp_path / "work")
+    place.progress("step", 1, None)
+    assert (place.source, place.workers, place.download) == (None, 1, True)
+
+
+def test_there_is_at_least_one_core():
+    assert default_workers() >= 1
+
+
+@pytest.mark.parametrize("seed", [0, 41, 2**62])
+def test_seeds(seed):
+    assert check_seed(seed) == seed
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "41", None, True, 2**63])
+def test_what_is_no_seed_is_refused(seed):
+    with pytest.raises(OptionError, match="seed"):
+        check_seed(seed)
+
+
+def test_sizes_have_defaults_in_the_order_of_the_splits():
+    assert check_sizes(None, FULL) == [10, 2, 3]
+    assert check_sizes((4, 5, 6), FULL) == [4, 5, 6]
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (1, 2, 3, 4), (0, 1, 1), (1, -1, 1), (1.0, 1, 1), "123", 5, (True, 1, 1)])
+def test_what_is_no_size_is_refused(sizes):
+    with pytest.raises(OptionError, match="three numbers of graphs"):
+        check_sizes(sizes, FULL)
+
+
+def test_sizes_are_read_from_text():
+    assert parse_sizes("1500,250,250") == (1500, 250, 250)
+
+
+@pytest.mark.parametrize("text", ["a,b,c", "1;2;3", "", "1,,2"])
+def test_text_that_is_no_size_is_refused(text):
+    with pytest.raises(OptionError, match="1500,250,250"):
+        parse_sizes(text)
+
+
+def test_files_are_found_in_the_folder_or_together_in_a_subfolder(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "a").write_text("")
+    (tmp_path / "raw/b").write_text("")
+    assert find_files(tmp_path, ["a", "b"], below=["raw"]) is None
+    (tmp_path / "raw/a").write_text("")
+    assert find_files(tmp_path, ["a", "b"], below=["raw"]) == [tmp_path / "raw/a", tmp_path / "raw/b"]
+    (tmp_path / "b").write_text("")
+    assert find_files(tmp_path, ["a", "b"], below=["raw"]) == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_a_list_of_checksums_above_a_file_is_heeded(tmp_path):
+    (tmp_path / "zinc").mkdir()
+    path = tmp_path / "zinc/a.npz"
+    path.write_bytes(b"content")
+    check_sums(path)  # no list, no check
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text(f"{hashlib.sha256(b'content').hexdigest()}  ./zinc/a.npz\n")
+    check_sums(path)
+    sums.write_text(f"{hashlib.sha256(b'other').hexdigest()} *zinc/a.npz\n")
+    with pytest.raises(ChecksumError, match=r"a\.npz"):
+        check_sums(path)
+    sums.write_text(f"{hashlib.sha256(b'other').hexdigest()}  ./zinc/b.npz\n")
+    check_sums(path)
+
+
+def test_arrays_come_back_and_a_missing_one_is_named(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", n=np.arange(3), m=np.zeros(2))
+    assert read_arrays(tmp_path / "a.npz", ["n"])["n"].tolist() == [0, 1, 2]
+    with pytest.raises(DataError, match="no k"):
+        read_arrays(tmp_path / "a.npz", ["n", "k"])
+    with pytest.raises(DataMissingError, match=r"b\.npz"):
+        read_arrays(tmp_path / "b.npz", ["n"])
+
+
+def test_objects_in_an_archive_are_refused_and_not_run(tmp_path):
+    np.savez(tmp_path / "a.npz", n=np.array([Hostile(tmp_path / "ran")], dtype=object))
+    with pytest.raises(DataError, match="plain arrays"):
+        read_arrays(tmp_path / "a.npz", ["n"])
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("n.npy", pickle.dumps(Hostile(tmp_path / "ran")))
+    with pytest.raises(DataError, match="plain arrays"):
+        read_arrays(tmp_path / "b.npz", ["n"])
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "half", "flipped", "npy"])
+def test_a_damaged_archive_is_named(kind, tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, n=np.random.default_rng(0).integers(0, 99, 500))
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(
+        {
+            "empty": b"",
+            "text": b"hello",
+            "half": whole[:middle],
+            "flipped": whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :],
+            "npy": b"\x93NUMPY\x01\x00",
+        }[kind]
+    )
+    with pytest.raises(ChecksumError, match=r"a\.npz"):
+        read_arrays(path, ["n"])
+
+
+def test_md5_of_a_content_is_compared(tmp_path):
+    check_md5(tmp_path / "a", b"abc", "900150983cd24fb0d6963f7d28e17f72", what="the file")
+    with pytest.raises(ChecksumError, match="the file with MD5 0000"):
+        check_md5(tmp_path / "a", b"abc", "0000", what="the file")
+
+
+def test_sizes_beyond_what_is_there_are_refused():
+    options = sizes_option(FULL)
+    assert options() == {"sizes": [10, 2, 3]}
+    assert options(sizes=(1, 2, 3)) == {"sizes": [1, 2, 3]}
+    with pytest.raises(OptionError, match="at most 2 graphs of val"):
+        options(sizes=(1, 3, 3))

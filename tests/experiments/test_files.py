@@ -1,0 +1,123 @@
+"""A campaign and a table of published numbers of one's own, each one file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.experiments.files import read_study
+from lrga.experiments.loading import load_runs
+from lrga.experiments.published import PublishedTable
+from lrga.training.presets import make_config
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "citation"
+PYTHON = """
+from lrga.experiments.comparison import comparison
+
+def study():
+    return comparison("CLUSTER", hidden=8, layers=1, max_epochs=1, device="cpu")
+"""
+
+
+def write(folder, text, name="campaign.toml"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_the_example_puts_published_numbers_beside_its_runs(tmp_path):
+    command = ["reproduce", "run", str(EXAMPLE / "campaign.toml"), "--dry-run", "--json", "--output", str(tmp_path)]
+    plan = json.loads(CliRunner().invoke(app, command).stdout)
+    found = [(c["dataset"], c["lrga"], c["published"] and c["published"]["mean"]) for c in plan["cells"]]
+    assert found[:3] == [("Cora", False, 85.1), ("Cora", True, None), ("CiteSeer", False, 73.1)]
+    assert [run["seed"] for run in plan["cells"][0]["runs"]] == [1, 2, 3, 4, 5]
+    table = CliRunner().invoke(app, ["reproduce", "table", str(EXAMPLE / "campaign.toml"), str(tmp_path), "--markdown"])
+    assert "| Cora | GCN | not yet run |  | 85.10 |" in table.stdout
+
+
+def test_a_batch_script_runs_the_example_in_parts():
+    script = (EXAMPLE / "campaign.sbatch").read_text()
+    assert "--signal=USR1@" in script
+    command = next(line for line in script.splitlines() if line.startswith("srun lrga "))
+    words = command.removeprefix("srun lrga ").replace('"$SLURM_ARRAY_TASK_ID/4"', "2/4").replace('"$PWD/runs"', "runs")
+    words = words.replace("examples/citation", str(EXAMPLE)).split()
+    result = CliRunner().invoke(app, [*words, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert "part 2 of 4" in result.stdout
+
+
+def test_a_campaign_runs_with_options_of_the_command_line(tmp_path, tiny):
+    text = '[common]\ndataset = "CLUSTER"\nhidden = 8\nlayers = 1\n[[cell]]\nrank = 2\nlabels = {name = "mine"}\n'
+    options = {key: value for key, value in tiny.items() if key not in ("hidden", "layers")}
+    study = read_study(write(tmp_path, text), seeds=[3], **options)
+    table = study.run(tmp_path / "runs", progress=False)
+    assert table.complete
+    assert (table.rows[0].cell.labels, table.rows[0].cell.config.model.rank) == ({"name": "mine"}, 2)
+
+
+def test_a_published_number_without_deviation_is_recorded(tmp_path, tiny):
+    path = write(tmp_path, "[[result]]\ndataset = 'CLUSTER'\nmean = 50.0\n", "published.toml")
+    text = '[[cell]]\ndataset = "CLUSTER"\n'
+    table = read_study(write(tmp_path, text), published=path, **tiny).run(tmp_path / "runs", progress=False)
+    assert table.rows[0].difference == table.rows[0].spread().mean - 50.0
+    (found,) = load_runs([tmp_path / "runs"])
+    assert found.record.published == {"mean": 50.0, "std": None, "source": ""}
+
+
+def test_a_python_file_defines_its_study(tmp_path):
+    study = read_study(write(tmp_path, PYTHON, "campaign.py"), seeds=[1, 2])
+    assert [cell.seeds for cell in study.cells] == [(1, 2), (1, 2)]
+    with pytest.raises(DataError, match="study"):
+        read_study(write(tmp_path, "x = 1", "other.py"))
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("cells = 1", "cells"),
+        ("title = 'x'", "none"),
+        ("[[cell]]\nmodel = 'gcn'", "dataset"),
+        ("[[cell]]\ndataset = 'ZINC'\nmodle = 'gcn'", "modle"),
+        ("title = ", "campaign.toml"),
+        ("published = 'no.toml'\n[[cell]]\ndataset = 'ZINC'", "no such file"),
+    ],
+)
+def test_a_campaign_that_cannot_be_is_refused_by_name(tmp_path, text, named):
+    with pytest.raises(LRGAError, match=named):
+        read_study(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.toml"])
+def test_the_row_that_names_most_options_of_a_run_stands_beside_it(tmp_path, name):
+    rows = [{"dataset": "zinc", "mean": 1.0}, {"dataset": "ZINC", "model": "GIN", "rank": 10, "mean": 2.0, "std": 0.5}]
+    if name == "a.json":
+        text = json.dumps({"source": "here", "result": rows})
+    else:
+        text = 'source = "here"\n[[result]]\ndataset = "zinc"\nmean = 1\n[[result]]\ndataset = "ZINC"\nmodel = "GIN"\n'
+        text += "rank = 10\nmean = 2.0\nstd = 0.5\n"
+    table = PublishedTable.read(write(tmp_path, text, name))
+    assert table.number(make_config("ZINC", model="gcn")).mean == 1.0
+    best = table.number(make_config("ZINC", model="gin", rank=10))
+    assert (best.mean, best.std, best.source, best.text(2)) == (2.0, 0.5, "here", "2.00 ± 0.50")
+    assert table.number(make_config("CLUSTER")) is None
+    assert table.protocol(make_config("ZINC")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("x = 1", "none"),
+        ("[[result]]\nmean = 1.0", "dataset"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 'much'", "mean"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nstd = 'x'", "std"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nmodle = 'gcn'", "modle"),
+    ],
+)
+def test_published_numbers_that_cannot_be_are_refused_by_name(tmp_path, text, named):
+    with pytest.raises(DataError, match=named):
+        PublishedTable.read(write(tmp_path, text, "published.toml"))
+    with pytest.raises(DataMissingError):
+        PublishedTable.read(tmp_path / "none.toml")

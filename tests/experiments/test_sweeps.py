@@ -1,0 +1,56 @@
+"""Every combination of a grid is trained once, under the protocol of its own data set and network."""
+
+import pytest
+
+import lrga
+from lrga.errors import OptionError
+from lrga.experiments.sweeps import sweep_of
+
+
+def test_every_combination_is_a_row_in_the_order_of_the_grid(tiny, tmp_path):
+    grid = {"rank": [0, 4], "lr": [1e-3, 1e-2]}
+    table = lrga.experiments.sweep("CLUSTER", grid, output=tmp_path, progress=False, **tiny)
+    assert [row.cell.labels for row in table.rows] == [
+        {"rank": 0, "lr": 1e-3}, {"rank": 0, "lr": 1e-2}, {"rank": 4, "lr": 1e-3}, {"rank": 4, "lr": 1e-2},
+    ]  # fmt: skip
+    assert table.complete
+    assert table.notes[0].startswith("Best in validation: rank=")
+    best = max(row.spread(key="val_metric").mean for row in table.rows)
+    assert f"{best:.2f}" in table.notes[0]
+
+
+def test_a_sweep_is_resumed(tiny, tmp_path):
+    lrga.experiments.sweep("CLUSTER", {"rank": [0, 4]}, output=tmp_path, progress=False, **tiny)
+    study = sweep_of("CLUSTER", {"rank": [0, 2, 4]}, **tiny)
+    assert [row.outcomes[0].status for row in study.table(tmp_path).rows] == ["finished", "pending", "finished"]
+
+
+def test_schedules_follow_the_network_and_the_data_of_each_combination():
+    study = sweep_of("CLUSTER", {"model": ["gcn", "gat"], "budget": ["500K"], "name": ["CLUSTER", "TSP"]})
+    found = [(c.config.data.name, c.config.model.model, c.config.optimizer.batch_size) for c in study.cells]
+    assert found == [("CLUSTER", "gcn", 64), ("TSP", "gcn", 64), ("CLUSTER", "gat", 128), ("TSP", "gat", 64)]
+
+
+def test_seeds_may_be_swept_or_given():
+    swept = sweep_of("CLUSTER", {"seed": [1, 2], "rank": [3]})
+    assert [cell.seeds for cell in swept.cells] == [(1,), (2,)]
+    assert [cell.seeds for cell in sweep_of("CLUSTER", {"rank": [3]}, seeds=[7, 8]).cells] == [(7, 8)]
+    with pytest.raises(OptionError, match="either in the grid or as seeds"):
+        sweep_of("CLUSTER", {"seed": [1]}, seeds=[2])
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "message"),
+    [
+        ({}, {}, "an empty grid"),
+        ({"depth": [1]}, {}, "an option of training, one of attention_heads, "),
+        ({"rank": []}, {}, "a list of values for rank"),
+        ({"wiring": "AB"}, {}, "a list of values for wiring"),
+        ({"rank": [1]}, {"rank": 2}, "either in the grid or fixed"),
+        ({"rank": [-1]}, {}, "rank"),
+        ({"wiring": ["E"]}, {}, "one of authors-code"),
+    ],
+)
+def test_a_bad_grid_is_refused_before_anything_runs(grid, options, message):
+    with pytest.raises(OptionError, match=message):
+        sweep_of("CLUSTER", grid, **options)

@@ -1,0 +1,90 @@
+"""Several processes make the runs of a campaign, each run once, and end with the records of one process."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lrga.errors import DataMissingError, OptionError
+from lrga.experiments.campaign import Campaign
+from lrga.experiments.records import read_records
+from lrga.experiments.workers import run_side_by_side
+from lrga.paper.protocols import table1
+
+NUMBERS = ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric", "lr")
+
+
+def numbers(folder):
+    return {record.run: [record.last[key] for key in NUMBERS] for record in read_records(folder) if record.last}
+
+
+@pytest.mark.parametrize("processes", [0, -1, True, 2.5])
+def test_a_number_of_processes_that_is_none_is_refused(processes, tiny, tmp_path):
+    with pytest.raises(OptionError, match="processes"):
+        run_side_by_side([table1("CLUSTER", seeds=[41], **tiny)], tmp_path, processes=processes)
+
+
+def test_what_is_wrong_for_all_is_said_before_anything_starts(tiny, tmp_path):
+    cell = table1("ZINC", seeds=[41], **tiny | {"source": str(tmp_path / "nothing"), "root": str(tmp_path)})
+    with pytest.raises(DataMissingError):
+        run_side_by_side([cell], tmp_path / "runs", processes=2)
+
+
+def test_side_by_side_slots_and_a_kill_end_with_the_records_of_an_undisturbed_campaign(tiny, tmp_path, capfd):
+    """Two processes in a slot that is over at once, then a command that is told to stop, then the rest."""
+    tiny |= {"max_epochs": 40}
+    broken = table1("CLUSTER", "gat", seeds=[41], **tiny | {"heads": 3, "layers": 2, "max_epochs": 1})
+    cells = [broken, *(table1("CLUSTER", lrga=lrga, seeds=[41, 95], **tiny) for lrga in (False, True))]
+    Campaign(cells[1:], tmp_path / "one").run()
+    folder = tmp_path / "many"
+    run_side_by_side(cells, folder, processes=2, time_limit=1e-6)
+    assert not read_records(folder)
+    code = (
+        "from lrga.paper.protocols import table1\nfrom lrga.experiments.workers import run_side_by_side\n"
+        "if __name__ == '__main__':\n"
+        f"    cells = [table1('CLUSTER', lrga=lrga, seeds=[41, 95], **{tiny!r}) for lrga in (False, True)]\n"
+        f"    run_side_by_side(cells, {str(folder)!r}, processes=1)\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in folder.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Interrupted" in said
+    run_side_by_side(cells, folder, processes=2)
+    records = read_records(folder)
+    assert {record.status for record in records} == {"finished", "failed"}
+    assert len(list((folder / "records").glob("*gat*"))) <= 2  # not again and again
+    assert numbers(folder) == numbers(tmp_path / "one")
+    assert "skipped" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_processes_end_with_their_parent(tiny, tmp_path):
+    if not hasattr(os, "setpgrp"):
+        pytest.skip("process groups are POSIX's")
+    tiny |= {"max_epochs": 100_000}
+    code = (
+        "from lrga.paper.protocols import table1\nfrom lrga.experiments.workers import run_side_by_side\n"
+        "if __name__ == '__main__':\n"
+        f"    run_side_by_side([table1('CLUSTER', seeds=[41], **{tiny!r})], {str(tmp_path)!r}, processes=1)\n"
+    )
+    (tmp_path / "script.py").write_text(code)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (lines := list(tmp_path.glob("*/metrics.jsonl"))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    cell = table1("CLUSTER", seeds=[41], **tiny)
+    while Campaign([cell], tmp_path)._in_use(lines[0].parent.name) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not Campaign([cell], tmp_path)._in_use(lines[0].parent.name)
+    assert list(lines[0].parent.glob("checkpoints/*"))

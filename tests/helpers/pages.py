@@ -1,0 +1,115 @@
+"""Records, a small trained run, and a browser for the tests of pages."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from lrga.data.datasets.spec import dataset_specs
+from lrga.experiments.recording import _without_places
+from lrga.experiments.records import RunRecord
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
+from lrga.training.callbacks.base import EpochRecord
+from lrga.training.presets import make_config
+
+ARTEFACTS = Path(__file__).resolve().parents[1] / "artefacts"
+
+
+def epoch(number, value, **more):
+    numbers = {"epoch": number, "lr": 1e-3, "seconds": 1.0, "elapsed": float(number)}
+    for split in ("train", "val", "test"):
+        numbers |= {f"{split}_loss": 1 / number, f"{split}_metric": value}
+    return EpochRecord(**(numbers | more))
+
+
+@pytest.fixture(scope="session")
+def make_record():
+    """``make_record(**what)``: the record of a run that was never made, but might have been."""
+
+    def make(name=None, *, dataset="CLUSTER", test=68.0, seed=41, status="finished", reason="max_epochs", epochs=5,
+             metric=None, metric_free=False, environment=None, **options):  # fmt: skip
+        config = make_config(dataset, seed=seed).changed(**options)
+        metric = metric or (dataset_specs()[dataset].task.metric if dataset in dataset_specs() else "weighted_accuracy")
+        history = [epoch(i, test - epochs + i) for i in range(1, epochs + 1)]
+        last, when = history[-1].to_json() if history else None, "2026-01-01T00:00:00+0000"
+        columns = ("epoch", "lr", "train_loss", "train_metric", "val_loss", "val_metric", "test_metric")
+        return RunRecord(
+            run=name or f"{dataset.lower()}-{config.model.model}-{config.model.lrga}-{config.model.rank}-{seed}",
+            status=status, reason=reason, data={"name": dataset, "options": {}}, model={"parameters": 91_131},
+            config=_without_places(config), seed=seed, metric=None if metric_free else metric, epochs=epochs,
+            seconds=float(epochs), last=last, best=last,
+            curve={key: [getattr(e, key) for e in history] for key in columns} if history else {},
+            environment=environment if environment is not None else [{"started": when, "lrga": "0.1.0"}],
+            published=None, time=when,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def write_records(tmp_path):
+    """``write_records(*records)``: a folder with them."""
+
+    def write(*records, folder="records"):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        for number, record in enumerate(records):
+            (place / f"{number:03d}.json").write_text(json.dumps(record.to_json()), encoding="utf-8")
+        return place
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """The folder of a run on a few generated graphs, with two heads of attention."""
+    root = tmp_path_factory.mktemp("trained")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    config = TrainingConfig(
+        data=DataConfig(name="CLUSTER", root=str(root / "data"), options={"sizes": (12, 4, 4)}),
+        model=ModelConfig(hidden=12, layers=2, rank=5, attention_heads=2),
+        optimizer=OptimizerConfig(max_epochs=2, batch_size=4),
+        run=RunConfig(seed=7, device="cpu"),
+    )
+    train(config, root / "runs" / "cluster-run")
+    torch.set_num_threads(threads)
+    return root / "runs" / "cluster-run"
+
+
+@pytest.fixture(scope="module")
+def open_page(browser):
+    """``open_page(path, **context)``: the page, in a browser that notes everything it complains of or asks for."""
+    contexts = []
+
+    def open_it(path, *, width=1200, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints, page.asked = [], []
+        # A software renderer's remarks on its own speed are no complaint.
+        page.on("console", lambda m: page.complaints.append(m.text) if m.type in ("error", "warning")
+                and "GL Driver Message" not in m.text else None)  # fmt: skip
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(path if str(path).startswith("http") else Path(path).resolve().as_uri())
+        page.wait_for_function(
+            "() => window.LRGA !== undefined && document.querySelector('.js-plotly-plot .main-svg') !== null"
+        )
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def keep_screenshot():
+    """``keep_screenshot(page, name)``: kept as an artefact of the tests."""
+
+    def keep(page, name, **options):
+        ARTEFACTS.mkdir(exist_ok=True)
+        page.screenshot(path=ARTEFACTS / f"{name}.png", **options)
+
+    return keep

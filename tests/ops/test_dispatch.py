@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+import torch
+
+import lrga
+from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.ops import attention as dispatch
+from lrga.ops.attention import BACKENDS, choose_backend, explain_backend
+from lrga.ops.attention.segments import Segments
+
+
+def test_the_function_is_the_formula_for_each_graph():
+    u, v, z = torch.rand(9, 2), torch.rand(9, 2), torch.rand(9, 5)
+    batch = torch.tensor([0, 2, 0, 2, 2, 4, 0, 4, 2])
+    out = lrga.low_rank_attention(u, v, z, batch, num_graphs=6)
+    for graph in (0, 2, 4):
+        nodes = (batch == graph).numpy()
+        ug, vg, zg = (t.numpy()[nodes].astype(np.float64) for t in (u, v, z))
+        eta = ug.sum(0) @ vg.sum(0) / len(ug)
+        np.testing.assert_allclose(out.numpy()[nodes], ug @ (vg.T @ zg) / (eta + 1e-6), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_backends_compute_the_same(backend):
+    u, v, z = torch.rand(7, 3), torch.rand(7, 3), torch.rand(7, 2)
+    batch = torch.tensor([0, 0, 1, 1, 1, 2, 2])
+    torch.testing.assert_close(
+        lrga.low_rank_attention(u, v, z, batch, backend=backend), lrga.low_rank_attention(u, v, z, batch)
+    )
+
+
+def test_rank_zero_attends_to_nothing():
+    out = lrga.low_rank_attention(torch.ones(3, 0), torch.ones(3, 0), torch.ones(3, 2))
+    assert torch.equal(out, torch.zeros(3, 2))
+
+
+def test_no_nodes_give_no_rows():
+    empty = torch.ones(0, 2)
+    assert lrga.low_rank_attention(empty, empty, empty).shape == (0, 2)
+    none = torch.empty(0, dtype=torch.int64)
+    assert lrga.low_rank_attention(empty, empty, empty, none, num_graphs=3).shape == (0, 2)
+
+
+def test_a_node_alone_attends_to_itself():
+    u, v, z = torch.rand(1, 3), torch.rand(1, 3), torch.rand(1, 2)
+    torch.testing.assert_close(lrga.low_rank_attention(u, v, z), z, rtol=1e-4, atol=0)
+
+
+def test_mixed_precision_is_promoted():
+    u, v, z = torch.rand(4, 2).double(), torch.rand(4, 2), torch.rand(4, 2)
+    assert lrga.low_rank_attention(u, v, z).dtype == torch.float64
+
+
+def test_eps_is_part_of_the_divisor():
+    u = v = z = torch.ones(2, 1)
+    torch.testing.assert_close(lrga.low_rank_attention(u, v, z, eps=2.0), torch.full((2, 1), 2 / (2 + 2.0)))
+
+
+GOOD = torch.ones(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"u": torch.ones(4, 3)}, ShapeError, r"u \[4, 3\], v \[4, 2\]"),
+        ({"z": torch.ones(5, 2)}, ShapeError, r"z \[5, 2\]"),
+        ({"v": torch.ones(4, 2, dtype=torch.int32)}, DTypeError, "v.*int32"),
+        ({"z": torch.ones(4)}, ShapeError, "z"),
+        ({"batch": torch.zeros(3, dtype=torch.int64)}, BatchError, r"\[4\].*\[3\]"),
+        ({"batch": torch.zeros(4)}, DTypeError, "integer graph ids"),
+        ({"batch": torch.tensor([0, -2, 0, 0])}, BatchError, "-2"),
+        ({"u": torch.ones(4, 2, device="meta")}, DeviceError, "u on meta.*v on cpu"),
+        ({"eps": -1.0}, OptionError, "eps"),
+        ({"backend": "fastest"}, OptionError, "'auto', 'segmented', 'dense'"),
+    ],
+)
+def test_bad_input_is_refused_in_words(change, error, words):
+    arguments = {"u": GOOD, "v": GOOD, "z": GOOD} | change
+    with pytest.raises(error, match=words):
+        lrga.low_rank_attention(**arguments)
+
+
+def test_auto_is_the_linear_form():
+    assert choose_backend("auto", None, torch.zeros(1)) == "segmented"
+
+
+def test_triton_is_refused_with_the_reason_where_it_cannot():
+    u = torch.rand(4, 2, dtype=torch.float64)
+    with pytest.raises(UnsupportedError, match="float64 is computed by PyTorch"):
+        lrga.low_rank_attention(u, u, u, backend="triton")
+
+
+def test_triton_computes_the_same_when_asked_for():
+    pytest.importorskip("triton")
+    u, v, z, batch = torch.rand(9, 3), torch.rand(9, 3), torch.rand(9, 2), torch.tensor([0] * 4 + [1] * 5)
+    ours = lrga.low_rank_attention(u, v, z, batch, backend="triton")
+    torch.testing.assert_close(ours, lrga.low_rank_attention(u, v, z, batch, backend="dense"))
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_the_module_computes_the_same_by_all_backends_from_one_state(heads):
+    pytest.importorskip("triton")
+    x, batch = torch.randn(20, 6), torch.tensor([0] * 7 + [1] * 13)
+    torch.manual_seed(1)
+    expected = lrga.LowRankGlobalAttention(6, 4, heads=heads, backend="dense")
+    for backend in ("segmented", "triton", "auto"):
+        module = lrga.LowRankGlobalAttention(6, 4, heads=heads, backend=backend)
+        module.load_state_dict(expected.state_dict())
+        torch.testing.assert_close(module(x, batch), expected(x, batch), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"normalize": "row"}, "normalize='row'"),
+        ({"rank": 200}, "rank 200"),
+        ({"backend": "dense"}, "was asked for"),
+        ({}, "CPU"),
+    ],
+)
+def test_why_not_the_faster_backend_is_said(options, reason, monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    rank = options.get("rank", 3)
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(4 * rank, 8), torch.zeros(4 * rank)
+    name, why = explain_backend(x, weight, bias, Segments(5, 1), **{"rank": rank, **options})
+    assert name in ("segmented", "dense")
+    assert reason in why
+
+
+def test_the_fused_kernels_have_nothing_to_explain():
+    pytest.importorskip("triton")
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
+    assert explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton") == ("triton (fused)", "")
+    large = Segments(1 << 15, 1)
+    assert explain_backend(x, weight, bias, large, rank=3, backend="triton") == ("triton (streaming)", "")
+
+
+def test_a_wide_projection_is_left_to_the_library():
+    pytest.importorskip("triton")
+    x, weight, bias = torch.zeros(5, 300), torch.zeros(12, 300), torch.zeros(12)
+    name, why = explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton")
+    assert name == "triton (attention only)"
+    assert "300 channels" in why
+
+
+@pytest.mark.parametrize(("room", "rank", "taken"), [(101_376, 33, False), (101_376, 32, True), (166_912, 64, True)])
+def test_exact_products_of_high_rank_need_much_shared_memory(monkeypatch, room, rank, taken):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(dispatch, "shared_memory", lambda _: room)
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(4 * rank, 8), torch.zeros(4 * rank)
+    name, why = dispatch.explain_backend(x, weight, bias, Segments(5, 1), rank=rank, backend="triton")
+    assert (name == "triton (fused)") is taken
+    assert ("without TF32" in why) is not taken
+    half = dispatch.explain_backend(x.bfloat16(), weight, bias, Segments(5, 1), rank=rank, backend="triton")
+    assert half == ("triton (fused)", "")

@@ -1,0 +1,208 @@
+"""Batch normalisation by Triton's kernels against its definition: in the interpreter here, on a GPU with -m gpu."""
+
+import pytest
+
+pytest.importorskip("triton")
+
+import numpy
+import torch
+
+from lrga.errors import UnsupportedError
+from lrga.ops.norm import gpu as norm_ops
+from lrga.ops.norm.definition import BatchNormState, batch_norm_reference
+
+TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 4e-2, torch.float16: 6e-3}
+NAMES = ("result", "grad of x", "grad of weight", "grad of bias", "grad of residual", "mean", "variance", "batches")
+
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
+
+
+def check(
+    rows, width, count=None, *, dtype=torch.float32, device="cpu", training=True, before=None, after=None,
+    residual=False, momentum=0.1, affine=True,
+):  # fmt: skip
+    """Result, every gradient and what is remembered equal those of the definition in float64."""
+    draw = torch.Generator().manual_seed(1)
+    x, extra, upstream = (torch.randn(rows, width, generator=draw).to(device, dtype) for _ in range(3))
+    x = x * 2 + 1
+    weight, bias, mean = (torch.randn(width, generator=draw).to(device) for _ in range(3))
+    var = torch.rand(width, generator=draw).to(device) + 0.5
+    real = None if count is None else torch.tensor(count, device=device)
+    if after == "relu":  # next to its kink rounding decides which side a value falls on
+        wide = BatchNormState(
+            weight.double() if affine else None, bias.double() if affine else None, mean.double(), var.double(), None
+        )
+        normalized = batch_norm_reference(x.double(), wide, training=training, count=real, before=before)
+        upstream = upstream.masked_fill(normalized.abs() < 1e-4, 0.0)
+    results = []
+    for function, precision in ((norm_ops.batch_norm, None), (batch_norm_reference, torch.float64)):
+        inputs = [t.to(precision or t.dtype, copy=True).requires_grad_() for t in (x, weight, bias, extra)]
+        state = BatchNormState(
+            *(inputs[1:3] if affine else (None, None)), *(t.to(precision, copy=True) for t in (mean, var)),
+            torch.tensor(3, device=device), momentum,
+        )  # fmt: skip
+        options = {"training": training, "count": real, "before": before, "after": after}
+        out = function(inputs[0], state, residual=inputs[3] if residual else None, **options)
+        grads = torch.autograd.grad(out, inputs, upstream.to(out.dtype), allow_unused=True)
+        results.append((out, *grads, state.mean, state.var, state.batches))
+    tolerance = TOLERANCE[dtype]
+    for name, a, b in zip(NAMES, *results, strict=True):
+        assert (a is None) == (b is None), name
+        if a is not None and a.numel():
+            scale = max(1.0, float(b.detach().abs().max()))
+            close = torch.allclose(a.double(), b.double(), rtol=tolerance, atol=tolerance * scale)
+            assert close, f"{name} is wrong by {float((a.double() - b.double()).detach().abs().max()):.1e}"
+    assert results[0][0].dtype == results[0][1].dtype == dtype
+    if count is not None:
+        assert (results[0][1][count:] == 0).all()
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("rows", "width", "count"), [(200, 7, None), (150, 33, 90), (70, 20, 40), (65, 1, 64)])
+@pytest.mark.parametrize(
+    ("before", "after", "residual"),
+    [(None, None, False), (None, "relu", True), ("relu", None, True), ("relu", None, False), (None, "elu", True)],
+)
+def test_training_equals_the_definition(monkeypatch, rows, width, count, before, after, residual, many):
+    monkeypatch.setattr(norm_ops, "MIN_WHOLE", 0 if many else 1 << 40)
+    check(rows, width, count, before=before, after=after, residual=residual)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, None), ("relu", None), (None, "relu"), (None, "elu"), ("relu", "elu")]
+)
+def test_evaluation_equals_the_definition(before, after):
+    check(40, 9, None, training=False, before=before, after=after, residual=True)
+    check(40, 9, 30, training=False, before=before, after=after)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_few_real_rows_equal_the_definition(count):
+    check(40, 5, count, after="relu", residual=True)
+    check(40, 5, count, after="elu", residual=True)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_gradient_whose_rows_lie_apart_is_read_where_it_lies(monkeypatch, many):
+    monkeypatch.setattr(norm_ops, "MIN_WHOLE", 0 if many else 1 << 40)
+    x, between = torch.randn(70, 9), torch.full((70, 24), torch.nan)
+    grad = between[:, 4:13].copy_(torch.randn(70, 9))
+    kept, count = torch.randn(3, 9).abs(), torch.tensor(60)
+    inputs = {"training": True, "before": "relu", "after": None}
+    for given in (grad, torch.randn(9).expand(70, 9), torch.randn(70, 1).expand(70, 9)):
+        ours = norm_ops.launch_gradients(x, given, kept, None, None, count, **inputs)
+        theirs = norm_ops.launch_gradients(
+            x, given.clone(memory_format=torch.contiguous_format), kept, None, None, count, **inputs
+        )
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_few_rows_equal_the_definition(rows):
+    check(rows, 5, None, residual=True)
+
+
+@pytest.mark.parametrize("momentum", [None, 1.0])
+def test_running_statistics_follow_with_any_momentum(momentum):
+    check(40, 5, None, momentum=momentum)
+    check(40, 5, 7, momentum=momentum)
+
+
+def test_there_need_be_no_weight_and_no_bias():
+    check(40, 5, 30, after="relu", affine=False)
+    check(40, 5, 30, after="elu", affine=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_equals_the_definition(dtype):
+    check(60, 9, 50, dtype=dtype, residual=True)
+    check(60, 9, 50, dtype=dtype, after="elu", residual=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("before", "after", "residual"),
+    [(None, None, False), (None, "relu", True), ("relu", None, True), (None, "elu", True)],
+)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("width", [1, 7, 60, 100, 172, 257])
+@pytest.mark.parametrize(
+    ("rows", "count"), [(5, None), (7_600, None), (7_700, 7_611), (100_000, None), (60_000, 1), (60_000, 0)]
+)
+def test_a_gpu_equals_the_definition(rows, count, width, training, before, after, residual, dtype):
+    if dtype != torch.float32 and rows * width > 1 << 20:
+        pytest.skip("sums of many gradients in half precision cancel: nothing to compare")
+    options = {"training": training, "before": before, "after": after, "residual": residual, "dtype": dtype}
+    check(rows, width, count, device="cuda", momentum=None if width == 7 else 0.1, **options)
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_bits_again():
+    x = torch.randn(450_000, 80, device="cuda", requires_grad=True)
+    results = []
+    for _ in range(2):
+        state = BatchNormState(
+            torch.ones(80, device="cuda").requires_grad_(), None, *torch.zeros(2, 80, device="cuda"), None
+        )
+        out = norm_ops.batch_norm(x, state, training=True, after="elu", residual=x)
+        results.append((out, *torch.autograd.grad(out.square().sum(), (x, state.weight)), state.mean, state.var))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_elu_of_numbers_far_from_zero_neither_overflows_nor_hides_what_is_no_number():
+    x = torch.tensor([[-300.0, 300.0, -torch.inf, torch.inf, torch.nan]], requires_grad=True)
+    state = BatchNormState(None, None, torch.zeros(5), torch.ones(5), None, eps=0.0)
+    with numpy.errstate(all="ignore"):  # Triton's interpreter, of products with infinities
+        out = norm_ops.batch_norm(x, state, training=False, after="elu")
+        (grad,) = torch.autograd.grad(out.sum(), x)
+    torch.testing.assert_close(out, torch.nn.functional.elu(x), equal_nan=True)
+    torch.testing.assert_close(grad, torch.tensor([[0.0, 1.0, 0.0, 1.0, torch.nan]]), equal_nan=True)
+
+
+def test_a_second_derivative_is_refused():
+    x = torch.randn(8, 2, requires_grad=True)
+    state = BatchNormState(None, None, torch.zeros(2), torch.ones(2), None)
+    out = norm_ops.batch_norm(x, state, training=True)
+    (grad,) = torch.autograd.grad(out.pow(3).sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="batch_norm_gradient"):
+        grad.sum().backward()
+
+
+def test_the_operator_passes_the_checks_of_pytorch():
+    x, weight = torch.randn(8, 2, requires_grad=True), torch.randn(2, requires_grad=True)
+    for count in (None, torch.tensor(5)):
+        arguments = (x, weight, None, torch.randn(8, 2), torch.zeros(2), torch.ones(2), count, True, 1e-5, None, "elu")
+        torch.library.opcheck(norm_ops.batch_norm_op.custom_op, arguments)
+
+
+@pytest.mark.parametrize(("count", "after"), [(None, "relu"), (6, "relu"), (6, "elu")])
+def test_a_compiler_sees_one_operator_and_the_running_statistics_follow(count, after):
+    real = None if count is None else torch.tensor(count)
+    x = torch.randn(9, 3, requires_grad=True)
+
+    def run(x, state):
+        return norm_ops.batch_norm(x.sin(), state, training=True, count=real, after=after, residual=x).sin()
+
+    results = []
+    for function in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
+        state = BatchNormState(torch.rand(3), None, torch.zeros(3), torch.ones(3), torch.tensor(0), None)
+        state.weight.fill_(0.7)
+        out = function(x, state)
+        results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0], state.mean, state.var, state.batches))
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_running_statistics_that_are_columns_of_a_tensor_follow():
+    kept = torch.rand(3, 4)
+    columns = kept.clone().t().contiguous().t()
+    x, batches = torch.randn(7, 4), torch.tensor(0)
+    results = []
+    for weight, mean, var in (kept, columns):
+        state = BatchNormState(weight, None, mean, var, batches.clone())
+        results.append((norm_ops.batch_norm(x, state, training=True), mean.clone(), var.clone()))
+    torch.testing.assert_close(*results)

@@ -1,0 +1,231 @@
+"""The attention of one large graph beside its definition; in Triton's interpreter, and on a GPU with `-m gpu`."""
+
+import pytest
+import torch
+
+from lrga.errors import UnsupportedError
+from lrga.ops.attention.reference import segmented_attention
+from lrga.ops.attention.segments import Segments
+
+pytest.importorskip("triton")
+
+from lrga.ops.attention import streaming
+from lrga.ops.attention.streaming import rows_of_chunk, streaming_attention
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def poisoned_memory(monkeypatch):
+    """Memory that is not written is NaN; in the interpreter, blocks and chunks are small so that there are several."""
+    before, tf32 = torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.matmul.allow_tf32
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    if DEVICE == "cpu":
+        for name in ("REDUCE_GRADIENT", "GRADIENT", "APPLY"):
+            monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
+        for name in ("REDUCE", "PROJECT", "RECOMPUTE_REDUCE", "RECOMPUTE"):
+            monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
+        for name, small in (("BUFFER_BYTES", 1), ("MIN_ROWS", 128), ("PROGRAMS", 3)):
+            monkeypatch.setattr(streaming, name, small)
+    yield
+    torch.use_deterministic_algorithms(before)
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+
+
+def difference(ours, exact):
+    assert not ours.isnan().any()
+    return float((ours.detach().double() - exact.detach()).norm() / exact.detach().norm().clamp(min=1e-3))
+
+
+def short(*shape):
+    """Random numbers of few bits, whose products and sums no precision has to round: no activation near zero flips."""
+    return (torch.randn(shape) * 4).round().clamp(-12, 12) / 4
+
+
+def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, x_dtype=torch.float32, turned=False):
+    columns = heads * 4 * rank
+    x, w, b = short(n, channels), short(columns, channels) / 2 ** (channels.bit_length() // 2), short(columns)
+    inputs = [t.to(DEVICE) for t in (x.to(x_dtype), w, b)]
+    if turned:  # the same numbers, columns together
+        inputs = [t.t().contiguous().t() for t in inputs]
+    inputs = [t.requires_grad_() for t in inputs]
+    exact = [t.detach().double().requires_grad_() for t in inputs]
+    out = streaming_attention(*inputs, heads=heads, rank=rank, eps=1e-6, dtype=dtype)
+    u, v, z, m4 = torch.relu(exact[0] @ exact[1].t() + exact[2]).view(-1, heads, 4, rank).unbind(2)
+    expected = torch.cat([segmented_attention(u, v, z, Segments(n, 1)), m4], dim=-1).flatten(1)
+    assert out.dtype == dtype
+    assert difference(out, expected) < tolerance
+    upstream = torch.randn_like(out)
+    ours = torch.autograd.grad(out, inputs, upstream)
+    theirs = torch.autograd.grad(expected, exact, upstream.double())
+    for mine, right, given in zip(ours, theirs, inputs, strict=True):
+        assert mine.dtype == given.dtype
+        assert difference(mine, right) < 5 * tolerance
+
+
+SHAPES = [  # nodes, channels, rank, heads; those in the first line have products that fit where the gradient of x goes
+    (300, 25, 5, 1), (70, 51, 5, 2), (129, 72, 17, 1),
+    (270, 7, 5, 1), (1, 3, 2, 1), (0, 3, 2, 1), (64, 16, 1, 3), (257, 20, 17, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "channels", "rank", "heads"), SHAPES)
+def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, heads):
+    check(n, channels, rank, heads)
+
+
+@pytest.mark.parametrize("n", [1, 128, 290])
+def test_gradients_lie_in_rows_that_are_used_up(n):
+    check(n, 25, 5, 1)
+    check(n, 25, 5, 1, dtype=torch.float16, tolerance=2e-2)
+
+
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.float16])
+def test_products_that_fit_where_their_gradients_do_not(x_dtype):
+    check(140, 31, 8, 1, dtype=x_dtype, tolerance=2e-5 if x_dtype == torch.float32 else 2e-2, x_dtype=x_dtype)
+    check(70, 31, 8, 1, dtype=torch.float16, tolerance=2e-2)
+
+
+@pytest.mark.parametrize("channels", [20, 33])
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_half_precision_is_accumulated_in_float32(channels, x_dtype):
+    check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
+
+
+def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory():
+    check(140, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
+    check(40, 24, 6, 1, dtype=torch.float16, tolerance=2e-2)
+    check(40, 33, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
+
+
+@pytest.mark.parametrize("channels", [20, 33])
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16])
+def test_bfloat16_is_multiplied_right_in_the_interpreter_too(channels, x_dtype):
+    check(150, channels, 5, 1, dtype=torch.bfloat16, tolerance=3e-2, x_dtype=x_dtype)
+
+
+def test_features_narrower_than_the_products_are_widened():
+    check(150, 33, 5, 1, tolerance=5e-3, x_dtype=torch.bfloat16)
+
+
+def test_inputs_may_be_views_of_any_stride():
+    check(200, 25, 5, 1, turned=True)
+    check(200, 9, 5, 1, turned=True)
+
+
+def test_results_do_not_vary_between_runs():
+    torch.manual_seed(1)
+    inputs = [t.to(DEVICE).requires_grad_() for t in (torch.randn(300, 25), torch.randn(20, 25), torch.randn(20))]
+    upstream = torch.randn(300, 10, device=DEVICE)
+
+    def run():
+        out = streaming_attention(*inputs, heads=1, rank=5, eps=1e-6, dtype=torch.float32)
+        return [out, *torch.autograd.grad(out, inputs, upstream)]
+
+    assert all(torch.equal(a, b) for a, b in zip(run(), run(), strict=True))
+
+
+def test_a_second_derivative_is_refused_by_name():
+    x, weight, bias = torch.randn(9, 3, device=DEVICE, requires_grad=True), torch.randn(8, 3), torch.ones(8)
+    out = streaming_attention(x, weight.to(DEVICE), bias.to(DEVICE), heads=1, rank=2, eps=1e-6, dtype=torch.float32)
+    (gradient,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="segmented"):
+        gradient.sum().backward()
+
+
+def test_the_operator_passes_the_checks_of_torch():
+    x, weight, bias = (torch.randn(s, device=DEVICE, requires_grad=True) for s in ((9, 3), (8, 3), (8,)))
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(
+        torch.ops.lrga.streaming_forward.default, (x, weight, bias, 1, 2, 1e-6, torch.float32), test_utils=checks
+    )
+    turned = x.detach().t().contiguous().t()
+    out, totals = torch.ops.lrga.streaming_forward(turned, weight, bias, 1, 2, 1e-6, torch.float32)
+    given = (torch.ones_like(out), turned, weight, bias, out, totals)
+    given = tuple(tensor.detach() for tensor in given)
+    torch.library.opcheck(
+        torch.ops.lrga.streaming_backward.default, (*given, 1, 2, 1e-6), test_utils=("test_schema", "test_faketensor")
+    )
+
+
+def test_chunks_do_not_grow_with_the_width(monkeypatch):
+    monkeypatch.setattr(streaming, "MIN_ROWS", 1024)
+    monkeypatch.setattr(streaming, "BUFFER_BYTES", 48 << 20)
+    for row_bytes in (16, 480, 800, 3200):
+        assert rows_of_chunk(10_000_000, row_bytes) * row_bytes <= 48 << 20
+    assert rows_of_chunk(10_000_000, 1 << 22) == 1024  # at least some blocks
+
+
+def test_chunks_are_of_about_one_size(monkeypatch):
+    monkeypatch.setattr(streaming, "MIN_ROWS", 128)
+    monkeypatch.setattr(streaming, "BUFFER_BYTES", 1024)
+    assert rows_of_chunk(1300, 1) == 768  # two of 768 and 532, not of 1024 and 276
+    assert rows_of_chunk(5, 1) == 128
+
+
+@pytest.mark.parametrize(("room", "rows"), [(232_448, (128, 128)), (166_912, (128, 64)), (101_376, (64, 64))])
+def test_tiles_are_smaller_where_shared_memory_is_scarce(monkeypatch, room, rows):
+    monkeypatch.setattr(streaming, "shared_memory", lambda _: room)
+    options = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
+    chosen = [streaming.fitting(kernel, options, torch.device("cuda")) for kernel in ("reduce_rows", "gradient_rows")]
+    assert tuple(one["BM"] for one in chosen) == rows
+    assert all(one["BD"] == 32 and one["num_stages"] == (3 if one["BM"] == 128 else 2) for one in chosen)
+
+
+def test_smaller_tiles_give_the_same(monkeypatch):
+    monkeypatch.setattr(streaming, "shared_memory", lambda _: 101_376)
+    check(200, 9, 5, 1, dtype=torch.float16, tolerance=2e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("channels", "rank", "heads"), [(256, 50, 1), (64, 30, 2), (33, 7, 1), (100, 64, 1)])
+def test_a_wide_grid_on_a_gpu(channels, rank, heads, dtype):
+    tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2, torch.float16: 2e-2}[dtype]
+    check(30_011, channels, rank, heads, dtype=dtype, tolerance=tolerance)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_several_chunks_on_a_gpu(monkeypatch, dtype):
+    monkeypatch.setattr(streaming, "BUFFER_BYTES", 4 << 20)
+    tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2}[dtype]
+    check(30_011, 256, 50, 1, dtype=dtype, tolerance=tolerance)
+    check(30_011, 201, 33, 2, dtype=dtype, tolerance=tolerance, x_dtype=dtype)
+    check(30_011, 265, 33, 2, dtype=dtype, tolerance=tolerance)
+    check(30_011, 280, 33, 2, dtype=dtype, tolerance=tolerance)
+
+
+@pytest.mark.gpu
+def test_two_half_precisions_meet_on_a_gpu():
+    check(30_000, 256, 50, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.bfloat16)
+    check(30_000, 64, 30, 1, dtype=torch.bfloat16, tolerance=8e-2, x_dtype=torch.float16)
+
+
+@pytest.mark.gpu
+def test_tf32_follows_the_switch_on_a_gpu():
+    torch.backends.cuda.matmul.allow_tf32 = True
+    check(40_000, 256, 50, 1, tolerance=5e-3)
+
+
+@pytest.mark.gpu
+def test_features_in_half_precision_on_a_gpu():
+    check(30_000, 256, 50, 1, dtype=torch.bfloat16, tolerance=8e-2, x_dtype=torch.bfloat16)
+
+
+@pytest.mark.gpu
+def test_ten_million_nodes_in_bounded_workspace_on_a_gpu():
+    n, channels, rank = 10_000_000, 64, 30
+    x = torch.randn(n, channels, device="cuda", requires_grad=True)
+    w = torch.randn(4 * rank, channels, device="cuda", requires_grad=True)
+    b = torch.zeros(4 * rank, device="cuda", requires_grad=True)
+    upstream = torch.ones(n, 2 * rank, device="cuda")
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    out = streaming_attention(x, w, b, heads=1, rank=rank, eps=1e-6, dtype=torch.float32)
+    dx, _, _ = torch.autograd.grad(out, (x, w, b), upstream)
+    workspace = torch.cuda.max_memory_allocated() - before - 4 * (out.numel() + dx.numel())
+    assert workspace < 64 << 20
+    assert out[-1].isfinite().all()
+    assert dx[-1].isfinite().all()

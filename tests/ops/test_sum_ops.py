@@ -1,0 +1,204 @@
+"""Sums by Triton's kernels against the reference: in its interpreter here, on a GPU with `pytest -m gpu`."""
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("triton")
+
+import torch
+from torch import Tensor
+
+from lrga.errors import UnsupportedError
+from lrga.ops.neighbors import gpu as neighbors_gpu
+from lrga.ops.neighbors import reduce as message
+from lrga.ops.neighbors.edges import EdgeLayout
+
+TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 5e-3}
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+HERE = pytest.param("cpu")
+GPU = pytest.param("cuda", marks=pytest.mark.gpu)
+
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
+
+
+def edges(num_nodes, num_edges, device="cpu"):
+    """Repeated edges and self-loops; the last nodes have none; one node has many in, one many out."""
+    edge_index = torch.randint(0, max(num_nodes - 2, 1), (2, num_edges))
+    edge_index[1, : num_edges // 3] = 1 % max(num_nodes, 1)
+    edge_index[0, num_edges // 3 : num_edges // 2] = 2 % max(num_nodes, 1)
+    return EdgeLayout.from_edge_index(edge_index, num_nodes)[0].to(device)
+
+
+def padded(layout, nodes, num_edges):
+    """The layout filled up with further nodes and edges that none of them sums."""
+    more = layout.num_edges + num_edges
+    last = layout.num_nodes + nodes - 1
+    fill = torch.full((num_edges,), last)
+    real = layout.in_ptr[-1].expand(nodes)
+    positions = torch.arange(layout.num_edges, more)
+    return EdgeLayout(
+        torch.cat([layout.source, fill]),
+        torch.cat([layout.target, fill]),
+        last + 1,
+        torch.cat([layout.in_ptr, real]),
+        torch.cat([layout.out_order, positions]),
+        torch.cat([layout.out_ptr, real]),
+    )
+
+
+def same(fast, plain, inputs: list[Tensor], tolerance: float) -> None:
+    """Values and the gradient of each input of ``fast`` equal those of ``plain`` in float64."""
+    mine = [t.detach().clone().requires_grad_(t.requires_grad) for t in inputs]
+    theirs = [t.detach().double().requires_grad_(t.requires_grad) for t in inputs]
+    out, expected = fast(*mine), plain(*theirs)
+    assert out.shape == expected.shape
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance * scale_of(expected))
+    upstream = torch.randn_like(out)
+    got = torch.autograd.grad(out, [t for t in mine if t.requires_grad], upstream)
+    wanted = torch.autograd.grad(expected, [t for t in theirs if t.requires_grad], upstream.double())
+    for t, a, b in zip((t for t in mine if t.requires_grad), got, wanted, strict=True):
+        assert a.dtype == t.dtype
+        torch.testing.assert_close(a.double(), b, rtol=tolerance, atol=tolerance * scale_of(b))
+
+
+def scale_of(x: Tensor) -> float:
+    return max(1.0, float(x.detach().abs().max())) if x.numel() else 1.0
+
+
+def check_sums(layout, shape, dtype, weighted, factors):
+    device, size = layout.device, layout.num_nodes
+    x = torch.randn(size, *shape, device=device).to(dtype).requires_grad_()
+    inputs = [x]
+    if weighted:
+        inputs.append(torch.randn(layout.num_edges, *shape[:-1], device=device).to(dtype).requires_grad_())
+    options = (
+        {"dst_scale": torch.rand(size, device=device), "src_scale": torch.rand(size, device=device)} if factors else {}
+    )
+    same(
+        lambda x, *w: neighbors_gpu.sum_sources(x, layout, *w, **options),
+        lambda x, *w: message.sum_sources_reference(x, layout, *w, **options),
+        inputs,
+        TOLERANCE[dtype],
+    )
+
+
+@pytest.mark.parametrize("factors", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(1,), (33,), (2, 5)])
+def test_sums_and_gradients_are_those_of_the_reference(monkeypatch, shape, weighted, factors):
+    monkeypatch.setattr(neighbors_gpu, "MIN_SPLIT_EDGES", 0)
+    monkeypatch.setattr(neighbors_gpu, "CHUNK", 16)
+    monkeypatch.setattr(neighbors_gpu, "MAX_RUN", 16)
+    check_sums(edges(13, 90), shape, torch.float32, weighted, factors)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("factors", [False, True])
+@pytest.mark.parametrize("shape", [(1,), (7,), (60,), (100,), (172,), (257,), (8, 19), (3, 1), (1, 64)])
+@pytest.mark.parametrize("size", [(1, 5), (5, 0), (300, 20_000), (7_600, 200_000)])
+def test_sums_and_gradients_are_those_of_the_reference_on_a_gpu(size, shape, weighted, factors, dtype):
+    check_sums(edges(*size, "cuda"), shape, dtype, weighted, factors)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+def test_half_precision_is_summed_in_single_precision(dtype):
+    check_sums(edges(9, 40), (6,), dtype, True, True)
+
+
+@pytest.mark.parametrize("device", [HERE, GPU])
+@pytest.mark.parametrize("size", [(0, 0), (3, 0), (1, 4)])
+def test_graphs_without_nodes_or_edges_have_zero_sums_and_gradients(size, device):
+    layout = edges(*size, device)
+    for shape in ((4,), (2, 3), (0,)):
+        check_sums(layout, shape, torch.float32, True, True)
+
+
+@pytest.mark.parametrize("device", [HERE, GPU])
+def test_padding_is_summed_by_no_node_and_has_zero_gradients(device):
+    small = edges(9, 40)
+    layout = padded(small, 3, 11).to(device)
+    x = torch.randn(12, 5, device=device, requires_grad=True)
+    weight, values = (torch.randn(51, *s, device=device, requires_grad=True) for s in ((), (5,)))
+    out = neighbors_gpu.sum_sources(x, layout, weight)
+    total = neighbors_gpu.sum_edges(values, layout)
+    expected = message.sum_sources_reference(x[:9].cpu(), small, weight[:40].cpu())
+    torch.testing.assert_close(out[:9].cpu(), expected)
+    assert out[9:].abs().max() == total[9:].abs().max() == 0
+    grads = torch.autograd.grad((out.square() + total.square()).sum(), (x, weight, values))
+    wanted = torch.autograd.grad(expected.square().sum(), (x, weight))
+    torch.testing.assert_close(grads[0].cpu(), wanted[0].cpu())
+    torch.testing.assert_close(grads[1].cpu(), wanted[1].cpu())
+    for grad in (grads[0][9:], grads[1][40:], grads[2][40:]):
+        assert torch.equal(grad, torch.zeros_like(grad))
+
+
+@pytest.mark.parametrize("shape", [(1,), (33,), (2, 5)])
+def test_sums_of_edges_are_those_of_the_reference(shape):
+    check_edges(edges(13, 90), shape, torch.float32)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (8,), (80,), (172,), (8, 19)])
+@pytest.mark.parametrize("size", [(5, 0), (300, 20_000), (7_600, 200_000)])
+def test_sums_of_edges_are_those_of_the_reference_on_a_gpu(size, shape, dtype):
+    check_edges(edges(*size, "cuda"), shape, dtype)
+
+
+def check_edges(layout, shape, dtype):
+    values = torch.randn(layout.num_edges, *shape, device=layout.device).to(dtype).requires_grad_()
+    same(
+        lambda v: neighbors_gpu.sum_edges(v, layout),
+        lambda v: message.sum_edges_reference(v, layout.target, layout.num_nodes),
+        [values],
+        TOLERANCE[dtype],
+    )
+
+
+def test_rows_of_a_larger_tensor_and_turned_ones_are_read_where_they_lie():
+    layout = edges(8, 30)
+    wide = torch.randn(3, 8, 2)
+    x = wide[0, :, :].t().contiguous().t()
+    torch.testing.assert_close(neighbors_gpu.sum_sources(x, layout), message.sum_sources_reference(x, layout))
+
+
+def test_a_second_derivative_is_refused():
+    layout = edges(8, 30)
+    x = torch.randn(8, 2, requires_grad=True)
+    (grad,) = torch.autograd.grad(neighbors_gpu.sum_sources(x, layout).square().sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="transposed_sum"):
+        grad.sum().backward()
+
+
+def test_operators_pass_the_checks_of_pytorch():
+    layout = replace(edges(8, 30), longest=2)
+    x, weight = torch.randn(8, 2, requires_grad=True), torch.randn(30, requires_grad=True)
+    graph = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
+    for w in (None, weight):
+        torch.library.opcheck(neighbors_gpu.sum_sources_op.custom_op, (x, w, torch.rand(8), None, *graph, False))
+    torch.library.opcheck(
+        neighbors_gpu.sum_edges_op.custom_op,
+        (torch.randn(30, 3, requires_grad=True), layout.target, layout.in_ptr, False),
+    )
+
+
+def test_the_compiler_sees_one_operator():
+    layout = edges(8, 30)
+    arrays = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
+
+    def run(x):
+        return neighbors_gpu.sum_sources_op(x.relu(), None, None, None, *arrays, False).sin()
+
+    x = torch.randn(8, 4, requires_grad=True)
+    results = []
+    for function in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
+        out = function(x)
+        results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0]))
+    torch.testing.assert_close(results[0], results[1])

@@ -1,0 +1,196 @@
+"""When the Triton kernels may be used."""
+
+import ast
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import lrga
+from lrga.ops import _triton as support
+from lrga.ops._triton import allows_tf32, dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
+
+
+def test_float64_is_left_to_pytorch():
+    assert "float64" in why_not_triton(torch.zeros(1, dtype=torch.float64))
+
+
+def test_a_missing_triton_is_named(monkeypatch):
+    monkeypatch.setattr(support, "HAS_TRITON", False)
+    assert why_not_triton(torch.zeros(1)) == "Triton is not installed"
+
+
+@pytest.mark.parametrize("interpreted", [True, False])
+def test_a_cpu_runs_them_in_the_interpreter_only(monkeypatch, interpreted):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
+    assert (why_not_triton(torch.zeros(1)) is None) is interpreted
+
+
+def test_the_automatic_choice_on_a_cpu_is_never_triton():
+    assert not runs_on_gpu(torch.zeros(1))
+
+
+def test_integers_beside_the_features_are_no_obstacle():
+    pytest.importorskip("triton")
+    assert "float" not in (why_not_triton(torch.zeros(1), torch.zeros(1, dtype=torch.int64)) or "")
+
+
+def test_the_meta_device_is_named():
+    pytest.importorskip("triton")
+    assert why_not_triton(torch.zeros(1, device="meta")) == "the tensors are on meta"
+
+
+def test_products_follow_the_switch_of_pytorch():
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        assert dot_precision(torch.float32) == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = False
+        assert dot_precision(torch.float32) == "tf32x3"
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+SWITCHES = {  # what users may write, and whether it allows TF32
+    "torch.backends.cuda.matmul.fp32_precision = 'tf32'": True,
+    "torch.backends.cuda.matmul.fp32_precision = 'ieee'": False,
+    "torch.backends.fp32_precision = 'tf32'": True,
+    "torch.backends.fp32_precision = 'tf32'; torch.backends.cuda.matmul.fp32_precision = 'ieee'": False,
+    "torch.set_float32_matmul_precision('high')": True,
+    "torch.set_float32_matmul_precision('medium')": True,
+    "torch.set_float32_matmul_precision('highest')": False,
+    "torch.backends.cuda.matmul.allow_tf32 = True; torch.backends.cuda.matmul.fp32_precision = 'ieee'": False,
+    "torch.backends.cuda.matmul.allow_tf32 = False; torch.backends.fp32_precision = 'tf32'": False,
+}
+AFTER_EACH_SWITCH = """
+import os, sys
+import torch, lrga
+from lrga.speed.backends import explain_choices
+from lrga.ops._triton import allows_tf32, dot_precision
+from lrga.speed.backends import explain_choices
+from lrga.ops._triton import allows_tf32, dot_precision
+from lrga.training.runs.environment import environment
+
+def is_understood(switch, allowed):
+    exec(switch)
+    x, edges = torch.randn(6, 4), torch.randint(0, 6, (2, 9))
+    for conv in ("gcn", "gatedgcn", "gat"):
+        lrga.GNN(4, 4, 2, 1, conv=conv, rank=2)(x, edges).sum().backward()
+    lrga.LowRankGlobalAttention(4, 40)(x).sum().backward()
+    lrga.LowRankGlobalAttention(4, 4, backend="triton")(x).sum().backward()
+    environment(torch.device("cpu"))
+    explain_choices("cpu")
+    assert dot_precision(torch.float64) == "tf32x3"
+    return allows_tf32() is allowed and (dot_precision(torch.float32) == "tf32") is allowed
+
+for switch, allowed in SWITCHES.items():
+    child = os.fork()  # PyTorch does not forget a switch
+    if not child:
+        try:
+            os._exit(0 if is_understood(switch, allowed) else 1)
+        except Exception as error:
+            print(error, file=sys.stderr)
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        print(switch)
+"""
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="needs PyTorch 2.9")
+def test_every_switch_of_pytorch_for_tf32_is_understood():
+    pytest.importorskip("triton")
+    code, environment = f"SWITCHES = {SWITCHES!r}\n{AFTER_EACH_SWITCH}", os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
+    assert not done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize("allowed", ["0", "1"])
+def test_the_switch_in_the_environment_is_understood(allowed):
+    code, environment = "from lrga.ops._triton import allows_tf32; print(int(allows_tf32()))", dict(os.environ)
+    environment["TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"] = allowed
+    done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == allowed
+
+
+def test_the_switch_of_older_pytorch_is_read_where_there_is_no_other(monkeypatch):
+    for allowed in (True, False):
+        monkeypatch.setattr(torch.backends.cuda, "matmul", SimpleNamespace(allow_tf32=allowed))
+        assert allows_tf32() is allowed
+
+
+@pytest.mark.parametrize(("properties", "room"), [({"shared_memory_per_block_optin": 101_376}, 101_376), ({}, 0)])
+def test_shared_memory_is_what_the_device_says(monkeypatch, properties, room):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**properties))
+    assert shared_memory.__wrapped__(torch.device("cuda", 0)) == room
+    assert shared_memory.__wrapped__(torch.device("cpu")) > 1 << 40
+
+
+class Kernel:
+    """Stands for a Triton kernel: remembers its launches and which device was current then."""
+
+    def __init__(self, current):
+        self.launches, self.current = [], current
+
+    def __getitem__(self, grid):
+        return lambda *args, **options: self.launches.append((grid, args, options, list(self.current)))
+
+
+def test_a_kernel_is_launched_on_the_device_of_its_first_tensor(monkeypatch):
+    current = []
+
+    @contextmanager
+    def device_of(tensor):
+        current.append(tensor)
+        yield
+        current.remove(tensor)
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    kernel, x, y = Kernel(current), torch.zeros(1), torch.zeros(2)
+    launch(kernel, (3, 2), None, x, 7, y, BLOCK=4, num_warps=1)
+    ((grid, args, options, on),) = kernel.launches
+    assert grid == (3, 2)
+    assert args == (None, x, 7, y)
+    assert options == {"BLOCK": 4, "num_warps": 1}
+    assert on == [x]
+    assert current == []
+
+
+def test_every_kernel_is_launched_by_the_launcher():
+    found = []
+    for path in sorted(Path(support.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        inside = {id(node) for top in ast.walk(tree) if _is_kernel(top) or _is_launcher(top) for node in ast.walk(top)}
+        for node in ast.walk(tree):
+            subscripted = isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and id(node) not in inside
+            if subscripted and not ast.unparse(node.func.value).isupper():  # constants are dictionaries
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found
+
+
+def _is_kernel(node):
+    return isinstance(node, ast.FunctionDef) and any("triton.jit" in ast.unparse(d) for d in node.decorator_list)
+
+
+def _is_launcher(node):
+    return isinstance(node, ast.FunctionDef) and node.name == "launch"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_the_attention_of_another_device_than_the_current_one():
+    attention = lrga.LowRankGlobalAttention(16, 8).to("cuda:1")
+    x, batch = torch.randn(200, 16, device="cuda:1", requires_grad=True), torch.arange(200, device="cuda:1") // 50
+    with torch.cuda.device(1):
+        expected = attention(x, batch, 4)
+        (of_x,) = torch.autograd.grad(expected.square().sum(), x)
+    with torch.cuda.device(0):
+        out = attention(x, batch, 4)
+        (grad,) = torch.autograd.grad(out.square().sum(), x)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(grad, of_x)

@@ -1,0 +1,160 @@
+"""GAT's sum by Triton's kernels against the reference: in its interpreter here, on a GPU with `pytest -m gpu`."""
+
+import pytest
+
+pytest.importorskip("triton")
+
+import numpy
+import torch
+
+from lrga.errors import UnsupportedError
+from lrga.ops.gat import gpu as gat_gpu
+from lrga.ops.gat.definition import attention_sum_reference
+from lrga.ops.gat.gpu import attend_op, attention_sum
+from lrga.ops.neighbors.edges import EdgeLayout
+
+TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 5e-2, torch.float16: 8e-3}
+
+pytestmark = [
+    pytest.mark.usefixtures("poisoned"),
+    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
+    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
+]
+
+
+def edges(num_nodes, num_edges):
+    """Repeated edges and self-loops; the last nodes have none; one node has many in."""
+    edge_index = torch.randint(0, max(num_nodes - 2, 1), (2, num_edges))
+    edge_index[1, : num_edges // 3] = 1 % max(num_nodes, 1)
+    return EdgeLayout.from_edge_index(edge_index, num_nodes)[0]
+
+
+def check(layout, heads, depth, *, dtype=torch.float32, score_dtype=None, device="cpu", scale=1.0, slope=0.2):
+    """Values and all gradients equal those of the reference in float64."""
+    layout = layout.to(device)
+    n = layout.num_nodes
+    given = [torch.randn(n, heads, depth).to(dtype)]
+    given += [(torch.randn(n, heads) * scale).to(score_dtype or dtype) for _ in range(2)]
+    mine = [t.to(device).requires_grad_() for t in given]
+    theirs = [t.to(device).double().requires_grad_() for t in given]
+    out = attention_sum(*mine, layout, slope)
+    expected = attention_sum_reference(*theirs, layout, negative_slope=slope)
+    tolerance = TOLERANCE[dtype]
+    assert out.dtype == torch.promote_types(dtype, score_dtype or dtype)
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
+    upstream = torch.randn_like(out)
+    got = torch.autograd.grad(out, mine, upstream)
+    wanted = torch.autograd.grad(expected, theirs, upstream.double())
+    for t, a, b in zip(mine, got, wanted, strict=True):
+        assert a.dtype == t.dtype
+        size = max(1.0, float(b.abs().max())) if b.numel() else 1.0
+        torch.testing.assert_close(a.double(), b, rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize(("heads", "depth"), [(1, 1), (2, 7), (3, 20), (1, 33)])
+def test_sums_and_gradients_are_those_of_the_reference(heads, depth):
+    check(edges(12, 70), heads, depth)
+
+
+@pytest.mark.parametrize(("heads", "depth", "group"), [(8, 3, 2), (5, 2, 4), (3, 1, 2), (2, 9, 1)])
+def test_heads_that_do_not_fit_together_are_divided_into_groups(monkeypatch, heads, depth, group):
+    whole = gat_gpu._sizes(heads, depth)["GROUP"]
+    monkeypatch.setattr(gat_gpu, "MAX_WIDTH", group * 2 ** (depth - 1).bit_length())
+    assert gat_gpu._sizes(heads, depth)["GROUP"] == group < whole
+    check(edges(12, 70), heads, depth)
+
+
+@pytest.mark.parametrize("numbers", [1, 512])
+def test_a_node_may_have_fewer_or_many_more_edges_than_are_walked_at_once(monkeypatch, numbers):
+    monkeypatch.setattr(gat_gpu, "NUMBERS", numbers)
+    monkeypatch.setattr(gat_gpu, "MAX_WIDTH", 32)
+    check(edges(12, 70), 3, 5)
+
+
+def test_scores_that_are_no_numbers_spoil_the_sums_that_the_definition_says():
+    layout = edges(12, 70)
+    x, s, t = torch.randn(12, 2, 3), torch.randn(12, 2), torch.randn(12, 2)
+    s[2, 0], s[3, 1], s[4, 1] = -torch.inf, torch.nan, torch.inf
+    t[5, 0] = -torch.inf
+    with numpy.errstate(all="ignore"):  # Triton's interpreter, of differences of infinities
+        out = attention_sum(x, s, t, layout, 0.2)
+    expected = attention_sum_reference(x.double(), s.double(), t.double(), layout, negative_slope=0.2)
+    assert 0 < expected.isnan().sum() < expected.numel() // 2
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_equals_the_reference(dtype):
+    check(edges(9, 40), 2, 5, dtype=dtype)
+    check(edges(9, 40), 2, 5, dtype=dtype, score_dtype=torch.float32)  # as autocast has it
+
+
+def test_large_scores_neither_overflow_nor_vanish():
+    check(edges(9, 40), 2, 4, scale=300.0)
+
+
+@pytest.mark.parametrize("size", [(0, 0), (3, 0), (1, 4)])
+def test_graphs_without_nodes_or_edges_have_zero_sums(size):
+    check(edges(*size), 2, 3)
+
+
+def test_padding_is_attended_to_by_no_node():
+    small = edges(9, 40)
+    fill, real = torch.full((6,), 11), small.in_ptr[-1].expand(3)
+    layout = EdgeLayout(
+        torch.cat([small.source, fill]),
+        torch.cat([small.target, fill]),
+        12,
+        torch.cat([small.in_ptr, real]),
+        torch.cat([small.out_order, torch.arange(40, 46)]),
+        torch.cat([small.out_ptr, real]),
+    )
+    given = [torch.randn(12, 2, 3), torch.randn(12, 2), torch.randn(12, 2)]
+    padded, alone = ([t[:n].clone().requires_grad_() for t in given] for n in (12, 9))
+    out, expected = attention_sum(*padded, layout, 0.2), attention_sum(*alone, small, 0.2)
+    assert torch.equal(out[:9], expected)
+    assert (out[9:] == 0).all()
+    for a, b in zip(
+        *(torch.autograd.grad(o.square().sum(), i) for o, i in ((out, padded), (expected, alone))), strict=True
+    ):
+        assert torch.equal(a[:9], b)
+        assert (a[9:] == 0).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("heads", "depth"), [(1, 1), (8, 19), (8, 22), (8, 16), (4, 33), (1, 100), (2, 130), (1, 300)])
+@pytest.mark.parametrize("size", [(1, 5), (5, 0), (300, 20_000), (7_600, 200_000)])
+def test_a_gpu_equals_the_reference(size, heads, depth, dtype):
+    check(edges(*size), heads, depth, dtype=dtype, device="cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("heads", "depth"), [(3, 5), (12, 22), (20, 7), (3, 600), (1, 3_000)])
+def test_a_gpu_equals_the_reference_whatever_the_groups_of_heads(heads, depth):
+    check(edges(300, 2_000), heads, depth, device="cuda")
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_bits_again():
+    layout = edges(7_600, 200_000).to("cuda")
+    given = [torch.randn(7_600, 8, *shape, device="cuda", requires_grad=True) for shape in ((22,), (), ())]
+    results = []
+    for _ in range(2):
+        out = attention_sum(*given, layout, 0.2)
+        results.append((out, *torch.autograd.grad(out.square().sum(), given)))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_a_second_derivative_is_refused():
+    x, s, t = (torch.randn(8, *shape, requires_grad=True) for shape in ((2, 3), (2,), (2,)))
+    (grad,) = torch.autograd.grad(attention_sum(x, s, t, edges(8, 20), 0.2).square().sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="attention_sum_gradient"):
+        grad.sum().backward()
+
+
+def test_the_operator_passes_the_checks_of_pytorch():
+    layout = edges(8, 30)
+    x, s, t = (torch.randn(8, *shape, requires_grad=True) for shape in ((2, 3), (2,), (2,)))
+    graph = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
+    torch.library.opcheck(attend_op.custom_op, (x, s, t, *graph, 0.2, False))

@@ -1,0 +1,3 @@
+"""Fixtures of small campaigns."""
+
+from tests.helpers.campaigns import data_root, tiny  # noqa: F401
