@@ -16,7 +16,7 @@ def test_the_citation_names_the_version_of_the_package():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == __version__
     assert citation["license"] == "MIT"
-    assert [author["family-names"] for author in citation["preferred-citation"]["authors"]][0] == "Puny"
+    assert citation["preferred-citation"]["authors"][0]["family-names"] == "Puny"
 
 
 @pytest.mark.parametrize(("workflow", "job"), [("tests", "test"), ("release", "wheel")])
