@@ -18,21 +18,18 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from pathlib import Path
 from threading import BrokenBarrierError
 from typing import Any
 
 import cells
-import torch
 from cells import Cell
 from gpu_attention import use_tf32
 from gpu_steps import pattern
-from reporting import report
+from reporting import make_parser, report
 from timing import at_least_one, need_device, synchronize, wall_ms
 
 from lrga.models.zoo import MODELS
 from lrga.paper.protocols import paper_config
-from lrga.version import __version__
 
 # Group → the module of lrga.ops that chooses between kernels and definition.
 GROUPS = {
@@ -45,7 +42,7 @@ GROUPS = {
     "batch gathering": "neighbors.batch_layout",
 }
 ONLY_IN = {"GatedGCN": "gatedgcn", "GAT softmax and scores": "gat"}
-ALL_ON, ALL_OFF, COMPILED = "none", "all", "all, torch.compile"
+ALL_ON, ALL_OFF, COMPILED = "all kernels", "none", "none, torch.compile"
 TOLERANCE = 5e-3  # of the first loss: TF32 rounds each variant differently
 
 
@@ -70,7 +67,7 @@ def _never(*_: Any) -> bool:
 def variants(model: str, *, compiled: bool) -> dict[str, list[str]]:
     """What is off in each variant of a network, by its name in the table."""
     own = [group for group in GROUPS if ONLY_IN.get(group, model) == model]
-    found = {ALL_ON: [], **{group: [group] for group in own}, ALL_OFF: list(GROUPS)}
+    found = {ALL_ON: [], **{f"without {group}": [group] for group in own}, ALL_OFF: list(GROUPS)}
     return {**found, COMPILED: list(GROUPS)} if compiled else found
 
 
@@ -101,20 +98,22 @@ class Variant:
             return
         found = f"first loss {self.loss:.6f} beside {loss:.6f}"
         if self.name != COMPILED:
-            raise SystemExit(f"without {self.name}: {found}: no timing on wrong results")
+            raise SystemExit(f"{self.name}: {found}: no timing on wrong results")
         self.why_not = found
 
     def row(self, options: argparse.Namespace, all_on_ms: float | None) -> dict[str, Any]:
         """Its line of the table."""
         if self.why_not:
-            return {"off": self.name, "why_not": self.why_not}
+            return {"method": self.name, "launch": "replay", "skipped": self.why_not}
         inner = 4 if options.device != "cpu" else 1
         with switched_off(self.off):
             found = wall_ms(self.cell.step, options.device, repeats=options.repeats, inner=inner)
         return {
-            "off": self.name,
-            "captured_ms": found,
-            "relative": 1.0 if all_on_ms is None else found / all_on_ms,
+            "method": self.name,
+            "launch": "replay",
+            "ms": found,
+            "baseline": ALL_ON,
+            "ratio": 1.0 if all_on_ms is None else all_on_ms / found,
             "first_loss": self.loss,
         }
 
@@ -138,11 +137,11 @@ def measure(model: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     with cells.turn:
         rows: list[dict[str, Any]] = []
         for variant in found:
-            rows.append(variant.row(options, rows[0]["captured_ms"] if rows else None))
-    return [{"model": f"LRGA + {MODELS[model]}", **row} for row in rows]
+            rows.append(variant.row(options, rows[0]["ms"] if rows else None))
+    return [{"case": f"LRGA + {MODELS[model]}", **row} for row in rows]
 
 
-def measure_all(options: argparse.Namespace) -> dict[str, Any]:
+def measure_all(options: argparse.Namespace) -> list[dict[str, Any]]:
     """All networks, each in its process."""
     context = multiprocessing.get_context("spawn")
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -154,24 +153,15 @@ def measure_all(options: argparse.Namespace) -> dict[str, Any]:
                 continue
             rows[waiting[done]] = done.result()
             print(f"{waiting[done]} is measured", file=sys.stderr, flush=True)
-    return {
-        "benchmark": "ablation",
-        "lrga": __version__,
-        "device": torch.cuda.get_device_name() if options.device != "cpu" else "CPU",
-        "torch": torch.__version__,
-        "budget": options.budget,
-        "precision": "tf32",
-        "launch": "replay",
-        "rows": [row for model in options.models for row in rows[model]],
-    }
+    return [row for model in options.models for row in rows[model]]
 
 
 def show(record: dict[str, Any]) -> None:
     """Time of a captured step relative to all kernels: a line for each group, a column for each network."""
-    models = list(dict.fromkeys(row["model"] for row in record["rows"]))
-    cells_of = {(row["off"], row["model"]): row for row in record["rows"]}
-    print(f"{record['device']}, PATTERN {record['budget']}, TF32, captured steps, time relative to all kernels")
-    print(f"| group off | {' | '.join(models)} |\n|---|{'---:|' * len(models)}")
+    models = list(dict.fromkeys(row["case"] for row in record["rows"]))
+    cells_of = {(row["method"], row["case"]): row for row in record["rows"]}
+    print(f"{record['device']}, PATTERN {record['settings']['budget']}, TF32, captured; times relative to all kernels")
+    print(f"| kernels | {' | '.join(models)} |\n|---|{'---:|' * len(models)}")
     for name in dict.fromkeys(off for off, _ in cells_of):
         print(f"| {name} | {' | '.join(_cell(cells_of.get((name, model))) for model in models)} |")
 
@@ -179,25 +169,24 @@ def show(record: dict[str, Any]) -> None:
 def _cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return "–"
-    if "why_not" in row:
-        return row["why_not"]
-    return f"{row['captured_ms']:.2f} ms" if row["off"] == ALL_ON else f"{row['relative']:.2f}"
+    if "skipped" in row:
+        return row["skipped"]
+    return f"{row['ms']:.2f} ms" if row["method"] == ALL_ON else f"{1 / row['ratio']:.2f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=["gcn", "gatedgcn", "gat", "gin"])
     parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
     parser.add_argument("--graphs", type=at_least_one, default=512, help="graphs of the training set that is drawn")
     parser.add_argument("--repeats", type=at_least_one, default=15)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave torch.compile out")
-    parser.add_argument("--json", action="store_true", help="print the record")
-    parser.add_argument("--out", type=Path, help="write the record to this file")
     options = parser.parse_args(arguments)
     need_device(options.device)
-    report(measure_all(options), show, out=options.out, as_json=options.json)
+    facts = {"device": options.device, "precision": "tf32", "settings": {"budget": options.budget}}
+    report("ablation", measure_all(options), show, options, **facts)
 
 
 if __name__ == "__main__":

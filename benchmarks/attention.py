@@ -9,10 +9,9 @@ forward and forward + backward, median of the repeats. On a CPU every measuremen
 memory is the growth of that process's peak; on a GPU it is what PyTorch's allocator peaked at.
 """
 
-import argparse
+import contextlib
 import json
 import os
-import platform
 import resource
 import signal
 import statistics
@@ -22,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from reporting import report
+from reporting import make_parser, report
 from rich.console import Console
 from rich.table import Table
 from timing import at_least_one, need_device
@@ -220,7 +219,7 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> dict[str, Any]:
+def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     # A forked child must find PyTorch's threads not yet started, so the parent computes nothing itself.
     isolated: Callable[[Callable[[], Any]], Any] = in_own_process if device == "cpu" else in_this_process
     progress("checking our values against the definition")
@@ -228,14 +227,6 @@ def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> dict[
         errors = isolated(lambda: check_values(device))
     except OutOfMemory:
         raise SystemExit("our values could not be checked, out of memory: nothing is timed") from None
-    leaks = {}
-    for method in METHODS:
-        if method != "authors' arithmetic":
-            progress(f"batch against single graph: {method}")
-            try:
-                leaks[method] = isolated(lambda method=method: leak(method, device))
-            except OutOfMemory:
-                leaks[method] = None
     rows = []
     for case in CASES:
         for method in METHODS:
@@ -247,29 +238,27 @@ def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> dict[
                     result = isolated(lambda c=case, m=method: measure(c, m, device, repeats))
                 except OutOfMemory:
                     reason = "out of memory"
-            rows.append({"case": case, "method": method, "skipped": reason, **result})
+            row: dict[str, Any] = {"case": case, "method": method, **result}
+            if reason is not None:
+                row["skipped"] = reason
+            if method == "lrga" and case in errors:
+                row["error"] = errors[case]
+            if case == "uniform" and method != "authors' arithmetic":
+                progress(f"batch against single graph: {method}")
+                with contextlib.suppress(OutOfMemory):
+                    row["batch_error"] = isolated(lambda method=method: leak(method, device))
+            rows.append(row)
     for row in rows:
         ours = next(r for r in rows if r["case"] == row["case"] and r["method"] == "lrga")
-        if row["skipped"] is None and ours["skipped"] is None:
-            row["ratio"] = row["both_ms"] / ours["both_ms"]
-    name = torch.cuda.get_device_name() if device != "cpu" else f"{platform.processor() or platform.machine()} CPU"
-    return {
-        "device": name,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "width": WIDTH,
-        "rank": RANK,
-        "repeats": repeats,
-        "error_against_definition": errors,
-        "batch_against_single_graph": leaks,
-        "rows": rows,
-    }
+        if "both_ms" in row and "both_ms" in ours:
+            row |= {"baseline": "lrga", "ratio": ours["both_ms"] / row["both_ms"]}
+    return rows
 
 
 def show(results: dict[str, Any]) -> None:
     console = Console(width=max(90, Console().width))
-    worst = max(results["error_against_definition"].values())
-    console.print(f"{results['device']}, {results['threads']} threads, torch {results['torch']}")
+    worst = max(row["error"] for row in results["rows"] if "error" in row)
+    console.print(f"{results['device']}, {results['settings']['threads']} threads, torch {results['torch']}")
     console.print(f"Our values are within {worst:.0e} of the O(n²) definition in float64.\n")
     for case, text in DESCRIPTIONS.items():
         table = Table(title=f"{text}, width {WIDTH}, rank {RANK}", title_justify="left")
@@ -277,29 +266,28 @@ def show(results: dict[str, Any]) -> None:
         for column in ("forward ms", "fwd + bwd ms", "memory MB", "time / ours", "batch vs. alone"):
             table.add_column(column, justify="right")
         for row in (r for r in results["rows"] if r["case"] == case):
-            leaked = results["batch_against_single_graph"].get(row["method"])
-            shown = "" if leaked is None or case != "uniform" else f"{leaked:.1e}"
-            if row["skipped"]:
+            shown = f"{row['batch_error']:.1e}" if "batch_error" in row else ""
+            if "skipped" in row:
                 table.add_row(row["method"], "–", f"[dim]{row['skipped']}[/]", "", "", shown)
             else:
                 numbers = (f"{row[key]:.1f}" for key in ("forward_ms", "both_ms", "mb"))
-                table.add_row(row["method"], *numbers, f"{row['ratio']:.2f}" if "ratio" in row else "–", shown)
+                table.add_row(row["method"], *numbers, f"{1 / row['ratio']:.2f}" if "ratio" in row else "–", shown)
         console.print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--repeats", type=at_least_one, default=9)
     parser.add_argument("--threads", type=int, default=2, help="CPU threads")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     need_device(options.device)
     torch.set_num_threads(options.threads)
     console = Console(stderr=True)
     with console.status("…") as status:
-        results = run_all(options.device, options.repeats, status.update)
-    report(results, show, out=None, as_json=options.json)
+        rows = run_all(options.device, options.repeats, status.update)
+    settings = {"threads": options.threads, "width": WIDTH, "rank": RANK, "repeats": options.repeats}
+    report("attention", rows, show, options, device=options.device, settings=settings)
 
 
 if __name__ == "__main__":

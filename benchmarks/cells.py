@@ -14,22 +14,20 @@ import multiprocessing
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
 from threading import BrokenBarrierError
 from typing import Any
 
 import torch
 from gpu_steps import Notes, Ours, pattern
 from passes import use_tf32
-from reporting import report
-from timing import at_least_one, kernels_of, need_device, synchronize, wall_ms
+from reporting import make_parser, report
+from timing import at_least_one, kernels_of, need_device, show_profiles, synchronize, take_profiles, wall_ms
 
 from lrga import build_model
 from lrga.models.zoo import MODELS
 from lrga.paper.protocols import paper_config
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
-from lrga.version import __version__
 
 PATTERN_GRAPHS = 10_000
 turn: Any = None  # a lock that the process which measures holds
@@ -67,18 +65,20 @@ def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, An
     batch_size, inner = cell.trainer.problem.options.batch_size, 4 if options.device != "cpu" else 1
     with turn:
         row = {
-            "model": ("LRGA + " if lrga else "") + MODELS[model],
+            "case": ("LRGA + " if lrga else "") + MODELS[model],
+            "launch": "replay",
             "width": cell.model.hidden_channels,
             "layers": cell.model.num_layers,
             "batch_size": batch_size,
-            "captured_ms": wall_ms(cell.step, options.device, repeats=options.repeats, inner=inner),
-            "plain_ms": wall_ms(lambda: twin.trainer.step(batch), options.device, repeats=options.repeats),
+            "ms": wall_ms(cell.step, options.device, repeats=options.repeats, inner=inner),
+            "baseline": "plain loop, eager",
+            "baseline_ms": wall_ms(lambda: twin.trainer.step(batch), options.device, repeats=options.repeats),
             "first_loss": loss,
         }
         if options.profile and options.device != "cpu":
             row["profile"] = kernels_of(cell.step)
     steps = -(-PATTERN_GRAPHS // batch_size)
-    return row | {"times_faster": row["plain_ms"] / row["captured_ms"], "epoch_s": row["captured_ms"] * steps / 1e3}
+    return row | {"ratio": row["baseline_ms"] / row["ms"], "epoch_seconds": row["ms"] * steps / 1e3}
 
 
 def prepare(model: str, lrga: bool, options: argparse.Namespace) -> tuple[Cell, Cell, Any, float]:
@@ -105,7 +105,7 @@ def begin(lock: Any, barrier: Any) -> None:
     torch.set_num_threads(1)
 
 
-def measure_all(options: argparse.Namespace) -> dict[str, Any]:
+def measure_all(options: argparse.Namespace) -> list[dict[str, Any]]:
     """All networks, each in its process."""
     context = multiprocessing.get_context("spawn")
     which = [(model, lrga) for model in options.models for lrga in (False, True)]
@@ -117,42 +117,32 @@ def measure_all(options: argparse.Namespace) -> dict[str, Any]:
             if isinstance(done.exception(), BrokenBarrierError):  # another one's fault, which will come
                 continue
             row = rows[waiting[done]] = done.result()
-            print(f"{row['model']}: {row['captured_ms']:.2f} ms, plain {row['plain_ms']:.2f} ms", file=sys.stderr)
-    gpu = options.device != "cpu"
-    return {
-        "benchmark": "cells",
-        "lrga": __version__,
-        "device": torch.cuda.get_device_name() if gpu else "CPU",
-        "torch": torch.__version__,
-        "budget": options.budget,
-        "precision": "tf32",
-        "rows": [rows[one] for one in which],
-    }
+            print(f"{row['case']}: {row['ms']:.2f} ms, plain {row['baseline_ms']:.2f} ms", file=sys.stderr)
+    return [rows[one] for one in which]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=list(MODELS))
     parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
     parser.add_argument("--graphs", type=at_least_one, default=1024, help="graphs of the training set that is drawn")
     parser.add_argument("--repeats", type=at_least_one, default=15)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--profile", action="store_true", help="list the kernels of each captured step")
-    parser.add_argument("--json", action="store_true", help="print the record")
-    parser.add_argument("--out", type=Path, help="write the record to this file")
     options = parser.parse_args(arguments)
     need_device(options.device)
-    record = measure_all(options)
-    report(record, show, out=options.out, as_json=options.json)
+    rows = measure_all(options)
+    facts = {"device": options.device, "precision": "tf32", "settings": {"budget": options.budget}}
+    report("cells", rows, show, options, **facts, profiles=take_profiles(rows))
 
 
 def show(record: dict[str, Any]) -> None:
-    print(f"{record['device']}, PATTERN {record['budget']}, TF32\n{'':20} captured   plain  ratio  s/epoch")
+    print(f"{record['device']}, PATTERN {record['settings']['budget']}, TF32")
+    print(f"{'':20} captured   plain  ratio  s/epoch")
     for row in record["rows"]:
-        times = f"{row['captured_ms']:8.2f} {row['plain_ms']:7.2f} {row['times_faster']:6.1f} {row['epoch_s']:8.2f}"
-        print(f"{row['model']:20} {times}")
-        for kernel in row.get("profile", [])[:8]:
-            print(f"    {kernel['us']:9.1f} µs {kernel['calls']:4} × {kernel['kernel'][:60]}")
+        times = f"{row['ms']:8.2f} {row['baseline_ms']:7.2f} {row['ratio']:6.1f} {row['epoch_seconds']:8.2f}"
+        print(f"{row['case']:20} {times}")
+    show_profiles(record)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -26,13 +26,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from reporting import report
+from reporting import make_parser, report
 
 import lrga
 from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_graph
 from lrga.distributed import count_traffic, joined, partition_graph, partition_model, training_step
 from lrga.distributed.collectives import rank_of, world_size
-from lrga.version import __version__
 
 WIDTH, RANK, LAYERS, CLASSES, PER_NODE = 64, 32, 2, 4, 20
 MODELS: dict[str, int | None] = {"GCN": None, "LRGA + GCN": RANK}
@@ -81,7 +80,7 @@ def measure(graph: SyntheticGraph, rank: int | None, method: str, steps: int) ->
         "edges": graph.num_edges,
         "seconds": statistics.median(seconds),
         "halo_nodes": int(halo),
-        "bytes_sent_by_a_rank": dict(zip(PURPOSES, sent[0].tolist(), strict=True)),
+        **{f"{purpose}_bytes": sent for purpose, sent in zip(PURPOSES, sent[0].tolist(), strict=True)},
     }
 
 
@@ -97,7 +96,8 @@ def work(arguments: argparse.Namespace) -> None:
         for nodes in (arguments.nodes // 10, arguments.nodes):
             graph = synthetic_graph(nodes, PER_NODE, features=WIDTH, classes=CLASSES)
             row = measure(graph, rank, arguments.partition, arguments.steps)
-            rows.append({"model": name, "ranks": world_size(), "difference": found, **row})
+            errors = {f"{what}_error": error for what, error in found.items()}
+            rows.append({"case": name, "ranks": world_size(), **errors, **row})
     if rank_of() == 0:
         print(json.dumps(rows))
 
@@ -125,27 +125,26 @@ def launch(ranks: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def show(record: dict[str, Any]) -> None:
-    print(f"{record['machine']}; width {WIDTH}, rank {RANK}, {LAYERS} layers, nodes divided by {record['partition']}")
-    print(f"loss and gradients within {record['worst_difference']:.0e} of one process (float64)\n")
+    partition = record["settings"]["partition"]
+    print(f"{record['device']}; width {WIDTH}, rank {RANK}, {LAYERS} layers, nodes divided by {partition}")
+    worst = max(row[key] for row in record["rows"] for key in ("loss_error", "gradient_error"))
+    print(f"loss and gradients within {worst:.0e} of one process (float64)\n")
     print(f"{'model':11}{'ranks':>6}{'nodes':>9}{'halo':>8}{'s/step':>8}  bytes that a rank sends in a step")
     for row in record["rows"]:
-        sent = row["bytes_sent_by_a_rank"]
-        text = ", ".join(f"{name} {sent[name]:,}" for name in PURPOSES[:4])
+        text = ", ".join(f"{name} {row[f'{name}_bytes']:,}" for name in PURPOSES[:4])
         print(
-            f"{row['model']:11}{row['ranks']:>6}{row['nodes']:>9,}{row['halo_nodes']:>8,}{row['seconds']:>8.3f}  {text}"
+            f"{row['case']:11}{row['ranks']:>6}{row['nodes']:>9,}{row['halo_nodes']:>8,}{row['seconds']:>8.3f}  {text}"
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(given: Sequence[str] | None = None) -> None:
+    parser = make_parser(__doc__)
     parser.add_argument("--nodes", type=int, default=20_000, help="of the larger graph; the smaller has a tenth")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--steps", type=int, default=5, help="timed; the median counts")
     parser.add_argument("--partition", choices=["blocks", "metis"], default="blocks")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--out", type=Path, help="write the record as JSON")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     if arguments.nodes < 1000 or arguments.steps < 1:
         parser.error("at least 1,000 nodes and one step are needed")
     if min(arguments.ranks) < 1:
@@ -163,18 +162,9 @@ def main() -> None:
     for ranks in arguments.ranks:
         print(f"{ranks} processes", file=sys.stderr, flush=True)
         rows += launch(ranks, arguments)
-    record = {
-        "benchmark": "distributed",
-        "machine": f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, gloo",
-        "versions": {"lrga": __version__, "torch": torch.__version__},
-        "partition": arguments.partition,
-        "width": WIDTH,
-        "rank": RANK,
-        "layers": LAYERS,
-        "worst_difference": max(max(row["difference"].values()) for row in rows),
-        "rows": rows,
-    }
-    report(record, show, out=arguments.out, as_json=arguments.json)
+    device = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, gloo"
+    settings = {"partition": arguments.partition, "width": WIDTH, "rank": RANK, "layers": LAYERS}
+    report("distributed", rows, show, arguments, device=device, precision="float32", settings=settings)
 
 
 if __name__ == "__main__":

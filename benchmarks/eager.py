@@ -21,13 +21,12 @@ from typing import Any
 
 import torch
 from passes import LARGE, SMALL, Pass, features, small_sizes, use_tf32
-from reporting import report
+from reporting import make_parser, report
 from timing import event_ms, need_device, relative, replay_ms, wall_ms
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 import lrga
-from lrga.version import __version__
 
 LAYERS = 4
 
@@ -124,7 +123,7 @@ CASES = {  # (case, what was measured) → the row's name, its launch
 }
 
 
-def rows_of(own: dict[str, Any], other: dict[str, Any] | None) -> list[dict[str, Any]]:
+def rows_of(own: dict[str, Any], other: dict[str, Any] | None, baseline: str = "") -> list[dict[str, Any]]:
     """A row for each case, with the baseline beside it where there is one."""
     found = []
     for (case, key), (name, launch) in CASES.items():
@@ -133,7 +132,7 @@ def rows_of(own: dict[str, Any], other: dict[str, Any] | None) -> list[dict[str,
             continue
         row: dict[str, Any] = {"case": name, "launch": launch, "ms": times[0], "error": own[case]["error"]}
         if other is not None:
-            row |= {"baseline_ms": times[1], "times_faster": times[1] / times[0]}
+            row |= {"baseline": baseline, "baseline_ms": times[1], "ratio": times[1] / times[0]}
         found.append(row)
     return found
 
@@ -149,16 +148,14 @@ def show(record: dict[str, Any]) -> None:
     print(f"{record['device']}, TF32, forward and backward, ms")
     print(f"{'':38}{'launch':8}{'lrga':>9}{'baseline':>10}{'ratio':>7}")
     for row in record["rows"]:
-        beside = f"{row['baseline_ms']:10.3f}{row['times_faster']:7.2f}" if "baseline_ms" in row else ""
+        beside = f"{row['baseline_ms']:10.3f}{row['ratio']:7.2f}" if "baseline_ms" in row else ""
         print(f"{row['case']:38}{row['launch']:8}{row['ms']:9.3f}{beside}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--baseline", type=Path, help="src folder of the version to compare with")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--json", action="store_true", help="print the record")
-    parser.add_argument("--out", type=Path, help="write the record to this file")
     parser.add_argument("--rows", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     need_device(options.device)
@@ -166,17 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.rows:
         print(json.dumps(measure(options.device, **small)))
         return
-    name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     other = None if options.baseline is None else elsewhere(options.baseline, options.device)
-    record: dict[str, Any] = {
-        "benchmark": "eager",
-        "lrga": __version__,
-        "device": name,
-        "torch": torch.__version__,
-        "precision": "tf32",
-    }
-    record["rows"] = rows_of(measure(options.device, **small), other)
-    report(record, show, out=options.out, as_json=options.json)
+    rows = rows_of(measure(options.device, **small), other, f"lrga in {options.baseline}")
+    report("eager", rows, show, options, device=options.device, precision="tf32")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,10 @@ copy measured in the same run. Ours is timed eager (launched operation by operat
 whole takes some three minutes on an H200; it needs a CUDA GPU.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,11 +26,10 @@ import torch_geometric
 from gpu_attention import Row, check, large_case, linear_case, product_speeds, small_case
 from gpu_steps import pattern, step_case
 from passes import features, use_tf32
-from reporting import report
-from timing import copy_rate, event_ms, need_device, replay_ms, workspace_mb
+from reporting import make_parser, report
+from timing import copy_rate, event_ms, need_device, replay_ms, show_profiles, take_profiles, workspace_mb
 
 from lrga.ops import linear as linear_ops
-from lrga.version import __version__
 
 MIX_ROWS = (7_600, 15_000, 30_000, 60_000, 120_000, 300_000, 576_289)
 MIX_PARTS, MIX_OUT = (256, 100, 256), 256
@@ -127,7 +124,7 @@ def targets(rows: Sequence[Row]) -> list[Row]:
 
 
 def compare(rows: Sequence[Row]) -> None:
-    """Writes beside each row how many times the named baseline of its case takes its time."""
+    """Writes the baseline of its case beside each row, and how many times faster than it the row is."""
     baselines = {"large": "authors' arithmetic", "small": "padded LRGA", "mix": "concatenated"}
     for row in rows:
         method = baselines.get(row["case"], "PyG" if row["case"].startswith("step") else None)
@@ -137,10 +134,14 @@ def compare(rows: Sequence[Row]) -> None:
         launch = row.get("launch") if row["case"] == "mix" else "eager"
         eager = [r for r in same if r["precision"] == "tf32" and r["launch"] == launch]
         if eager and "both_ms" in row:
-            row["times_faster"] = eager[0]["both_ms"] / row["both_ms"]
+            baseline = f"{method}, {eager[0]['launch']}, tf32"
+            row |= {"baseline": baseline, "ratio": eager[0]["both_ms"] / row["both_ms"]}
 
 
-def measure(only: Sequence[str], say: Callable[[str], None], *, profile: bool = False) -> dict[str, Any]:
+def measure(
+    only: Sequence[str], say: Callable[[str], None], *, profile: bool = False
+) -> tuple[list[Row], dict[str, Any]]:
+    """Rows and settings of the record."""
     rates = {"memory": copy_rate(1024), "cache": copy_rate(8)}
     memory = rates["memory"]
     splits = pattern(GRAPHS, "cuda") if {"gcn", "gatedgcn"} & set(only) else {}
@@ -161,41 +162,28 @@ def measure(only: Sequence[str], say: Callable[[str], None], *, profile: bool = 
     compare(rows)
     import triton
 
-    return {
-        "device": torch.cuda.get_device_name(),
-        "lrga": __version__,
-        "torch": torch.__version__,
+    return rows, {
         "torch_geometric": torch_geometric.__version__,
         "triton": triton.__version__,
-        "copy_tb_s": {name: rate / 1e12 for name, rate in rates.items()},
-        "library_products": product_speeds() if "large" in only else None,
+        **{f"copy through {name}, TB/s": rate / 1e12 for name, rate in rates.items()},
+        **(product_speeds() if "large" in only else {}),
         "mix_worth_it": linear_ops.MIN_MIXED_NUMBERS,
-        "targets": targets(rows),
-        "rows": rows,
     }
 
 
 def show(record: dict[str, Any]) -> None:
-    rates = record["copy_tb_s"]
-    print(f"{record['device']}, torch {record['torch']}; copies: memory {rates['memory']:.2f} TB/s, ", end="")
-    print(f"cache {rates['cache']:.1f} TB/s")
-    if record["library_products"]:
-        speeds = {k: v for k, v in record["library_products"].items() if k != "all_three_ms"}
-        print("library, TF32: " + ", ".join(f"{name} {speed:.0f} TFLOP/s" for name, speed in speeds.items()), end="")
-        print(f"; together {record['library_products']['all_three_ms']:.2f} ms")
+    print(f"{record['device']}, torch {record['torch']}")
+    for name, value in record["settings"].items():
+        print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
     print(f"\n{'':20}{'':27}{'':23}{'fwd ms':>8}{'both ms':>9}{'floor':>8}{'MB':>8}{'faster':>8}")
     for r in record["rows"]:
         numbers = [(r.get("forward_ms"), 8, 3), (r.get("both_ms"), 9, 3), (r.get("floor_ms"), 8, 3)]
-        numbers += [(r.get("workspace_mb"), 8, 0), (r.get("times_faster"), 8, 1)]
+        numbers += [(r.get("workspace_mb"), 8, 0), (r.get("ratio"), 8, 1)]
         shown = "".join(" " * width if n is None else f"{n:>{width}.{digits}f}" for n, width, digits in numbers)
         size = f" {r['nodes']:,}" if r["case"] in ("linear", "mix") else ""
         print(f"{r['case'] + size:20.20}{r['method'] + ', ' + r['launch']:27.27}{r['precision']:23}{shown}")
-    for row in (r for r in record["rows"] if "profile" in r):
-        print(f"\n{row['case']}, {row['precision']}:")
-        for kernel in row["profile"]:
-            print(f"{kernel['us']:>10.1f} µs {kernel['calls']:>4}x  {kernel['kernel']}")
-    print()
-    for target in record["targets"]:
+    show_profiles(record)
+    for target in targets(record["rows"]):
         verdict = "reached" if target["reached"] else "MISSED"
         print(f"{target['what']:50}{target['wanted']:>10}{target['got']:>10}  {verdict}")
 
@@ -204,17 +192,16 @@ CASES = ("large", "small", "linear", "gcn", "gatedgcn", "mix")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, help="which cases to measure")
     parser.add_argument("--profile", action="store_true", help="list the kernels of the large graph and of the steps")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--out", type=Path, help="write the record as JSON")
     options = parser.parse_args(arguments)
     need_device("cuda")
     start = time.perf_counter()
-    record = measure(options.only, lambda text: print(text, file=sys.stderr, flush=True), profile=options.profile)
-    record["seconds"] = round(time.perf_counter() - start, 1)
-    report(record, show, out=options.out, as_json=options.json)
+    say = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
+    rows, settings = measure(options.only, say, profile=options.profile)
+    settings["seconds"] = round(time.perf_counter() - start, 1)
+    report("gpu", rows, show, options, device="cuda", settings=settings, profiles=take_profiles(rows))
 
 
 if __name__ == "__main__":

@@ -191,5 +191,5 @@ def product_speeds(nodes: int = LARGE["nodes"]) -> dict[str, float]:
     }
     times = {name: replay_ms(run) for name, run in products.items()}
     flop = 2.0 * nodes * width * columns
-    speeds = {name: flop / (ms * 1e-3) / 1e12 for name, ms in times.items()}
-    return {**speeds, "all_three_ms": sum(times.values())}
+    speeds = {f"{name}, TFLOP/s": flop / (ms * 1e-3) / 1e12 for name, ms in times.items()}
+    return {**speeds, "three products, ms": sum(times.values())}

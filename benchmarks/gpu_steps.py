@@ -30,6 +30,9 @@ LABELS = {"gcn": "LRGA + GCN", "gatedgcn": "LRGA + GatedGCN"}
 # Tensors of N × d that a layer writes or reads at least, forward and backward: its input and output, the map before the
 # sum, the sum, the mixture, and their gradients, each written once and read once.
 NODE_PASSES = 20
+# Tensors of E × D that GatedGCN reads or writes: gate arguments (2), gates and sums (1), new edges (3); backward: sums
+# of the normalisation (2), by target (3), by source (2), gradients of the edges (3) and of the weight (2).
+EDGE_PASSES = 18
 OPTIMIZER_PASSES = 7  # numbers read and written for each parameter: weight, gradient, two moments
 
 
@@ -149,9 +152,7 @@ def floor_bytes(conv: str, nodes: float, edges: float, width: int, layers: int, 
     parameters = sum(p.numel() for p in model.parameters())
     memory = 4.0 * (layers * NODE_PASSES * nodes * width + OPTIMIZER_PASSES * parameters) + 16.0 * layers * 2 * edges
     if conv == "gatedgcn":
-        from gated import BACKWARD_PASSES, FORWARD_PASSES  # counts the tensors of E × d one by one
-
-        return {"memory": memory + 4.0 * layers * (FORWARD_PASSES + BACKWARD_PASSES) * edges * width, "cache": 0.0}
+        return {"memory": memory + 4.0 * layers * EDGE_PASSES * edges * width, "cache": 0.0}
     return {"memory": memory, "cache": 4.0 * layers * 2 * edges * width}
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from passes import use_tf32
-from reporting import report
+from reporting import make_parser, report
 from timing import at_least_one, need_device, wall_ms
 from torch import Tensor
 
@@ -29,7 +29,6 @@ from lrga.training.presets import make_config
 from lrga.training.problems.data import load_run_data
 from lrga.training.problems.links import LinkProblem, Pairs
 from lrga.training.trainer import Trainer
-from lrga.version import __version__
 
 
 def random_graph(nodes: int, edges: int) -> LinkData:
@@ -119,8 +118,8 @@ def seconds_of_epochs(trainer: Trainer, device: str, repeats: int) -> float:
     return float(np.median(times[-repeats:]))
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Epochs of the three loops."""
+def measure(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Epochs of the three loops: rows and settings of the record."""
     use_tf32(True)
     data = random_graph(options.nodes, options.edges)
     if options.source is not None:
@@ -134,48 +133,39 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     if max(losses) - min(losses) > 2e-3 * max(losses):  # TF32 rounds all, not alike
         raise SystemExit(f"first losses {losses}: no timing on wrong results")
     seconds = {
-        ("captured", "replayed"): seconds_of_epochs(captured, options.device, options.repeats),
+        ("captured", "replay"): seconds_of_epochs(captured, options.device, options.repeats),
         ("plain", "eager"): seconds_of_epochs(plain, options.device, options.repeats),
         ("dense", "eager"): wall_ms(dense.epoch, options.device, repeats=options.repeats) / 1e3,
     }
-    ours = seconds["captured", "replayed"]
-    rows = [
-        {"loop": loop, "launch": launch, "epoch_seconds": own, "captured_times_faster": own / ours}
-        for (loop, launch), own in seconds.items()
-    ]
-    last = [trainer.last.train_loss for trainer in (captured, plain) if trainer.last is not None]
-    return {
-        "benchmark": "links",
-        "lrga": __version__,
-        "device": torch.cuda.get_device_name() if options.device != "cpu" else "CPU",
-        "torch": torch.__version__,
-        "nodes": data.num_nodes,
-        "edges": data.edge.size(0),
-        "rows": rows,
-        "first_loss": losses,
-        "last_loss": last,
-    }
+    rows: list[dict[str, Any]] = [
+        {"case": "epoch", "method": loop, "launch": launch, "epoch_seconds": own, "first_loss": loss,
+         "baseline": "dense, eager", "ratio": seconds["dense", "eager"] / own}
+        for ((loop, launch), own), loss in zip(seconds.items(), losses, strict=True)
+    ]  # fmt: skip
+    for row, trainer in zip(rows, (captured, plain), strict=False):
+        row["last_loss"] = None if trainer.last is None else trainer.last.train_loss
+    return rows, {"nodes": data.num_nodes, "edges": data.edge.size(0)}
 
 
 def show(record: dict[str, Any]) -> None:
-    print(f"{record['nodes']:,} nodes, {record['edges']:,} edges, on {record['device']}: seconds of an epoch")
+    sizes = record["settings"]
+    print(f"{sizes['nodes']:,} nodes, {sizes['edges']:,} edges, on {record['device']}: seconds of an epoch")
     for row in record["rows"]:
-        faster = f"captured is {row['captured_times_faster']:.1f} times faster" if row["loop"] != "captured" else ""
-        print(f"  {row['loop']:9} {row['launch']:9} {row['epoch_seconds']:8.3f}   {faster}".rstrip())
+        faster = f"{row['ratio']:.1f} times as fast as {row['baseline']}"
+        print(f"  {row['method']:9} {row['launch']:9} {row['epoch_seconds']:8.3f}   {faster}")
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--nodes", type=at_least_one, default=4267)
     parser.add_argument("--edges", type=at_least_one, default=1_067_911)
     parser.add_argument("--source", type=Path, help="the folder ogbl_ddi of OGB")
     parser.add_argument("--repeats", type=at_least_one, default=5)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     need_device(options.device)
-    report(measure(options), show, out=options.out, as_json=options.json)
+    rows, settings = measure(options)
+    report("links", rows, show, options, device=options.device, precision="tf32", settings=settings)
 
 
 if __name__ == "__main__":

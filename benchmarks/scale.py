@@ -9,15 +9,12 @@ first: the network with LRGA must agree with the O(n²) definition of the attent
 The exponent of growth is the slope of log seconds over log nodes, of the larger graphs (from 100,000 nodes) and of all.
 """
 
-import argparse
 import math
 import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 # Threads that wait shall sleep: spinning ones multiply the time when the machine has other work to do.
@@ -26,7 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import torch.nn.functional as F
 from live_bytes import LiveBytes
-from reporting import report
+from reporting import make_parser, report
 from timing import at_least_one, need_device
 from torch import Tensor, nn
 
@@ -34,7 +31,6 @@ import lrga
 from lrga.data.datasets.synthetic import synthetic_graph
 from lrga.ops._triton import allows_tf32
 from lrga.ops.neighbors.edges import EdgeLayout
-from lrga.version import __version__
 
 WIDTH, RANK, LAYERS, CLASSES, HEADS, PER_NODE = 64, 32, 2, 4, 4, 20
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -158,14 +154,17 @@ def exponent(rows: list[dict[str, Any]], method: str, key: str, *, least: int = 
 
 def run_all(
     device: str, sizes: list[int], repeats: int, limit: float, progress: Callable[[str], None]
-) -> dict[str, Any]:
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Rows and settings of the record."""
     progress("checking LRGA against its definition")
     difference, rows, quadratic = check(device), [], 0.0
     for nodes in sizes:
         progress(f"{nodes:,} nodes: making the graph")
         graph = Graph(nodes, device)
         for method in METHODS:
-            row: dict[str, Any] = {"nodes": nodes, "edges": graph.edges.num_edges, "method": method}
+            row: dict[str, Any] = {
+                "case": "training step", "method": method, "nodes": nodes, "edges": graph.edges.num_edges,
+            }  # fmt: skip
             rows.append(row)
             if method == "softmax + GCN" and quadratic * (nodes / max(last_softmax(rows), 1)) ** 2 > limit:
                 row["skipped"] = f"a step would take more than {limit:g} s"
@@ -181,29 +180,10 @@ def run_all(
                 torch.cuda.empty_cache()
         rows[-1]["graph_seconds"] = graph.seconds
         del graph
-    growth = {
-        method: {
-            "seconds": exponent(rows, method, "seconds", least=LARGE),
-            "seconds_all_sizes": exponent(rows, method, "seconds"),
-            "peak_bytes": exponent(rows, method, "peak_bytes", least=LARGE),
-        }
-        for method in METHODS
-    }
-    name = torch.cuda.get_device_name() if device != "cpu" else f"{platform.processor() or platform.machine()} CPU"
-    return {
-        "benchmark": "scale",
-        "device": name,
-        "threads": torch.get_num_threads(),
-        "versions": {"lrga": __version__, "torch": torch.__version__},
-        "tf32": allows_tf32(),
-        "width": WIDTH,
-        "rank": RANK,
-        "layers": LAYERS,
-        "edges_per_node": PER_NODE,
-        "error_against_definition": difference,
-        "rows": rows,
-        "exponents": growth,
-    }
+    return rows, {
+        "threads": torch.get_num_threads(), "width": WIDTH, "rank": RANK, "layers": LAYERS,
+        "edges_per_node": PER_NODE, "error": difference,
+    }  # fmt: skip
 
 
 def last_softmax(rows: list[dict[str, Any]]) -> int:
@@ -212,8 +192,8 @@ def last_softmax(rows: list[dict[str, Any]]) -> int:
 
 
 def show(record: dict[str, Any]) -> None:
-    print(f"{record['device']}, torch {record['versions']['torch']}; width {WIDTH}, rank {RANK}, {LAYERS} layers")
-    print(f"scores with LRGA within {record['error_against_definition']:.0e} of the O(n²) definition\n")
+    print(f"{record['device']}, torch {record['torch']}; width {WIDTH}, rank {RANK}, {LAYERS} layers")
+    print(f"scores with LRGA within {record['settings']['error']:.0e} of the O(n²) definition\n")
     print(f"{'nodes':>12}{'edges':>14}  {'method':15}{'s / step':>10}{'peak GB':>9}{'attention':>11}")
     for row in record["rows"]:
         start = f"{row['nodes']:>12,}{row['edges']:>14,}  {row['method']:15}"
@@ -223,13 +203,17 @@ def show(record: dict[str, Any]) -> None:
         share = f"{100 * row['attention_share']:.0f} %" if "attention_share" in row else ""
         print(f"{start}{row['seconds']:>10.4f}{row['peak_bytes'] / 1e9:>9.2f}{share:>11}")
     print("\nexponent of growth (seconds from 100,000 nodes, seconds of all, memory):")
-    for method, found in record["exponents"].items():
-        numbers = ", ".join("–" if value is None else f"{value:.2f}" for value in found.values())
+    for method in METHODS:
+        found = [
+            exponent(record["rows"], method, key, least=least)
+            for key, least in (("seconds", LARGE), ("seconds", 0), ("peak_bytes", LARGE))
+        ]
+        numbers = ", ".join("–" if value is None else f"{value:.2f}" for value in found)
         print(f"  {method:15}{numbers}")
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--min-nodes", type=int, default=SIZES[0])
     parser.add_argument("--max-nodes", type=int, default=1_000_000)
@@ -237,8 +221,6 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=float, default=5.0, help="seconds for the repeats of one method on one graph")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     parser.add_argument("--tf32", action="store_true", help="let matrix products on a GPU use TF32")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--out", type=Path, help="write the record as JSON")
     arguments = parser.parse_args(given)
     torch.set_num_threads(arguments.threads)
     torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
@@ -251,8 +233,9 @@ def main(given: Sequence[str] | None = None) -> None:
         parser.error(f"--out {arguments.out}: there is no folder {arguments.out.parent}")
     need_device(arguments.device)
     progress = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
-    record = run_all(arguments.device, sizes, arguments.repeats, arguments.limit, progress)
-    report(record, show, out=arguments.out, as_json=arguments.json)
+    rows, settings = run_all(arguments.device, sizes, arguments.repeats, arguments.limit, progress)
+    precision = "tf32" if allows_tf32() else "float32"
+    report("scale", rows, show, arguments, device=arguments.device, precision=precision, settings=settings)
 
 
 if __name__ == "__main__":

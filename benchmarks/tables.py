@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lrga.speed.record import problem_of
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "reproduction" / "results"
 DOCUMENTS = (
@@ -44,8 +46,14 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def read(name: str, folder: Path) -> dict[str, Any] | None:
+    """A record, in the form of lrga.speed.record; ``None`` where there is none of that name."""
     path = folder / "speed" / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if (problem := problem_of(record)) is not None:
+        raise SystemExit(f"{path} is no record of a benchmark: {problem}")
+    return record
 
 
 def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str) -> str:
@@ -58,7 +66,7 @@ def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str
             number(row["both_ms"]),
             number(row["floor_ms"]),
             "–" if row.get("workspace_mb") is None else f"{row['workspace_mb']:.0f}",
-            number(row.get("times_faster")),
+            number(row.get("ratio")),
         ]
         for row in record["rows"]
         if cases(row["case"])
@@ -67,8 +75,10 @@ def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str
 
 
 def gpu_targets(record: Mapping[str, Any]) -> str:
+    from gpu import targets
+
     rows = [
-        [t["what"], t["wanted"], t["got"], "yes" if t["reached"] else "**no**"] for t in record["targets"]
+        [t["what"], t["wanted"], t["got"], "yes" if t["reached"] else "**no**"] for t in targets(record["rows"])
     ]  # fmt: skip
     return markdown(["", "wanted", "measured", "reached"], rows)
 
@@ -103,7 +113,7 @@ def gpu_short(record: Mapping[str, Any]) -> str:
 
 def conditions(record: Mapping[str, Any]) -> str:
     """Of what commit, when and beside what a record was made, as far as it says."""
-    known = {"commit": record.get("commit"), "date": (record.get("date") or "")[:10], "load": _load(record)}
+    known = {"commit": record["commit"], "date": (record["date"] or "")[:10], "load": _load(record)}
     parts = [f"{name} {value}" for name, value in known.items() if value]
     parts += ["nothing else running"] * is_quiet(record)
     missing = [name for name, value in known.items() if not value]
@@ -112,7 +122,7 @@ def conditions(record: Mapping[str, Any]) -> str:
 
 
 def _load(record: Mapping[str, Any]) -> str:
-    load = record.get("load") or {"average": record.get("load_average"), "gpu": None}
+    load = record["load"] or {"average": None, "gpu": None}
     said = "" if load["average"] is None else f"average {load['average']:.2f}"
     if load["gpu"] is not None:
         said += f", GPU {load['gpu']['utilization_percent']} % with {load['gpu']['processes']} other processes"
@@ -121,33 +131,38 @@ def _load(record: Mapping[str, Any]) -> str:
 
 def is_quiet(record: Mapping[str, Any]) -> bool:
     """Whether the record shows that nothing else ran when it was begun."""
-    load = record.get("load")
-    if load is None or load["average"] is None or load["average"] >= QUIET:
+    load = record["load"]
+    if load is None or load["cores"] is None or load["average"] is None or load["average"] >= QUIET:
         return False
     return load["gpu"] is None or (load["gpu"]["processes"] == 0 and load["gpu"]["utilization_percent"] <= 5)
 
 
 def gpu_profiles(record: Mapping[str, Any]) -> str:
     """The kernels of our passes, longest first."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for kernel in record.get("profiles", []):
+        groups.setdefault((kernel["case"], kernel["precision"]), []).append(kernel)
     rows = [
-        [f"{row['case']}, {row['precision']}: `{kernel['kernel'][:60]}`", str(kernel["calls"]), number(kernel["us"])]
-        for row in record["rows"]
-        for kernel in row.get("profile", [])[:8]
+        [f"{case}, {precision}: `{kernel['kernel'][:60]}`", str(kernel["calls"]), number(kernel["us"])]
+        for (case, precision), kernels in groups.items()
+        for kernel in kernels[:8]
     ]
     return markdown(["", "calls", "µs"], rows) if rows else "No profile in the record: `--profile` adds it."
 
 
 def gpu_facts(record: Mapping[str, Any]) -> str:
-    copies, products = record["copy_tb_s"], record["library_products"] or {}
+    known = record["settings"]
+    memory, cache = (known[f"copy through {name}, TB/s"] for name in ("memory", "cache"))
     lines = [
-        f"{record['device']}, torch {record['torch']}, Triton {record['triton']}, PyG {record['torch_geometric']}; a "
-        f"copy moves {copies['memory']:.2f} TB/s through memory and {copies['cache']:.1f} TB/s inside the cache."
+        f"{record['device']}, torch {record['torch']}, Triton {known['triton']}, PyG {known['torch_geometric']}; a "
+        f"copy moves {memory:.2f} TB/s through memory and {cache:.1f} TB/s inside the cache."
     ]
-    if products:
-        speeds = ", ".join(f"{name} {speed:.0f}" for name, speed in products.items() if name != "all_three_ms")
+    if "three products, ms" in known:
+        products = {name: value for name, value in known.items() if name.endswith(", TFLOP/s")}
+        speeds = ", ".join(f"{name.removesuffix(', TFLOP/s')} {value:.0f}" for name, value in products.items())
         lines.append(
             f"The library's TF32 products at the shapes of the large graph, in TFLOP/s: {speeds}; the three together "
-            f"take {products['all_three_ms']:.2f} ms."
+            f"take {known['three products, ms']:.2f} ms."
         )
     return "\n".join([*lines, conditions(record)])
 
@@ -158,11 +173,11 @@ def cells_table(folder: Path) -> str:
     if record is None:
         return "No record yet."
     rows = [
-        [row["model"], f"{row['width']} × {row['layers']}", str(row["batch_size"])]
-        + [number(row[key]) for key in ("captured_ms", "plain_ms", "times_faster", "epoch_s")]
+        [row["case"], f"{row['width']} × {row['layers']}", str(row["batch_size"])]
+        + [number(row[key]) for key in ("ms", "baseline_ms", "ratio", "epoch_seconds")]
         for row in record["rows"]
     ]
-    facts = f"{record['device']}, torch {record['torch']}, PATTERN at {record['budget'].upper()}, TF32. "
+    facts = f"{record['device']}, torch {record['torch']}, PATTERN at {record['settings']['budget'].upper()}, TF32. "
     facts += f"{conditions(record)}\n\n"
     headings = ["", "width × layers", "batch", "captured, ms", "plain, ms", "times faster", "s / epoch"]
     return facts + markdown(headings, rows)
@@ -174,11 +189,12 @@ def attention_table(name: str) -> Callable[[Path], str]:
         if record is None:
             return "No record yet."
         rows = [
-            [f"{r['case']}: {r['method']}", *(number(r.get(key)) for key in ("forward_ms", "both_ms", "mb", "ratio"))]
+            [f"{r['case']}: {r['method']}", *map(number, (r["forward_ms"], r["both_ms"], r["mb"], 1 / r["ratio"]))]
             for r in record["rows"]
-            if not r["skipped"]
+            if "skipped" not in r
         ]
-        facts = f"{record['device']}, torch {record['torch']}, width {record['width']}, rank {record['rank']}. "
+        shape = record["settings"]
+        facts = f"{record['device']}, torch {record['torch']}, width {shape['width']}, rank {shape['rank']}. "
         facts += f"{conditions(record)}\n\n"
         return facts + markdown(["", "forward ms", "fwd + bwd ms", "memory MB", "time / ours"], rows)
 
@@ -190,12 +206,12 @@ def training_table(folder: Path) -> str:
     if record is None:
         return "No record yet."
     rows = [
-        [r["model"], number(r["milliseconds"]), number(r["milliseconds_pyg"]), f"{r['times_faster']:.2f}"]
-        for r in record["rows"]
-    ]
+        [r["case"], number(r["ms"]), number(r["baseline_ms"]), f"{r['ratio']:.2f}"] for r in record["rows"]
+    ]  # fmt: skip
+    known = record["settings"]
     facts = (
-        f"{record['machine']['processor']}, {record['machine']['threads']} threads, batch {record['batch_size']}, "
-        f"{record['layers']} layers of width {record['width']}. {conditions(record)}\n\n"
+        f"{record['device']}, {known['threads']} threads, batch {known['batch_size']}, "
+        f"{known['layers']} layers of width {known['width']}. {conditions(record)}\n\n"
     )
     return facts + markdown(["", "ours, ms", "PyG, ms", "times faster"], rows)
 
@@ -232,9 +248,10 @@ def scale_table(name: str, command: str) -> Callable[[Path], str]:
             for method in methods
             if slope(record, method, "seconds", least) is not None
         ]
-        facts = f"{record['device']}, torch {record['versions']['torch']}, {record['layers']} layers of width "
-        facts += f"{record['width']}, rank {record['rank']}, {record['edges_per_node']} edges a node"
-        facts += f", TF32 {'on' if record['tf32'] else 'off'}. {conditions(record)}"
+        known = record["settings"]
+        facts = f"{record['device']}, torch {record['torch']}, {known['layers']} layers of width "
+        facts += f"{known['width']}, rank {known['rank']}, {known['edges_per_node']} edges a node"
+        facts += f", TF32 {'on' if record['precision'] == 'tf32' else 'off'}. {conditions(record)}"
         exponents = f"Exponents of growth from {least:,} nodes on: {', '.join(growth)}."
         return f"{facts}\n\n{markdown(headings, rows)}\n\n{exponents}"
 
@@ -250,20 +267,25 @@ def pipeline_table(folder: Path) -> str:
 
 
 def _pipeline(record: dict[str, Any]) -> str:
-    train = record["train"]
+    known = record["settings"]
     rows = [
-        ["`lrga reproduce run table2 --dataset ogbl-ppa`", number(train["seconds"]),
-         number(train["peak_bytes"] / 2**30),
-         "–" if train["gpu_peak_bytes"] is None else number(train["gpu_peak_bytes"] / 2**30)],
-        [f"of these training and evaluation, epochs: {train['epochs']}", number(train["run_seconds"]), "–", "–"],
-        ["`lrga predict`, 100,000 pairs", number(record["score_pairs"]["seconds"]), "–", "–"],
-        ["`lrga predict --node 17 --top-k 10`", number(record["new_links"]["seconds"]), "–", "–"],
-    ]  # fmt: skip
-    facts = f"{record['device']}, torch {record['torch']}: {record['nodes']:,} nodes, "
-    facts += f"{record['directed_edges']:,} directed edges, LRGA + GCN of {train['parameters']:,} parameters"
-    for name, value in record["changes"].items():
-        facts += f", `--{name.replace('_', '-')} {value}`"
+        [
+            f"`{row['case']}`" if row["case"].startswith("lrga") else f"{row['case']}, epochs: {known['epochs']}",
+            number(row["seconds"]),
+            *(gibibytes(row, key) for key in ("peak_bytes", "gpu_peak_bytes")),
+        ]
+        for row in record["rows"]
+    ]
+    facts = f"{record['device']}, torch {record['torch']}: {known['nodes']:,} nodes, {known['directed_edges']:,} "
+    facts += f"directed edges, LRGA + GCN of {known['parameters']:,} parameters"
+    for name, value in known.items():
+        if name.startswith("--"):
+            facts += f", `{name}`" if value is True else f", `{name} {value}`"
     return f"{facts}. {conditions(record)}\n\n" + markdown(["", "seconds", "memory GiB", "of the GPU GiB"], rows)
+
+
+def gibibytes(row: Mapping[str, Any], key: str) -> str:
+    return "–" if row.get(key) is None else number(row[key] / 2**30)
 
 
 def of_gpu(make: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str]:

@@ -131,3 +131,18 @@ def kernels_of(run: Callable[[], Any], most: int = 15) -> list[dict[str, Any]]:
         for event in events[:most]
         if event.self_device_time_total > 0
     ]
+
+
+def take_profiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What ``kernels_of`` found for some rows under ``profile``, taken out of them: a flat list."""
+    return [
+        {"case": row["case"], **({"precision": row["precision"]} if "precision" in row else {}), **kernel}
+        for row in rows
+        for kernel in row.pop("profile", [])
+    ]
+
+
+def show_profiles(record: dict[str, Any]) -> None:
+    """Prints the kernels of a record, longest first in each case."""
+    for kernel in record.get("profiles", []):
+        print(f"{kernel['case']:24.24}{kernel['us']:>10.1f} µs {kernel['calls']:>4} × {kernel['kernel'][:60]}")

@@ -7,15 +7,13 @@ DataLoader, GCNConv (or the gated convolution with gathers and scatters), and LR
 Correctness first: with the same weights, on the same graphs, the loss of the first step must agree to 1e-4.
 """
 
-import argparse
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 # Threads that wait shall sleep: spinning ones multiply the time of both sides when the machine has other work to do.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -23,7 +21,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 import torch_geometric
 from pyg_network import Peer, copy_weights, peer_loss
-from reporting import described
+from reporting import make_parser, report
 from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
 
@@ -31,7 +29,6 @@ from lrga import GNN
 from lrga.data import PackedGraphs, load
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
-from lrga.version import __version__
 
 BATCH_SIZE, WIDTH, LAYERS, RANK, CLASSES = 64, 60, 4, 30, 2
 WANTED = {"gcn": 2.0, "gatedgcn": 1.3}  # times as fast
@@ -43,7 +40,7 @@ def endless(loader: Callable[[], Iterator]) -> Iterator:
         yield from loader()
 
 
-def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
+def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, Any]:
     """Checks the first loss, then times ``steps`` steps of both in turns."""
     torch.manual_seed(0)
     ours = GNN(3, WIDTH, CLASSES, LAYERS, conv=conv, rank=RANK, encoder="embedding")
@@ -84,24 +81,36 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, object]:
     median = {name: statistics.median(values) for name, values in seconds.items()}
     ratio = median["peer"] / median["ours"]
     return {
-        "model": {"gcn": "LRGA + GCN", "gatedgcn": "LRGA + GatedGCN"}[conv],
+        "case": {"gcn": "LRGA + GCN", "gatedgcn": "LRGA + GatedGCN"}[conv],
+        "launch": "eager",
         "first_loss": losses[0],
-        "first_loss_pyg": losses[1],
-        "milliseconds": round(1e3 * median["ours"], 1),
-        "milliseconds_pyg": round(1e3 * median["peer"], 1),
-        "times_faster": round(ratio, 2),
+        "baseline_first_loss": losses[1],
+        "ms": round(1e3 * median["ours"], 1),
+        "baseline": "PyG",
+        "baseline_ms": round(1e3 * median["peer"], 1),
+        "ratio": round(ratio, 2),
         "wanted": WANTED[conv],
         "reached": ratio >= WANTED[conv],
     }
 
 
+def show(record: dict[str, Any]) -> None:
+    print(f"one step on PATTERN, loading included: width {WIDTH}, {LAYERS} layers, batch {BATCH_SIZE}, ", end="")
+    print(f"threads {record['settings']['threads']}, medians")
+    print(f"{'':17}{'first loss':>12}{'PyG':>10}{'ours, ms':>12}{'PyG, ms':>10}{'faster':>9}{'wanted':>9}")
+    for row in record["rows"]:
+        print(
+            f"{row['case']:17}{row['first_loss']:>12.6f}{row['baseline_first_loss']:>10.6f}{row['ms']:>12}"
+            f"{row['baseline_ms']:>10}{row['ratio']:>8}x{row['wanted']:>8}x"
+        )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=tuple(WANTED), default=tuple(WANTED), help="which to measure")
     parser.add_argument("--graphs", type=int, default=256, help="graphs of PATTERN to train on, at least 64")
     parser.add_argument("--steps", type=int, default=12, help="steps timed of each; the median counts")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of torch")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if arguments.graphs < BATCH_SIZE or arguments.steps < 1:
         parser.error(f"at least {BATCH_SIZE} graphs and one step are needed")
@@ -109,20 +118,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         graphs = load("PATTERN", root, sizes=(arguments.graphs, 1, 1))["train"]
     rows = [measure(conv, graphs, arguments.steps) for conv in arguments.models]
-    if arguments.json:
-        versions = {"lrga": __version__, "torch": torch.__version__, "torch_geometric": torch_geometric.__version__}
-        machine = {"processor": platform.processor() or platform.machine(), "threads": arguments.threads}
-        shape = {"batch_size": BATCH_SIZE, "width": WIDTH, "layers": LAYERS, "rank": RANK}
-        print(json.dumps(described({**shape, "rows": rows, "versions": versions, "machine": machine}), indent=2))
-    else:
-        print(f"one step on PATTERN, loading included: width {WIDTH}, {LAYERS} layers, batch {BATCH_SIZE}, ", end="")
-        print(f"threads {arguments.threads}, median of {arguments.steps}")
-        print(f"{'':17}{'first loss':>12}{'PyG':>10}{'ours, ms':>12}{'PyG, ms':>10}{'faster':>9}{'wanted':>9}")
-        for row in rows:
-            print(
-                f"{row['model']:17}{row['first_loss']:>12.6f}{row['first_loss_pyg']:>10.6f}{row['milliseconds']:>12}"
-                f"{row['milliseconds_pyg']:>10}{row['times_faster']:>8}x{row['wanted']:>8}x"
-            )
+    settings = {
+        "threads": arguments.threads, "batch_size": BATCH_SIZE, "width": WIDTH, "layers": LAYERS, "rank": RANK,
+        "torch_geometric": torch_geometric.__version__,
+    }  # fmt: skip
+    report("training", rows, show, arguments, device="cpu", precision="float32", settings=settings)
     sys.exit(0 if all(row["reached"] for row in rows) else 1)
 
 

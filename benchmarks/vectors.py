@@ -7,22 +7,18 @@ sampler cuts them (the time of the cutting is not counted); ours looks up those 
 gradients must agree.
 """
 
-import argparse
-import platform
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch_geometric
-from reporting import report
+from reporting import make_parser, report
 from timing import at_least_one, need_device, relative, wall_ms
 from torch import Tensor, nn
 from torch_geometric.nn import Node2Vec as PygNode2Vec
 
 from lrga.models.embeddings import Node2Vec
-from lrga.version import __version__
 
 NODES, CHANNELS = 4_267, 128
 CASES = {  # nodes of a walk and of a window, walks of a batch
@@ -88,17 +84,15 @@ class Step:
 
 def show(record: dict[str, Any]) -> None:
     for row in record["rows"]:
-        times = f"{row['ms']:9.2f} ms, PyG's {row['pyg_ms']:9.2f} ms"
+        times = f"{row['ms']:9.2f} ms, PyG's {row['baseline_ms']:9.2f} ms"
         print(f"{row['case']:20} {times}: {row['ratio']:5.1f} times faster")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=at_least_one, default=2)
     parser.add_argument("--repeats", type=at_least_one, default=7)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--out", type=Path, help="file to write the record to")
     options = parser.parse_args(arguments)
     need_device(options.device)
     torch.set_num_threads(options.threads)
@@ -108,16 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         off = step.check()
         ours, pyg = (wall_ms(run, options.device, repeats=options.repeats) for run in (step.ours, step.pyg))
         rows.append(
-            {"case": name, "nodes": length, "window": window, "walks": walks, "apart": off, "ms": round(ours, 3),
-             "pyg_ms": round(pyg, 3), "ratio": round(pyg / ours, 1)}
+            {"case": name, "nodes": length, "window": window, "walks": walks, "error": off, "ms": round(ours, 3),
+             "baseline": "PyG", "baseline_ms": round(pyg, 3), "ratio": round(pyg / ours, 1)}
         )  # fmt: skip
-    gpu = options.device == "cuda"
-    record = {
-        "benchmark": "vectors", "lrga": __version__, "torch": torch.__version__, "pyg": torch_geometric.__version__,
-        "python": platform.python_version(), "device": torch.cuda.get_device_name() if gpu else platform.machine(),
-        "threads": options.threads, "repeats": options.repeats, "rows": rows,
-    }  # fmt: skip
-    report(record, show, out=options.out, as_json=options.json)
+    settings = {"threads": options.threads, "repeats": options.repeats}
+    settings["torch_geometric"] = torch_geometric.__version__
+    report("vectors", rows, show, options, device=options.device, precision="float32", settings=settings)
     return 0
 
 

@@ -6,8 +6,6 @@ Correctness first: every step must follow an edge, and the chances of a biased s
 sizes of OGB's sets; --ddi takes the real files of ogbl-ddi, and --large adds a graph as large as ogbl-ppa.
 """
 
-import argparse
-import platform
 import random
 import sys
 import tempfile
@@ -17,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from reporting import report
+from reporting import make_parser, report
 from timing import at_least_one
 
 from lrga.data import load
 from lrga.data.links.walks import Walker
 from lrga.ops.neighbors.edges import EdgeLayout
-from lrga.version import __version__
 
 WANTED = {"uniform": 10e6, "biased": 3e6}  # steps a second on two cores
 SIZES = {"ddi": (4_267, 1_067_911), "collab": (235_868, 1_179_052), "ppa": (576_289, 21_231_931)}
@@ -109,20 +106,18 @@ def plain_python(layout: EdgeLayout, p: float, q: float, walks: int = 1_500) -> 
 def show(record: dict[str, Any]) -> None:
     for row in record["rows"]:
         print(
-            f"{row['graph']:32} {row['kind']:8} p {row['p']:<4} q {row['q']:<4} "
+            f"{row['case']:32} {row['method']:8} p {row['p']:<4} q {row['q']:<4} "
             f"{row['steps_per_second'] / 1e6:6.1f} M steps/s, {row['ratio']:7.1f} times plain Python "
-            f"({'meets' if row['met'] else 'below'} {row['wanted'] / 1e6:.0f} M)"
+            f"({'meets' if row['reached'] else 'below'} {row['wanted'] / 1e6:.0f} M)"
         )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--ddi", type=Path, help="folder of ogbl-ddi's files")
     parser.add_argument("--large", action="store_true", help="also a graph as large as ogbl-ppa (3 GB)")
     parser.add_argument("--repeats", type=at_least_one, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--out", type=Path, help="file to write the record to")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     rows = []
@@ -138,16 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kind = "uniform" if (p, q) == (1.0, 1.0) else "biased"
             fast, slow = ours(layout, p, q, options.repeats), plain_python(layout, p, q)
             rows.append(
-                {"graph": f"ogbl-{name} ({data})", "kind": kind, "p": p, "q": q, "steps_per_second": round(fast),
-                 "plain_python": round(slow), "ratio": round(fast / slow, 1), "wanted": WANTED[kind],
-                 "met": fast >= WANTED[kind]}
+                {"case": f"ogbl-{name} ({data})", "method": kind, "p": p, "q": q, "steps_per_second": round(fast),
+                 "baseline": "plain Python", "baseline_steps_per_second": round(slow), "ratio": round(fast / slow, 1),
+                 "wanted": WANTED[kind], "reached": fast >= WANTED[kind]}
             )  # fmt: skip
-    record = {
-        "benchmark": "walks", "lrga": __version__, "torch": torch.__version__, "python": platform.python_version(),
-        "machine": platform.machine(), "threads": options.threads, "length": LENGTH, "rows": rows,
-    }  # fmt: skip
-    report(record, show, out=options.out, as_json=options.json)
-    return 0 if all(row["met"] for row in rows) else 1
+    report("walks", rows, show, options, device="cpu", settings={"threads": options.threads, "length": LENGTH})
+    return 0 if all(row["reached"] for row in rows) else 1
 
 
 if __name__ == "__main__":

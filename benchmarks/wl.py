@@ -7,10 +7,7 @@ networkx, and 2-FWL with its definition in plain Python; a difference ends the r
 graph object and do the same number of iterations; reading a networkx graph into ours is timed by itself. One thread.
 """
 
-import argparse
-import json
 import math
-import platform
 import statistics
 import sys
 import time
@@ -21,11 +18,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import torch
+from reporting import make_parser, report
 from rich.console import Console
 from rich.table import Table
 from timing import at_least_one, need_device
 
-import lrga
 from lrga.theory import as_graph, stable_colouring
 from lrga.theory.labelled import LabelledGraph
 from lrga.theory.multiset import same_partition
@@ -79,14 +76,16 @@ def one_dimension(repeats: int) -> list[dict[str, Any]]:
             our_time = seconds(lambda ours=ours, k=iterations: stable_colouring(ours, "1-wl", rounds=k), repeats)
             rows.append(
                 {
-                    "graph": name,
+                    "case": name,
+                    "method": "1-wl",
                     "nodes": ours.num_nodes,
                     "edges": ours.num_edges,
                     "iterations": iterations,
-                    "networkx_s": theirs_time,
-                    "lrga_s": our_time,
-                    "times_faster": theirs_time / our_time,
-                    "reading_s": reading,
+                    "seconds": our_time,
+                    "baseline": "networkx",
+                    "baseline_seconds": theirs_time,
+                    "ratio": theirs_time / our_time,
+                    "reading_seconds": reading,
                 }
             )
     return rows
@@ -126,13 +125,14 @@ def two_dimensions(largest: int, device: str, repeats: int) -> list[dict[str, An
             growth = None if last is None else math.log(taken / last[1]) / math.log(size / last[0])
             rows.append(
                 {
-                    "graph": name,
+                    "case": name,
+                    "method": "2-fwl",
                     "nodes": size,
                     "rounds": found.rounds,
                     "colours": found.num_colours,
                     "seconds": taken,
                     "growth": growth,
-                    "definition_s": plain,
+                    "definition_seconds": plain,
                 }
             )
             last = size, taken
@@ -141,25 +141,25 @@ def two_dimensions(largest: int, device: str, repeats: int) -> list[dict[str, An
 
 def show(result: dict[str, Any]) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    console.print(", ".join(f"{key} {value}" for key, value in result["machine"].items()))
+    console.print(f"{result['device']}, torch {result['torch']}")
     table = Table("graph", "edges", "iterations", "networkx ms", "lrga ms", "times faster", "reading ms", title="1-WL")
-    for row in result["one_dimension"]:
-        cells = (f"{1000 * row[key]:.1f}" for key in ("networkx_s", "lrga_s"))
+    for row in (row for row in result["rows"] if row["method"] == "1-wl"):
+        cells = (f"{1000 * row[key]:.1f}" for key in ("baseline_seconds", "seconds"))
         table.add_row(
-            row["graph"],
+            row["case"],
             f"{row['edges']:,}",
             str(row["iterations"]),
             *cells,
-            f"{row['times_faster']:.0f}",
-            f"{1000 * row['reading_s']:.0f}",
+            f"{row['ratio']:.0f}",
+            f"{1000 * row['reading_seconds']:.0f}",
         )
     console.print(table)
     table = Table("graph", "nodes", "rounds", "colours", "seconds", "grows as n^", "plain Python s", title="2-FWL")
-    for row in result["two_dimensions"]:
+    for row in (row for row in result["rows"] if row["method"] == "2-fwl"):
         growth = "" if row["growth"] is None else f"{row['growth']:.1f}"
-        plain = "" if row["definition_s"] is None else f"{row['definition_s']:.2f}"
+        plain = "" if row["definition_seconds"] is None else f"{row['definition_seconds']:.2f}"
         table.add_row(
-            row["graph"],
+            row["case"],
             str(row["nodes"]),
             str(row["rounds"]),
             f"{row['colours']:,}",
@@ -171,8 +171,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=at_least_one, default=5, help="timings of which the median is taken")
     parser.add_argument("--largest", type=int, default=400, help="nodes of the largest graph for 2-FWL")
     parser.add_argument("--device", default="cpu", help="where 2-FWL runs")
@@ -181,24 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     # networkx warns that hashes of graphs without attributes changed in 3.5; only equality matters here.
     warnings.filterwarnings("ignore", message="The hashes produced for graphs", category=UserWarning)
-    result = {
-        "machine": {
-            "processor": platform.processor() or platform.machine(),
-            "device": torch.cuda.get_device_name() if options.device.startswith("cuda") else "cpu",
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-            "networkx": nx.__version__,
-            "lrga": lrga.__version__,
-        },
-        "one_dimension": one_dimension(options.repeats),
-        "two_dimensions": two_dimensions(options.largest, options.device, options.repeats),
-    }
-    if options.json:
-        json.dump(result, sys.stdout, indent=2)
-        print()
-    else:
-        show(result)
+    rows = one_dimension(options.repeats) + two_dimensions(options.largest, options.device, options.repeats)
+    settings = {"numpy": np.__version__, "networkx": nx.__version__, "threads": 1}
+    report("wl", rows, show, options, device=options.device, settings=settings)
 
 
 if __name__ == "__main__":

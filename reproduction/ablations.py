@@ -15,7 +15,6 @@ from lrga.experiments.study import Study
 from lrga.models.budget import count_of, solve_width
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.zoo import BUDGETS, RANK, model_name
-from lrga.nn.layers.lrga import WIRING_OF_READING
 from lrga.paper.link_protocols import LINK_SEEDS, table2
 from lrga.paper.preset import LATER
 from lrga.paper.protocols import plain_counterpart, table1, table3
@@ -92,18 +91,19 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
     return cells
 
 
-def _readings(seeds: Seeds, options: Options) -> list[Cell]:
+def _wirings(seeds: Seeds, options: Options) -> list[Cell]:
     augmented = [which for which in [*_TYPICAL, *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
-    asked = [(which, "ABCD") for which in [*augmented, *map(_noisy, ("gat", "gin"))]]
-    asked += [(_noisy("graphsage"), "BC"), *((which, "B") for which in _SBM_GAT if which["lrga"])]
+    four = ("norm-first", "authors-code", "outer-residual", "two-residuals")
+    asked = [(which, four) for which in [*augmented, *map(_noisy, ("gat", "gin"))]]
+    asked += [(_noisy("graphsage"), four[1:3]), *((which, four[1:2]) for which in _SBM_GAT if which["lrga"])]
     cells = []
-    for which, letters in asked:
-        variants = [(f"reading {letter}", {"wiring": WIRING_OF_READING[letter]}) for letter in letters]
-        if which["model"] == "gat":  # one norm a layer, inside (A to D; A and B are then one network) or after m5
+    for which, names in asked:
+        variants = [(name, {"wiring": name}) for name in names]
+        if which["model"] == "gat":  # one norm a layer, inside (norm-first and authors-code are one network) or after m5
             outer = {"wiring": "outer-norm"}
-            variants.append(("reading B-outer", outer))
+            variants.append(("outer-norm", outer))
             if which.get("budget") == "100K":
-                variants.append(("reading B-outer, 2020", outer | {"preset": "2020"}))
+                variants.append(("outer-norm, preset 2020", outer | {"preset": "2020"}))
         for text, changed in variants:
             cells.append(_variant(_cell(which, seeds, options | changed), text, wiring=changed["wiring"]))
     return cells
@@ -217,7 +217,7 @@ PARTS: dict[str, Part] = {
     "heads": Part("Is one head on par with several at equal parameters?", _later(_heads)),
     "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _later(_features)),
     "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _later(_presets)),
-    "readings": Part("Readings of the augmented layer", _later(_readings)),
+    "wirings": Part("Wirings of the augmented layer", _later(_wirings)),
     "shapes": Part("Depth against width at 500K, where the paper prints no shape", _later(_shapes)),
     "edges": Part("Edge features read, or taken as ones", _later(_edges)),
     "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _later(_norm)),

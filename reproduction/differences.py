@@ -14,7 +14,7 @@ from lrga.paper.protocols import cells_of
 from reproduction.ablations import PARTS
 
 FAR = 2.0  # pooled standard errors
-_TRIED = ("presets", "readings", "shapes", "edges", "norm", "draws", "walks")
+_TRIED = ("presets", "wirings", "shapes", "edges", "norm", "draws", "walks")
 
 
 @dataclass(frozen=True)

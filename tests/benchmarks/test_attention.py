@@ -7,6 +7,8 @@ import attention
 import pytest
 import torch
 
+from lrga.speed.record import make_record
+
 
 @pytest.fixture(autouse=True)
 def one_thread():
@@ -72,7 +74,7 @@ def test_an_error_of_a_method_is_not_recorded_as_out_of_memory(monkeypatch):
 def test_a_method_that_runs_out_of_memory_is_recorded_as_such(monkeypatch):
     true = attention.measure
     small(monkeypatch, lambda case, method, *of: raises(MemoryError()) if "pad" in method else true(case, method, *of))
-    record = attention.run_all("cpu", 1, lambda text: None)
-    assert [row["skipped"] for row in record["rows"]] == [None, "out of memory"] * 2
-    assert record["rows"][0]["ratio"] == 1.0
-    attention.show(record)
+    rows = attention.run_all("cpu", 1, lambda text: None)
+    assert [row.get("skipped") for row in rows] == [None, "out of memory"] * 2
+    assert rows[0]["ratio"] == 1.0
+    attention.show(make_record("attention", rows, device="cpu", settings={"threads": 1}))

@@ -36,10 +36,10 @@ def test_a_wrong_graph_is_not_timed(benchmark, monkeypatch):
 
 def test_the_page_says_what_the_record_says():
     record = json.loads((ROOT / "reproduction" / "results" / "speed" / "generator-cpu.json").read_text())
-    assert (record["nodes"], record["edges_per_node"]) == (10_000_000, 20)
     ours, plain = record["rows"]
+    assert (ours["nodes"], record["settings"]["edges_per_node"]) == (10_000_000, 20)
     assert ours["edges"] == 200_000_000
-    assert record["met"]
+    assert ours["reached"]
     assert ours["seconds"] < 120
     assert ours["peak_bytes"] < 8e9
     page = " ".join((ROOT / "docs" / "scale.md").read_text().split())

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lrga.ops._triton import HAS_TRITON
+from lrga.speed.record import make_record
 
 DEVICE = "cpu"
 
@@ -129,9 +130,9 @@ def test_every_row_says_how_many_times_faster_it_is_than_the_baseline(gpu, capsy
         ("mix", "in parts", "tf32", "eager"): 4.0,
     })  # fmt: skip
     gpu.compare(rows)
-    assert [row["times_faster"] for row in rows] == pytest.approx([1, 20, 1, 1.5, 1, 2])
-    record = {"device": "a GPU", "torch": "2", "copy_tb_s": {"memory": 4.0, "cache": 10.0}, "library_products": None}
-    gpu.show({**record, "rows": rows, "targets": gpu.targets(rows)})
+    assert [row["ratio"] for row in rows] == pytest.approx([1, 20, 1, 1.5, 1, 2])
+    assert rows[1]["baseline"] == "padded LRGA, eager, tf32"
+    gpu.show(make_record("gpu", rows, device="a GPU", settings={"copy through memory, TB/s": 4.0}))
     shown = capsys.readouterr().out
     assert "20.0" in shown
     assert "reached" in shown

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lrga.speed.record import make_record
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "scale.py"
 
 
@@ -17,24 +19,24 @@ def benchmark():
 
 
 def test_every_method_is_measured_on_every_size_or_says_why_not(benchmark):
-    record = benchmark.run_all("cpu", [300, 900], 1, 30.0, lambda text: None)
-    assert [(row["nodes"], row["method"]) for row in record["rows"]] == [
+    rows, settings = benchmark.run_all("cpu", [300, 900], 1, 30.0, lambda text: None)
+    assert [(row["nodes"], row["method"]) for row in rows] == [
         (nodes, method) for nodes in (300, 900) for method in benchmark.METHODS
     ]
-    for row in record["rows"]:
+    for row in rows:
         assert row["seconds"] > 0
         assert row["peak_bytes"] > row["nodes"] * benchmark.WIDTH * 4
-    assert record["error_against_definition"] < 1e-4
-    assert 0.7 < benchmark.exponent(record["rows"], "LRGA + GCN", "peak_bytes") < 1.3
-    shares = [row["attention_share"] for row in record["rows"] if row["method"] == "LRGA + GCN"]
+    assert settings["error"] < 1e-4
+    assert 0.7 < benchmark.exponent(rows, "LRGA + GCN", "peak_bytes") < 1.3
+    shares = [row["attention_share"] for row in rows if row["method"] == "LRGA + GCN"]
     assert all(share > 0 for share in shares)
-    benchmark.show(record)
+    benchmark.show(make_record("scale", rows, device="cpu", settings=settings))
 
 
 def test_softmax_attention_is_left_out_where_it_would_take_too_long(benchmark):
-    record = benchmark.run_all("cpu", [300, 900], 1, 0.0, lambda text: None)
-    assert "would take more" in record["rows"][-1]["skipped"]
-    benchmark.show(record)
+    rows, settings = benchmark.run_all("cpu", [300, 900], 1, 0.0, lambda text: None)
+    assert "would take more" in rows[-1]["skipped"]
+    benchmark.show(make_record("scale", rows, device="cpu", settings=settings))
 
 
 def test_wrong_values_are_not_timed(benchmark, monkeypatch):

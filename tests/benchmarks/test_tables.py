@@ -11,19 +11,28 @@ def tables():
     return importlib.import_module("tables")
 
 
+UNKNOWN = {"commit": None, "date": None, "load": None}
 RECORD = {
-    "device": "NVIDIA H200", "torch": "2.11", "triton": "3.6", "torch_geometric": "2.8",
-    "copy_tb_s": {"memory": 4.15, "cache": 11.0},
-    "library_products": {"projection": 210.0, "gradient of the weight": 120.0, "all_three_ms": 1.05},
-    "targets": [{"what": "large graph", "wanted": "2.5×", "got": "1.45×", "reached": False}],
+    **UNKNOWN, "benchmark": "gpu", "device": "NVIDIA H200", "torch": "2.11", "lrga": "2", "precision": None,
+    "settings": {
+        "triton": "3.6", "torch_geometric": "2.8", "copy through memory, TB/s": 4.15, "copy through cache, TB/s": 11.0,
+        "projection, TFLOP/s": 210.0, "gradient of the weight, TFLOP/s": 120.0, "three products, ms": 1.05,
+    },
     "rows": [
         {"case": "large", "method": "lrga", "precision": "tf32", "launch": "replay", "nodes": 576_289,
-         "both_ms": 3.0123, "floor_ms": 0.54, "workspace_mb": 55.4, "times_faster": 1.45,
-         "profile": [{"kernel": "gradient_rows", "calls": 3, "us": 812.5}]},
+         "both_ms": 3.0123, "floor_ms": 0.54, "workspace_mb": 75.4,
+         "baseline": "authors' arithmetic, eager, tf32", "ratio": 1.45},
         {"case": "step LRGA + GCN", "method": "PyG", "precision": "tf32", "launch": "eager", "nodes": 7_600,
-         "both_ms": 41.8, "floor_ms": 0.3, "times_faster": 1.0},
+         "both_ms": 41.8, "floor_ms": 0.3, "baseline": "PyG, eager, tf32", "ratio": 1.0},
     ],
+    "profiles": [{"case": "large", "precision": "tf32", "kernel": "gradient_rows", "calls": 3, "us": 812.5}],
 }  # fmt: skip
+
+
+def write(folder, name, rows, settings, **facts):
+    record = {**RECORD, "device": "D", "torch": "2", "rows": rows, "settings": settings, **facts}
+    (folder / "speed").mkdir(exist_ok=True)
+    (folder / "speed" / f"{name}.json").write_text(json.dumps(record))
 
 
 @pytest.fixture
@@ -45,18 +54,14 @@ def test_the_documents_show_every_table(tables):
 
 
 def test_growth_and_the_share_of_attention_are_shown(tables, tmp_path):
-    (tmp_path / "speed").mkdir()
     rows = [
         {"nodes": 10_000, "method": "GCN", "seconds": 0.002, "peak_bytes": 2**20},
         {"nodes": 10_000, "method": "LRGA + GCN", "seconds": 0.005, "peak_bytes": 3 * 2**20, "attention_share": 0.4},
         {"nodes": 100_000, "method": "GCN", "seconds": 0.02, "peak_bytes": 2**21},
         {"nodes": 200_000, "method": "GCN", "seconds": 0.04, "peak_bytes": 2**23},
     ]
-    record = {
-        "device": "D", "versions": {"torch": "2"}, "layers": 2, "width": 64, "rank": 32, "edges_per_node": 20,
-        "tf32": False, "rows": rows,
-    }  # fmt: skip
-    (tmp_path / "speed" / "scale-cpu.json").write_text(json.dumps(record))
+    shape = {"layers": 2, "width": 64, "rank": 32, "edges_per_node": 20}
+    write(tmp_path, "scale-cpu", [{"case": "step", **row} for row in rows], shape, precision="float32")
     found = tables.TABLES["scale-cpu"](tmp_path)
     assert "| 10,000 | 2.00 | 5.00 | 1.00 | 3.00 | 40% |" in found
     assert "| 100,000 | 20.00 | – | 2.00 | – | – |" in found
@@ -66,14 +71,13 @@ def test_growth_and_the_share_of_attention_are_shown(tables, tmp_path):
 
 def test_the_pipeline_at_full_size_is_shown(tables, tmp_path):
     assert "ogb_pipeline.py" in tables.TABLES["ppa"](tmp_path)
-    (tmp_path / "speed").mkdir()
-    train = {"seconds": 90.0, "peak_bytes": 4 * 2**30, "gpu_peak_bytes": None, "epochs": 1, "run_seconds": 60.0}
-    record = {
-        "device": "D", "torch": "2", "nodes": 10, "directed_edges": 40, "train": {**train, "parameters": 1234},
-        "score_pairs": {"seconds": 5.0}, "new_links": {"seconds": 4.0}, "changes": {"batch_size": 77},
-    }  # fmt: skip
-    (tmp_path / "speed" / "ogb-pipeline-h200.json").write_text(json.dumps(record))
-    (tmp_path / "speed" / "ogb-pipeline-cpu.json").write_text(json.dumps(record | {"device": "C", "changes": {}}))
+    rows = [
+        {"case": "lrga reproduce run", "seconds": 90.0, "peak_bytes": 4 * 2**30, "gpu_peak_bytes": None},
+        {"case": "of these training", "seconds": 60.0},
+    ]
+    sizes = {"nodes": 10, "directed_edges": 40, "parameters": 1234, "epochs": 1}
+    write(tmp_path, "ogb-pipeline-h200", rows, {**sizes, "--batch-size": 77})
+    write(tmp_path, "ogb-pipeline-cpu", rows, sizes, device="C")
     page = tables.TABLES["ppa"](tmp_path)
     assert page.count("| 90.00 | 4.00 | – |") == 2
     assert page.startswith("C, torch 2: 10 nodes, 40 directed edges, LRGA + GCN of 1,234 parameters.")
@@ -83,7 +87,7 @@ def test_the_pipeline_at_full_size_is_shown(tables, tmp_path):
 def test_numbers_of_a_record_reach_the_table(tables, folder):
     text = "a\n<!-- table: gpu-large -->\nold\n<!-- end -->\nb\n"
     found = tables.refreshed(text, folder)
-    assert "| lrga | tf32 | replay | 3.01 | 0.54 | 55 | 1.45 |" in found
+    assert "| lrga | tf32 | replay | 3.01 | 0.54 | 75 | 1.45 |" in found
     assert "old" not in found
     assert "PyG" not in found
     assert tables.refreshed(found, folder) == found
@@ -92,7 +96,7 @@ def test_numbers_of_a_record_reach_the_table(tables, folder):
 
 
 def test_a_missed_target_is_shown_as_missed(tables, folder):
-    assert "| large graph | 2.5× | 1.45× | **no** |" in tables.TABLES["gpu-targets"](folder)
+    assert "| large graph: workspace | ≤ 64 MB | 75.4 MB | **no** |" in tables.TABLES["gpu-targets"](folder)
     assert "| large, tf32: `gradient_rows` | 3 | 812 |" in tables.TABLES["gpu-profiles"](folder)
     assert "210" in tables.TABLES["gpu-facts"](folder)
 
@@ -100,6 +104,12 @@ def test_a_missed_target_is_shown_as_missed(tables, folder):
 def test_without_records_the_command_that_makes_them_is_named(tables, tmp_path):
     assert "benchmarks/gpu.py" in tables.TABLES["gpu-large"](tmp_path)
     assert tables.TABLES["attention-cpu"](tmp_path) == "No record yet."
+
+
+def test_a_file_that_is_no_record_is_refused(tables, tmp_path):
+    write(tmp_path, "gpu-h200", [{"ms": 1.0}], {})
+    with pytest.raises(SystemExit, match="no record of a benchmark: row 1: it has no case"):
+        tables.TABLES["gpu-large"](tmp_path)
 
 
 def test_an_unknown_table_is_refused(tables, tmp_path):
@@ -127,7 +137,7 @@ def test_the_readme_names_the_baseline_of_every_ratio(tables):
         )
         for method, launch, ms in (("lrga", "eager", 3.0), ("lrga", "replay", 2.0), (method, "eager", 30.0))
     ]  # fmt: skip
-    found = tables.gpu_short({"device": "D", "rows": rows})
+    found = tables.gpu_short({**RECORD, "rows": rows})
     assert found.count("| 30.00 | – | 3.00 | 2.00 | 10.0× eager, 15.0× replayed |") == 5
     assert "PyG SGFormer" in found
 
@@ -166,8 +176,8 @@ QUIET_GPU = {"utilization_percent": 0, "processes": 0}
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        ({}, "Not recorded: commit, date, load."),
-        ({"load_average": 0.98}, "Record: load average 0.98. Not recorded: commit, date."),
+        (UNKNOWN, "Not recorded: commit, date, load."),
+        ({**UNKNOWN, "load": {**LOAD, "average": 0.98}}, "Record: load average 0.98. Not recorded: commit, date."),
         (
             {"commit": "abc123", "date": "2026-11-16T19:00:00+00:00", "load": {**LOAD, "gpu": QUIET_GPU}},
             "Record: commit abc123, date 2026-11-16, load average 0.10, GPU 0 % with 0 other processes, "
@@ -182,8 +192,8 @@ def test_a_table_says_how_its_record_was_made(tables, record, said):
 @pytest.mark.parametrize(
     ("record", "quiet"),
     [
-        ({}, False),
-        ({"load_average": 0.0}, False),  # not known when it was measured
+        ({"load": None}, False),
+        ({"load": {"average": 0.0, "cores": None, "gpu": None}}, False),  # not known when it was measured
         ({"load": LOAD}, True),
         ({"load": {**LOAD, "average": 1.7}}, False),
         ({"load": {**LOAD, "average": None}}, False),
@@ -194,7 +204,7 @@ def test_a_table_says_how_its_record_was_made(tables, record, said):
 )
 def test_nothing_else_running_is_said_only_where_the_load_shows_it(tables, record, quiet):
     assert tables.is_quiet(record) is quiet
-    assert ("nothing else running" in tables.conditions(record)) is quiet
+    assert ("nothing else running" in tables.conditions({**UNKNOWN, **record})) is quiet
 
 
 def test_no_document_says_by_hand_that_nothing_else_ran(tables):

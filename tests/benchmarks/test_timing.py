@@ -29,12 +29,10 @@ def test_a_missing_gpu_is_said_in_words():
 
 @without_gpu
 @with_triton
-@pytest.mark.parametrize("script", [["message.py", "--check"], ["memcheck.py", "--device", "cpu"]])
-def test_kernels_without_gpu_and_interpreter_are_refused_in_one_line(script):
+def test_kernels_without_gpu_and_interpreter_are_refused_in_one_line():
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / script[0]), *script[1:]], env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, str(FOLDER / "memcheck.py"), "--device", "cpu"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert re.search("expected a CUDA GPU .*, got a CPU without .* To fix: ", done.stderr)
@@ -49,21 +47,19 @@ def test_a_gpu_that_is_asked_for_and_not_there_is_refused(script):
 
 
 def test_there_are_scripts_with_repeats():
-    assert {"attention", "gated", "loading", "scale", "walks", "wl"} <= set(REPEATED)
+    assert {"attention", "scale", "walks", "wl"} <= set(REPEATED)
 
 
-@pytest.mark.parametrize("wrong", ["0", "-3", "two"])
 @pytest.mark.parametrize("script", REPEATED)
-def test_no_repeats_are_refused_before_anything_runs(script, wrong, capsys):
-    if script == "gated" and not has_triton():
-        pytest.skip("Triton is not installed")
+def test_no_repeats_are_refused_before_anything_runs(script, capsys):
     with pytest.raises(SystemExit) as stopped:
-        importlib.import_module(script).main([f"--repeats={wrong}"])
+        importlib.import_module(script).main(["--repeats=0"])
     assert stopped.value.code == 2
-    assert f"--repeats: expected a whole number of at least 1, got '{wrong}'" in capsys.readouterr().err
+    assert "--repeats: expected a whole number of at least 1, got '0'" in capsys.readouterr().err
 
 
 def test_whole_numbers_are_taken():
     assert timing.at_least_one("7") == 7
-    with pytest.raises(argparse.ArgumentTypeError):
-        timing.at_least_one("1.5")
+    for wrong in ("1.5", "-3", "two"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            timing.at_least_one(wrong)

@@ -8,6 +8,7 @@ from lrga.experiments.loading import Run, grouped_rows, rank_series
 from lrga.paper.reference import THE_PAPER
 from lrga.report.figures import rank_figure, result_figures, speed_figures
 from lrga.report.speed import speed_record
+from lrga.speed.record import make_record
 
 go = pytest.importorskip("plotly.graph_objects")
 
@@ -28,11 +29,14 @@ def test_results_stand_beside_the_paper_s_with_error_bars(make_record):
     assert (paper.x[place], paper.error_x.array[place]) == (68.44, 0.16)
 
 
+def benchmark(rows):
+    return speed_record(make_record("x", rows, device="cpu"), Path("x.json"))
+
+
 def test_a_name_of_tags_stays_a_name(make_record):
     cells = cells_of(make_record(dataset="<b>x</b>", lr=0.1), make_record("o", dataset="<b>x</b>", lr=0.2))
     assert "<b>" not in str(result_figures(cells)[0][1])
-    record = speed_record({"rows": [{"method": "<i>a</i>", "ms": 1.0}]}, Path("x.json"))
-    assert "<i>" not in str(speed_figures(record))
+    assert "<i>" not in str(speed_figures(benchmark([{"case": "<i>a</i>", "ms": 1.0}])))
 
 
 def test_the_rank_curve_has_its_error_bars(make_record):
@@ -44,12 +48,11 @@ def test_the_rank_curve_has_its_error_bars(make_record):
 
 
 def test_a_benchmark_has_bars_or_lines():
-    rows = [{"method": m, "ms": 1.0, "mb": 2.0} for m in "ab"]
-    figures = dict(speed_figures(speed_record({"rows": rows}, Path("x.json"))))
+    figures = dict(speed_figures(benchmark([{"case": m, "ms": 1.0, "mb": 2.0} for m in "ab"])))
     assert set(figures) == {"Time", "Memory"}
     assert go.Figure(figures["Time"]).data[0].type == "bar"
-    rows = [{"method": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]
-    ((_, figure),) = speed_figures(speed_record({"rows": rows}, Path("x.json")))
+    rows = [{"case": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]
+    ((_, figure),) = speed_figures(benchmark(rows))
     drawn = go.Figure(figure)
     assert [list(trace.x) for trace in drawn.data] == [[10, 30]] * 2
     assert drawn.layout.xaxis.type == drawn.layout.yaxis.type == "log"

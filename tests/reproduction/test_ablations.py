@@ -59,7 +59,7 @@ def test_cells_can_be_asked_for_by_budget():
 
 
 def test_gat_has_its_norm_inside_or_after_the_mixture():
-    found = ablation_cells("readings", dataset="ZINC", model="gat")
+    found = ablation_cells("wirings", dataset="ZINC", model="gat")
     assert [cell.config.model.wiring for cell in found] == [*WIRING_OF_READING.values(), "outer-norm"]
     assert len({parameters(cell) for cell in found}) == 1
 

@@ -46,9 +46,9 @@ def test_a_cell_that_is_far_is_unexplained_until_something_brings_it_near(tmp_pa
     write(tmp_path, 85.2, wiring="two-residuals")
     write(tmp_path, 85.1, wiring="outer-residual")
     (found,) = differences([tmp_path])
-    assert [trial.change for trial in found.tried] == ["reading A", "reading C", "reading D"]
-    assert found.verdict == "reading C"
-    assert "reading D 85.20 (+0.9)" in found.cells()[3]
+    assert [trial.change for trial in found.tried] == ["norm-first", "outer-residual", "two-residuals"]
+    assert found.verdict == "outer-residual"
+    assert "two-residuals 85.20 (+0.9)" in found.cells()[3]
 
 
 def test_other_networks_are_no_trials_of_it(tmp_path):

@@ -6,6 +6,7 @@ import torch
 from lrga.errors import LRGAError, NonFiniteError, OptionError
 from lrga.speed import measure as speed
 from lrga.speed.measure import kept_mb, measure_speed, skip_reason
+from lrga.speed.record import problem_of
 
 CASES = {"two graphs": [3, 7], "one graph": [12]}
 
@@ -30,9 +31,9 @@ def test_graphs_alone_and_in_a_batch_are_compared(result):
 
 def test_json_has_rows_and_the_machine(result):
     values = result.to_json()
-    assert values["width"] == 8
-    assert values["rows"][0]["times_ours"] == 1.0
-    assert {"device", "threads", "torch", "lrga", "error_against_definition"} <= set(values)
+    assert problem_of(values) is None
+    assert (values["settings"]["width"], values["rows"][0]["ratio"]) == (8, 1.0)
+    assert values["settings"]["error"] < 1e-5
 
 
 def test_nothing_is_timed_on_wrong_values(monkeypatch):

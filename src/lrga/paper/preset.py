@@ -2,7 +2,7 @@
 
 The paper leaves open which generation of the benchmark's layers its rows are, and where the norms of an augmented layer
 stand. The choices are those whose records are nearest to the printed rows over all data sets together
-(``lrga reproduce ablation --only presets`` and ``--only readings``). The schedule is the later one for every network:
+(``lrga reproduce ablation --only presets`` and ``--only wirings``). The schedule is the later one for every network:
 patience 10, and 5 on PATTERN and CLUSTER.
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 from lrga.experiments.table import Row
 from lrga.explain.html import chart_text
 from lrga.explain.style import COLOURS, colour
-from lrga.report.speed import SpeedRecord, unit_of
+from lrga.report.speed import SpeedRecord, unit_name
 
 Figure = dict[str, Any]
 _FEW = 12  # series that a legend names; beyond, the pointer does
@@ -168,7 +168,7 @@ def _wrapped(text: str, width: int = 24, lines: int = 3) -> str:
 
 
 def _unit(columns: Sequence[str]) -> str:
-    return chart_text(columns[0].replace("_", " ") if len(columns) == 1 else unit_of(columns[0]))
+    return chart_text(columns[0].replace("_", " ") if len(columns) == 1 else unit_name(columns[0]))
 
 
 def _seeds(n: int) -> str:

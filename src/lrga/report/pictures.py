@@ -11,7 +11,7 @@ from lrga.experiments.table import Row
 from lrga.explain.style import COLOURS, MARKERS, PAPER, WIDTH, colour, plain, save_figure
 from lrga.paper.reference import THE_PAPER
 from lrga.report.sources import Gathered
-from lrga.report.speed import TITLES, SpeedRecord, unit_of
+from lrga.report.speed import TITLES, SpeedRecord, unit_name
 
 _SPLITS = {"train": ":", "val": "-", "test": "--"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
@@ -168,7 +168,7 @@ def plot_scale(found: Gathered, path: str | Path, *, width: float = WIDTH, title
 
 def _scale_panel(axes: Any, record: SpeedRecord, columns: Sequence[str], *, log: bool) -> None:
     scale = "log" if log else "linear"
-    unit = plain(columns[0].replace("_", " ") if len(columns) == 1 else unit_of(columns[0]))
+    unit = plain(columns[0].replace("_", " ") if len(columns) == 1 else unit_name(columns[0]))
     if record.size is None:
         rows = [row for row in record.rows if any(_number(row.get(column)) for column in columns)]
         thick = 0.8 / len(columns)

@@ -8,6 +8,7 @@ from lrga.errors import DataError
 from lrga.experiments.loading import Collection, Problem, collect
 from lrga.explain.patience import Patience, Say
 from lrga.report.speed import SpeedRecord, speed_record
+from lrga.speed.record import problem_of
 
 
 @dataclass
@@ -41,10 +42,10 @@ def gather(paths: Iterable[str | Path], *, say: Say | None = None) -> Gathered:
     found = collect(given, say=Patience(say))
     speed, problems = [], list(found.problems)
     for path, values in found.others:
-        if (record := speed_record(values, path)) is not None:
-            speed.append(record)
+        if (problem := problem_of(values)) is None:
+            speed.append(speed_record(values, path))
         else:
-            problems.append(Problem(str(path), "neither the record of a run nor that of a benchmark"))
+            problems.append(Problem(str(path), f"neither the record of a run nor that of a benchmark: {problem}"))
     if not (found.runs or speed or problems):
         where = ", ".join(map(str, given))
         remedy = "train something first (lrga train CLUSTER --sizes 600,100,100 --epochs 5), or name another folder"

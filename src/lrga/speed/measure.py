@@ -6,7 +6,6 @@ is what a method keeps between the two passes, beyond its input and parameters: 
 on every machine.
 """
 
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +19,8 @@ from lrga.checks import check_count
 from lrga.errors import NonFiniteError, OptionError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.speed.peers import Authors, Padded, Softmax, performer, sgformer
+from lrga.speed.record import conditions, device_name, make_record
 from lrga.training.determinism import choose_device
-from lrga.version import __version__
 
 WIDTH, RANK = 64, 30
 TOLERANCE = 1e-4
@@ -84,13 +83,19 @@ class SpeedResult:
     rank: int
     error: float
     rows: tuple[SpeedRow, ...]
+    started: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, in the form of the records of ``benchmarks/``."""
-        versions = {"lrga": __version__, "torch": torch.__version__}
-        facts = {key: value for key, value in asdict(self).items() if key not in ("rows", "error")}
-        rows = [asdict(row) for row in self.rows]
-        return {**facts, **versions, "error_against_definition": self.error, "rows": rows}
+        """The record of the benchmark, as :mod:`lrga.speed.record` describes it."""
+        rows = []
+        for row in self.rows:
+            known = {key: value for key, value in asdict(row).items() if value is not None and key != "times_ours"}
+            ratio = {"baseline": OURS, "ratio": 1 / row.times_ours} if row.times_ours else {}
+            rows.append({**known, **ratio, "launch": "eager"})
+        settings = {"threads": self.threads, "width": self.width, "rank": self.rank, "error": self.error}
+        return make_record(
+            "bench", rows, device=self.device, precision="float32", settings=settings, started=self.started
+        )
 
 
 def measure_speed(
@@ -126,7 +131,7 @@ def measure_speed(
             raise OptionError(
                 f"graphs of at least one node in {case!r}", str(list(sizes)), "give the size of each graph"
             )
-    place, before = choose_device(device), torch.get_num_threads()
+    place, before, started = choose_device(device), torch.get_num_threads(), conditions()
     if threads is not None:
         check_count("threads", threads, minimum=1)
         torch.set_num_threads(threads)
@@ -135,8 +140,10 @@ def measure_speed(
         used = torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{platform.machine()} CPU"
-    return SpeedResult(device=name, threads=used, width=width, rank=rank, error=error, rows=tuple(rows))
+    return SpeedResult(
+        device=device_name(str(place)), threads=used, width=width, rank=rank, error=error, rows=tuple(rows),
+        started=started,
+    )  # fmt: skip
 
 
 def _measure(

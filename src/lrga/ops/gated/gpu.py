@@ -42,7 +42,7 @@ class Tiling:
     sum_programs: int = 192  # all at once on the GPU, none left for a second round
 
 
-tiling = Tiling()  # of all calls; benchmarks/gated.py tries others
+tiling = Tiling()  # of all calls
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ProductTiles:
     stages: int = 2  # product_tiles under way at once
 
 
-product_tiles = ProductTiles()  # of all calls; benchmarks/gated.py tries others
+product_tiles = ProductTiles()  # of all calls
 
 
 def channel_block(channels: int) -> int:

@@ -34,7 +34,7 @@ class Plan:
 
 def plan(width: int) -> Plan:
     """Blocks that waste few columns, about 16 numbers for each thread, one warp, one node to a program: the best of
-    two dozen on an H200 at 7,600 nodes of 50 edges and 100 channels (``benchmarks/message.py --sweep``)."""
+    two dozen on an H200 at 7,600 nodes of 50 edges and 100 channels."""
     block = block_of(width)
     return Plan(1, max(4, 512 // max(block, 32)), block, 1)
 

@@ -1,0 +1,176 @@
+"""The record of a benchmark: one form, written by ``lrga bench --json`` and by every script under ``benchmarks/``.
+
+A record is a JSON object with these fields, and no others:
+
+- ``benchmark``: which measured; ``commit``, ``date``, ``load``: of what source, when and beside what else;
+- ``device``, ``torch``, ``lrga``, ``precision``: on what;
+- ``settings``: what holds for all rows, such as width and threads, as a flat object;
+- ``rows``: what was measured, as flat objects;
+- ``profiles``: the kernels behind some rows, where the script lists them.
+
+Of the first two lines only ``benchmark`` and ``device`` must be known; the others may be ``null``.
+
+A row says what it is by ``case``, and where they apply ``method``, ``launch`` (``"eager"`` or ``"replay"``, a CUDA
+graph) and ``precision``. Measured numbers are named by their unit: ``ms``, ``both_ms``, ``peak_bytes``. ``ratio`` is
+how many times faster the row is than what ``baseline`` names. A row without a number says why by ``skipped``. Any other
+words and numbers may stand beside them: sizes, errors, first losses.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from lrga.io.documents import is_number
+from lrga.version import __version__
+
+UNITS = {  # how a measured number's name ends → what it measures
+    "ms": "time", "us": "time", "seconds": "time", "mb": "memory", "bytes": "memory", "per_second": "throughput",
+    "ratio": "ratio",
+}  # fmt: skip
+WORDS = ("case", "method", "launch", "precision")  # what a row is
+_TEXTS = {"benchmark": True, "commit": False, "date": False, "device": True, "torch": False, "lrga": False,
+          "precision": False}  # fmt: skip
+FIELDS = (*_TEXTS, "load", "settings", "rows", "profiles")
+
+
+def make_record(
+    benchmark: str,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    device: str,
+    precision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    profiles: Sequence[Mapping[str, Any]] = (),
+    started: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A record of what this process measured; refused where it has not the form of this module.
+
+    Args:
+        benchmark: Its name.
+        rows: What was measured.
+        device: ``"cpu"``, a CUDA device, or the name of either.
+        precision: Of all rows, where they have none of their own.
+        settings: What holds for all rows.
+        profiles: Kernels of some rows: ``case``, ``kernel``, ``calls``, ``us``.
+        started: :func:`conditions` of before anything was measured; those of now by default.
+
+    Example:
+        >>> record = make_record("sums", [{"case": "10 nodes", "ms": 1.5}], device="cpu")
+        >>> problem_of(record) is None
+        True
+    """
+    import torch
+
+    from lrga.training.runs.environment import commit
+
+    record = {
+        "benchmark": benchmark, "commit": commit(), **(started or conditions()), "device": device_name(device),
+        "torch": torch.__version__, "lrga": __version__, "precision": precision, "settings": dict(settings or {}),
+        "rows": [dict(row) for row in rows], **({"profiles": list(profiles)} if profiles else {}),
+    }  # fmt: skip
+    if (problem := problem_of(record)) is not None:
+        raise ValueError(f"the record of {benchmark} is not one: {problem}")
+    return record
+
+
+def device_name(device: str) -> str:
+    """The name of ``"cpu"`` or of a CUDA device; other names as they are."""
+    import platform
+
+    import torch
+
+    if device == "cpu":
+        return f"{platform.processor() or platform.machine()} CPU"
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+
+
+def problem_of(values: Any) -> str | None:
+    """Why JSON values are no record of a benchmark; ``None`` where they are one.
+
+    Example:
+        >>> problem_of({"benchmark": "a", "rows": []})
+        'it has no device'
+    """
+    if not isinstance(values, dict):
+        return "expected a JSON object"
+    for name, needed in _TEXTS.items():
+        value = values.get(name)
+        if name not in values or (needed and value is None):
+            return f"it has no {name}"
+        if not (isinstance(value, str) or value is None):
+            return f"{name} is not a text: {value!r:.40}"
+    if unknown := set(values) - set(FIELDS):
+        return f"unknown field {min(unknown)!r:.40}"
+    load, settings, rows, profiles = (values.get(key) for key in ("load", "settings", "rows", "profiles"))
+    if "load" not in values or not (load is None or (isinstance(load, dict) and {*load} == {"average", "cores", "gpu"})):
+        return "load is neither null nor an object of average, cores and gpu"
+    if not _is_flat(settings):
+        return "settings is not an object of texts and numbers"
+    if not (isinstance(rows, list) and rows):
+        return "it has no rows"
+    if not (profiles is None or (isinstance(profiles, list) and all(map(_is_flat, profiles)))):
+        return "profiles is not a list of flat objects"
+    found = ((number, _row_problem(row)) for number, row in enumerate(rows, 1))
+    return next((f"row {number}: {problem}" for number, problem in found if problem), None)
+
+
+def _row_problem(row: Any) -> str | None:
+    if not _is_flat(row):
+        return "not an object of texts and finite numbers"
+    if not isinstance(row.get("case"), str) or not row["case"]:
+        return "it has no case"
+    if any(not isinstance(row.get(word, ""), str) for word in (*WORDS, "baseline", "skipped")):
+        return "case, method, launch, precision, baseline and skipped are texts"
+    if row.get("launch", "eager") not in ("eager", "replay"):
+        return f"launch is eager or replay, not {row['launch']!r:.40}"
+    if "ratio" in row and not (is_number(row["ratio"]) and row.get("baseline")):
+        return "a ratio is a number and needs a baseline"
+    if "skipped" not in row and not any(unit_of(key) and is_number(row[key]) for key in row):
+        return "neither a number named by its unit nor skipped"
+    return None
+
+
+def _is_flat(values: Any) -> bool:
+    return isinstance(values, dict) and all(
+        isinstance(key, str) and (value is None or isinstance(value, str | bool) or is_number(value))
+        for key, value in values.items()
+    )
+
+
+def unit_of(column: str) -> str | None:
+    """The unit that a column's name ends in; ``None`` where it measures nothing.
+
+    Example:
+        >>> unit_of("both_ms"), unit_of("peak_bytes"), unit_of("graphs_per_second"), unit_of("items")
+        ('ms', 'bytes', 'per_second', None)
+    """
+    return next((unit for unit in UNITS if column == unit or column.endswith(f"_{unit}")), None)
+
+
+def conditions() -> dict[str, Any]:
+    """Date and load of the machine: the load average of the last minute, and of GPUs their use and processes."""
+    average = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    load = {"average": average, "cores": os.cpu_count(), "gpu": _gpu_load()}
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": load}
+
+
+def _gpu_load() -> dict[str, int] | None:
+    used, processes = _nvidia_smi("--query-gpu=utilization.gpu"), _nvidia_smi("--query-compute-apps=pid")
+    if used is None or processes is None:
+        return None
+    percent = [int(line) for line in used if line.isdecimal()]
+    return {"utilization_percent": max(percent, default=0), "processes": len(processes)}
+
+
+def _nvidia_smi(query: str) -> list[str] | None:
+    if shutil.which("nvidia-smi") is None:
+        return None
+    command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
