@@ -49,7 +49,7 @@ docs: setup  ## the documentation as HTML, into build/docs; fails on any warning
 dist: setup  ## sdist and wheel, into dist
 	@$(BIN)/python -m build --no-isolation
 
-reproduction-docs: setup  ## docs/reproduction.md and the README's table anew from the records under reproduction/results/
+reproduction-docs: setup  ## results pages, README figure and CSV tables anew from the records under reproduction/results/
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python reproduction/make_pages.py
 
 screenshots: setup  ## pictures of the pages for the README, from real runs (a browser is needed)

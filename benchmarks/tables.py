@@ -56,11 +56,17 @@ def read(name: str, folder: Path) -> dict[str, Any] | None:
     return record
 
 
+def method_name(row: Mapping[str, Any]) -> str:
+    if row["case"] == "linear":
+        return f"{row['nodes']:,} nodes, {row['method']}"
+    return f"{row['case'].removeprefix('step ')}: {row['method']}" if row["case"].startswith("step") else row["method"]
+
+
 def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str) -> str:
     headings = [first, "precision", "launch", "fwd + bwd ms", "floor ms", "workspace MB", "times faster"]
     rows = [
         [
-            f"{row['nodes']:,} nodes, {row['method']}" if row["case"] in ("linear", "mix") else row["method"],
+            method_name(row),
             row["precision"],
             row["launch"],
             number(row["both_ms"]),
@@ -69,18 +75,9 @@ def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str
             number(row.get("ratio")),
         ]
         for row in record["rows"]
-        if cases(row["case"])
+        if cases(row["case"]) and row["precision"] != "float32"
     ]
     return markdown(headings, rows) if rows else "This case is not in the record."
-
-
-def gpu_targets(record: Mapping[str, Any]) -> str:
-    from gpu import targets
-
-    rows = [
-        [t["what"], t["wanted"], t["got"], "yes" if t["reached"] else "**no**"] for t in targets(record["rows"])
-    ]  # fmt: skip
-    return markdown(["", "wanted", "measured", "reached"], rows)
 
 
 def gpu_short(record: Mapping[str, Any]) -> str:
@@ -137,19 +134,6 @@ def is_quiet(record: Mapping[str, Any]) -> bool:
     return load["gpu"] is None or (load["gpu"]["processes"] == 0 and load["gpu"]["utilization_percent"] <= 5)
 
 
-def gpu_profiles(record: Mapping[str, Any]) -> str:
-    """The kernels of our passes, longest first."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for kernel in record.get("profiles", []):
-        groups.setdefault((kernel["case"], kernel["precision"]), []).append(kernel)
-    rows = [
-        [f"{case}, {precision}: `{kernel['kernel'][:60]}`", str(kernel["calls"]), number(kernel["us"])]
-        for (case, precision), kernels in groups.items()
-        for kernel in kernels[:8]
-    ]
-    return markdown(["", "calls", "µs"], rows) if rows else "No profile in the record: `--profile` adds it."
-
-
 def gpu_facts(record: Mapping[str, Any]) -> str:
     known = record["settings"]
     memory, cache = (known[f"copy through {name}, TB/s"] for name in ("memory", "cache"))
@@ -183,22 +167,20 @@ def cells_table(folder: Path) -> str:
     return facts + markdown(headings, rows)
 
 
-def attention_table(name: str) -> Callable[[Path], str]:
-    def table(folder: Path) -> str:
-        record = read(name, folder)
-        if record is None:
-            return "No record yet."
-        rows = [
-            [f"{r['case']}: {r['method']}", *map(number, (r["forward_ms"], r["both_ms"], r["mb"], 1 / r["ratio"]))]
-            for r in record["rows"]
-            if "skipped" not in r
-        ]
-        shape = record["settings"]
-        facts = f"{record['device']}, torch {record['torch']}, width {shape['width']}, rank {shape['rank']}. "
-        facts += f"{conditions(record)}\n\n"
-        return facts + markdown(["", "forward ms", "fwd + bwd ms", "memory MB", "time / ours"], rows)
-
-    return table
+def attention_table(folder: Path) -> str:
+    """The attention beside others on a CPU."""
+    record = read("attention-cpu", folder)
+    if record is None:
+        return "No record yet."
+    rows = [
+        [f"{r['case']}: {r['method']}", *map(number, (r["forward_ms"], r["both_ms"], r["mb"], 1 / r["ratio"]))]
+        for r in record["rows"]
+        if "skipped" not in r
+    ]
+    shape = record["settings"]
+    facts = f"{record['device']}, torch {record['torch']}, width {shape['width']}, rank {shape['rank']}. "
+    facts += f"{conditions(record)}\n\n"
+    return facts + markdown(["", "forward ms", "fwd + bwd ms", "memory MB", "time / ours"], rows)
 
 
 def training_table(folder: Path) -> str:
@@ -298,31 +280,15 @@ def of_gpu(make: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str]:
     return table
 
 
-def attention_record(folder: Path) -> str:
-    """What the README says of the record behind its table of CPU times."""
-    record = read("attention-cpu", folder)
-    return (
-        "No record yet." if record is None else f"`reproduction/results/speed/attention-cpu.json`. {conditions(record)}"
-    )
-
-
 TABLES: dict[str, Callable[[Path], str]] = {
-    "attention-record": attention_record,
     "gpu-short": of_gpu(gpu_short),
     "gpu-facts": of_gpu(gpu_facts),
-    "gpu-targets": of_gpu(gpu_targets),
     "gpu-large": of_gpu(lambda r: gpu_rows(r, lambda case: case == "large", "one graph of 576,289 nodes")),
     "gpu-small": of_gpu(lambda r: gpu_rows(r, lambda case: case == "small", "128 graphs, 14,384 nodes")),
     "gpu-linear": of_gpu(lambda r: gpu_rows(r, lambda case: case == "linear", "width 64, rank 30")),
-    "gpu-gcn": of_gpu(lambda r: gpu_rows(r, lambda case: case == "step LRGA + GCN", "a step, LRGA + GCN")),
-    "gpu-gatedgcn": of_gpu(
-        lambda r: gpu_rows(r, lambda case: case == "step LRGA + GatedGCN", "a step, LRGA + GatedGCN")
-    ),
-    "gpu-mix": of_gpu(lambda r: gpu_rows(r, lambda case: case == "mix", "(256, 100, 256) → 256")),
-    "gpu-profiles": of_gpu(gpu_profiles),
+    "gpu-steps": of_gpu(lambda r: gpu_rows(r, lambda case: case.startswith("step "), "a training step")),
     "gpu-cells": cells_table,
-    "attention-h200": attention_table("attention-h200"),
-    "attention-cpu": attention_table("attention-cpu"),
+    "attention-cpu": attention_table,
     "training-cpu": training_table,
     "scale-cpu": scale_table("scale-cpu", "python benchmarks/scale.py --out reproduction/results/speed/scale-cpu.json"),
     "scale-h200": scale_table(

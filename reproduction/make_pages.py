@@ -1,25 +1,48 @@
 """Writes the generated parts of pages (``make reproduction-docs``); ``--check`` says what differs.
 
 A part stands between ``<!-- begin COMMAND -->`` and ``<!-- end -->``: what that command prints in the repository.
-Of ``lrga plot`` it is the picture, with checksums of the records that it was drawn from and of its file.
+Two words before a command change what is made of the table that it prints as JSON: ``grid`` sets data sets side by side,
+``pairs`` draws each network without and with LRGA. Of ``pairs`` and ``lrga plot`` the part is the picture, with
+checksums of what it was drawn from and of its file. The tables as CSV are written beside the pages.
 """
 
 import hashlib
 import io
+import json
 import re
 import shlex
 import sys
 import tempfile
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from lrga.cli.main import app
 from lrga.errors import DataError
 from lrga.experiments.loading import load_runs
+from lrga.explain.style import COLOURS, save_figure
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("docs/reproduction.md", "docs/data-sets.md", "README.md")
-_PART = re.compile(r"(<!-- begin (?P<command>lrga [^\n]*?) -->\n)(?P<content>.*?)(<!-- end -->)", re.DOTALL)
+PAGES = (
+    *(f"docs/{name}.md" for name in ("results", "where-it-differs", "ablations", "data-sets")),
+    "README.md",
+)
+CSV = {
+    f"docs/tables/{name}.csv": ["reproduce", "table", *options.split(), "reproduction/results", "--format", "csv"]
+    for name, options in {
+        "table1": "table1",
+        "table1-2022": "table1 --preset 2022",
+        "table2": "table2",
+        "table3": "table3",
+        "table3-2022": "table3 --preset 2022",
+        "table3-own-features": "table3 --plain",
+        "rank-2022": "rank --preset 2022",
+        "ablation": "ablation",
+    }.items()
+}
+_PART = re.compile(
+    r"(<!-- begin (?P<form>grid |pairs )?(?P<command>lrga [^\n]*?) -->\n)(?P<content>.*?)(<!-- end -->)", re.DOTALL
+)
 
 
 def refreshed(text: str, page: Path, *, draw: bool) -> str:
@@ -27,8 +50,13 @@ def refreshed(text: str, page: Path, *, draw: bool) -> str:
 
     def part(found: re.Match[str]) -> str:
         command = shlex.split(found["command"])[1:]
-        content = picture(command, page, draw=draw) if command[0] == "plot" else printed(command)
-        return f"{found[1]}\n{content.strip()}\n\n{found[4]}"
+        if found["form"] == "grid ":
+            content = grid(json.loads(printed(command))["rows"])
+        elif found["form"] == "pairs ":
+            content = pairs(command, page, draw=draw)
+        else:
+            content = picture(command, page, draw=draw) if command[0] == "plot" else printed(command)
+        return f"{found[1]}\n{content.strip()}\n\n{found[5]}"
 
     return _PART.sub(part, text)
 
@@ -55,24 +83,97 @@ def picture(command: list[str], page: Path, *, draw: bool) -> str:
     digest = hashlib.sha256()
     for path in sorted(entry.place for entry in landed):
         digest.update((ROOT / path).read_bytes())
-    link = target.relative_to(page.parent).as_posix() if target.is_relative_to(page.parent) else command[place + 1]
+    return linked(command[1], target, page, f"{len(landed)} records, sha256 {digest.hexdigest()[:16]}")
+
+
+def linked(name: str, target: Path, page: Path, source: str) -> str:
+    """The picture in Markdown, with what it was drawn from and the checksum of its file."""
+    base = page.parent if target.is_relative_to(page.parent) else ROOT
     own = hashlib.sha256(target.read_bytes()).hexdigest() if target.is_file() else "missing"
-    drawn_from = f"drawn from {len(landed)} records, sha256 {digest.hexdigest()[:16]}, into a file of sha256 {own[:16]}"
-    return f"![{command[1]}]({link})\n\n<!-- {drawn_from} -->"
+    link = target.relative_to(base).as_posix()
+    return f"![{name}]({link})\n\n<!-- drawn from {source}, into a file of sha256 {own[:16]} -->"
+
+
+def grid(rows: list[dict[str, Any]]) -> str:
+    """Networks as rows and data sets as columns; a cell has our mean, marked by its distance from the published one."""
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    networks = list(dict.fromkeys((row["budget"], row["labels"]["model"]) for row in rows))
+    networks.sort(key=lambda network: network[0])  # 100K before 500K, otherwise in the order of the table
+    cells = {(row["budget"], row["labels"]["model"], row["dataset"]): cell(row) for row in rows}
+    lines = [f"| | {' | '.join(datasets)} |", f"|---|{'---:|' * len(datasets)}"]
+    for budget, model in networks:
+        found = (cells.get((budget, model, dataset), "") for dataset in datasets)
+        lines.append(f"| {model}, {budget} | {' | '.join(found)} |")
+    return "\n".join(lines)
+
+
+def cell(row: dict[str, Any]) -> str:
+    """Ours, n seeds, and the published mean; the class of the span chooses the colour."""
+    published = row["published"]
+    digits = 3 if published["mean"] < 1 else 2
+    theirs = f"{published['mean']:.{digits}f}"
+    if row["mean"] is None:
+        return f'<span class="missing">– ({theirs})</span>'
+    distance = row["standard_errors"]
+    better = (row["difference"] > 0) != ("MAE" in row["metric"])
+    kind = "near" if abs(distance) <= 2 else "better" if better else "worse"
+    sign = {"near": "", "better": " ▲", "worse": " ▼"}[kind]
+    return f'<span class="{kind}">{row["mean"]:.{digits}f}{sign}</span> ({theirs})'
+
+
+def pairs(command: list[str], page: Path, *, draw: bool) -> str:
+    """A picture of every network that was run without and with LRGA, a panel for each data set."""
+    place = command.index("-o")
+    target = ROOT / command[place + 1]
+    rows = [row for row in json.loads(printed(command[:place]))["rows"] if row["mean"] is not None]
+    found: dict[str, list[tuple[str, float, float]]] = {}
+    for row in rows:
+        for other in rows:
+            if row["lrga"] or not other["lrga"] or row["model"] != other["model"]:
+                continue
+            if (row["dataset"], row["budget"]) == (other["dataset"], other["budget"]):
+                panel = found.setdefault(f"{row['dataset']}, {row['metric']}", [])
+                panel.append((f"{row['model']}, {row['budget']}", row["mean"], other["mean"]))
+
+    def fill(figure: Any) -> None:
+        axes = figure.subplots(1, len(found), squeeze=False)[0]
+        for number, (ax, (name, networks)) in enumerate(zip(axes, found.items(), strict=True)):
+            for height, (_, without, with_lrga) in enumerate(networks):
+                ax.plot([without, with_lrga], [height, height], color="#bbbbbb", linewidth=2.5, zorder=1)
+                ax.scatter([without], [height], color="#777777", zorder=2, label="without LRGA")
+                ax.scatter([with_lrga], [height], color=COLOURS[0], zorder=3, label="with LRGA")
+            ax.set_yticks(range(len(networks)), [network for network, _, _ in networks])
+            ax.set_ylim(len(networks) - 0.5, -0.5)
+            dataset, metric = name.split(", ", maxsplit=1)
+            ax.set_title(dataset)
+            ax.set_xlabel(f"test {metric}{', lower is better' if 'MAE' in metric else ''}")
+            if number == len(found) - 1:
+                handles, labels = ax.get_legend_handles_labels()
+                figure.legend(handles[:2], labels[:2], loc="outside upper center", ncols=2)
+
+    if draw:
+        most = max(len(networks) for networks in found.values())
+        save_figure(target, fill, width=9.0, height=1.5 + 0.28 * most)
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    return linked("Results without and with LRGA", target, page, f"{len(rows)} cells, sha256 {digest[:16]}")
+
+
+def contents(*, draw: bool) -> dict[Path, str]:
+    """Every generated page and table with what should stand in it."""
+    made = {ROOT / name: refreshed((ROOT / name).read_text("utf-8"), ROOT / name, draw=draw) for name in PAGES}
+    return made | {ROOT / name: printed(command) for name, command in CSV.items()}
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 1 where a page differs and is only to be checked."""
     check, differs = "--check" in arguments, False
-    for name in PAGES:
-        page = ROOT / name
-        text = page.read_text(encoding="utf-8")
-        new = refreshed(text, page, draw=not check)
-        if new != text:
-            differs = True
+    for path, new in contents(draw=not check).items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != new:
+            differs, name = True, path.relative_to(ROOT)
             print(f"{name}: {'differs from the records; make reproduction-docs' if check else 'written'}")
             if not check:
-                page.write_text(new, encoding="utf-8")
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(new, encoding="utf-8")
     return int(check and differs)
 
 

@@ -91,13 +91,8 @@ def test_numbers_of_a_record_reach_the_table(tables, folder):
     assert "old" not in found
     assert "PyG" not in found
     assert tables.refreshed(found, folder) == found
-    assert "| PyG | tf32 | eager | 41.80 | 0.3 | – | 1.00 |" in tables.TABLES["gpu-gcn"](folder)
+    assert "| LRGA + GCN: PyG | tf32 | eager | 41.80 | 0.3 | – | 1.00 |" in tables.TABLES["gpu-steps"](folder)
     assert "not in the record" in tables.TABLES["gpu-small"](folder)
-
-
-def test_a_missed_target_is_shown_as_missed(tables, folder):
-    assert "| large graph: workspace | ≤ 64 MB | 75.4 MB | **no** |" in tables.TABLES["gpu-targets"](folder)
-    assert "| large, tf32: `gradient_rows` | 3 | 812 |" in tables.TABLES["gpu-profiles"](folder)
     assert "210" in tables.TABLES["gpu-facts"](folder)
 
 

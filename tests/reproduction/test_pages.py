@@ -1,4 +1,4 @@
-"""docs/reproduction.md and the README say what the records under reproduction/results/ say."""
+"""Generated pages and tables say what the records under reproduction/results/ say."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from lrga.experiments.loading import load_runs
 from reproduction import make_pages
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "reproduction.md"
+RESULTS = ROOT / "docs" / "results.md"
 
 
 @pytest.fixture(scope="module")
@@ -17,46 +17,50 @@ def maker():
     return make_pages
 
 
-@pytest.mark.parametrize("name", ["docs/reproduction.md", "docs/data-sets.md", "README.md"])
-def test_the_page_is_what_the_records_say(name, maker):
-    page = ROOT / name
-    text = page.read_text(encoding="utf-8")
-    assert maker.refreshed(text, page, draw=False) == text, "make reproduction-docs"
+def test_pages_and_csv_files_are_what_the_records_say(maker):
+    made = maker.contents(draw=False)
+    assert len(made) == len(maker.PAGES) + len(maker.CSV)
+    stale = [str(path) for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "make reproduction-docs"
 
 
 def test_a_number_that_was_typed_in_is_noticed(maker):
-    page = ROOT / "docs" / "reproduction.md"
-    begin = "<!-- begin lrga reproduce table table1 reproduction/results --markdown -->"
-    table = re.search(rf"{begin}.*?<!-- end -->", page.read_text(encoding="utf-8"), re.DOTALL).group()
-    typed = re.sub(r"\| \d\d\.\d\d ± ", "| 99.99 ± ", table, count=1)
-    assert "99.99" in typed
-    assert maker.refreshed(typed, page, draw=False) == table
+    part = re.search(r"<!-- begin lrga reproduce table table2.*?<!-- end -->", RESULTS.read_text("utf-8"), re.DOTALL)[0]
+    typed = re.sub(r"\| 0\.\d+ ± ", "| 0.999 ± ", part, count=1)
+    assert "0.999" in typed
+    assert maker.refreshed(typed, RESULTS, draw=False) == part
 
 
 def test_a_picture_that_is_not_the_one_drawn_is_noticed(maker):
-    part = re.search(r"<!-- begin lrga plot rank.*?<!-- end -->", PAGE.read_text(encoding="utf-8"), re.DOTALL).group()
-    assert maker.refreshed(part, PAGE, draw=False) == part
+    part = re.search(r"<!-- begin lrga plot rank.*?<!-- end -->", RESULTS.read_text(encoding="utf-8"), re.DOTALL)[0]
     other = part.replace("rank.svg", "layer.svg")
-    drawn = re.search("sha256 (\\w+) -->", maker.refreshed(other, PAGE, draw=False)).group(1)
+    drawn = re.search("sha256 (\\w+) -->", maker.refreshed(other, RESULTS, draw=False)).group(1)
     assert drawn not in part
 
 
-def test_every_experiment_has_its_part_and_pictures_are_small():
-    text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    for name, more in (
-        ("table1", ""),
-        ("table2", ""),
-        ("table3", ""),
-        ("table3", "--plain "),
-        ("rank", ""),
-        ("ablation", ""),
-    ):
-        assert f"<!-- begin lrga reproduce table {name} reproduction/results {more}--markdown -->" in text
-    for picture in ("learning-curves.svg", "rank.svg"):
-        path = ROOT / "docs" / "images" / picture
-        assert 5_000 < path.stat().st_size < 400_000
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "<!-- begin lrga reproduce table table1 reproduction/results --budget 500k --markdown --done -->" in readme
+def test_cells_of_a_grid_are_marked_by_their_distance_from_the_published_number(maker):
+    row = {"mean": 70.0, "published": {"mean": 71.0}, "metric": "accuracy (%)", "difference": -1.0}
+    assert maker.cell(row | {"standard_errors": -1.9}) == '<span class="near">70.00</span> (71.00)'
+    assert 'class="worse">70.00 ▼' in maker.cell(row | {"standard_errors": -2.1})
+    error = {"mean": 0.3, "published": {"mean": 0.4}, "metric": "MAE", "difference": -0.1, "standard_errors": -5.0}
+    assert maker.cell(error) == '<span class="better">0.300 ▲</span> (0.400)'
+    assert 'class="missing"' in maker.cell(row | {"mean": None})
+
+
+def test_numbers_in_the_findings_are_in_the_tables():
+    text = RESULTS.read_text(encoding="utf-8")
+    findings = re.search(r"## Findings\n(.*?)\n## ", text, re.DOTALL)[1]
+    ranks = (ROOT / "docs" / "tables" / "rank-2022.csv").read_text()
+    known = set(re.findall(r"\d+\.\d+", text.replace(findings, "")))
+    known |= {f"{float(value):.2f}" for value in re.findall(r"\d+\.\d+", ranks)}
+    numbers = re.findall(r"\d+\.\d+", findings)
+    assert len(numbers) >= 10
+    assert [number for number in numbers if number not in known] == []
+
+
+def test_pictures_are_small():
+    for name in ("learning-curves", "rank", "pairs"):
+        assert 5_000 < (ROOT / "docs" / "images" / f"{name}.svg").stat().st_size < 400_000
 
 
 def test_landed_records_are_sound_and_small():
