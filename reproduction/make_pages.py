@@ -1,8 +1,8 @@
 """Writes the generated parts of pages (``make reproduction-docs``); ``--check`` says what differs.
 
 A part stands between ``<!-- begin COMMAND -->`` and ``<!-- end -->``: what that command prints in the repository.
-Two words before a command change what is made of the table that it prints as JSON: ``grid`` sets data sets side by side,
-``pairs`` draws each network without and with LRGA. Of ``pairs`` and ``lrga plot`` the part is the picture, with
+Two words before a command change what is made of the table that it prints as JSON: ``grid`` sets data sets side by
+side, ``pairs`` draws each network without and with LRGA. Of ``pairs`` and ``lrga plot`` the part is the picture, with
 checksums of what it was drawn from and of its file. The tables as CSV are written beside the pages.
 """
 
