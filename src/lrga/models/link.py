@@ -19,10 +19,10 @@ from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError, ShapeError
 from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
-from lrga.nn.layers.lrga import combine
-from lrga.nn.linear import apply_linear, mix
+from lrga.nn.layers.lrga import lrga_update
+from lrga.nn.linear import apply_linear
 from lrga.nn.node_embedding import NodeEmbedding, all_rows
-from lrga.nn.norm import BatchNorm
+from lrga.nn.norm import BatchNorm, normalize
 from lrga.nn.recompute import Stack
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.edges import EdgeLayout
@@ -233,8 +233,9 @@ class LinkGNN(Stack):
         if self.rank is None:
             return local if last else F.dropout(F.relu(local), self.dropout, self.training)
         local = F.dropout(F.relu(local), self.dropout, self.training)
-        parts = [self.attentions[i](x, segments), local, *([x] if self.skip else [])]
-        return mix(parts, self.mixes[i]) if last else combine(parts, self.mixes[i], self.norms[i])
+        concatenate = ("attention", "local", "input") if self.skip else ("attention", "local")
+        h = lrga_update(self.mixes[i], x, self.attentions[i](x, segments), local, concatenate)
+        return h if last else normalize(self.norms[i], h, before="relu")
 
 
 class LinkModel(nn.Module):
