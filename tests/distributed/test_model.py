@@ -152,3 +152,15 @@ def test_a_layer_that_is_not_partitioned_refuses_the_edges_of_a_part(make):
     part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
     with pytest.raises(UnsupportedError, match="partition_model"):
         make()(torch.randn(3, 4), part.edges)
+
+
+@pytest.mark.parametrize("conv", ["gcn", "gat", "gatedgcn", "graphsage", "gin"])
+def test_every_task_preset_and_odd_graph_gives_the_loss_and_gradients_of_one_process(ranks, conv):
+    """Edge and graph tasks, the preset 2020, METIS, more ranks than nodes, no edges."""
+    for rank, report in enumerate(ranks):
+        found = {case: values for case, values in report["variants"].items() if case.split()[0] == conv}
+        assert len(found) >= (7 if rank < 3 else 1)
+        for case, values in found.items():
+            bound = 1e-5 if "float32" in case else 1e-8
+            assert values["loss"] < bound, (rank, case)
+            assert values["gradient"] < bound, (rank, case)

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lrga.distributed.collectives import exchange, halo_exchange, reduce_, world_size
-from lrga.distributed.graph import GraphPart
+from lrga.distributed.collectives import exchange, reduce_
+from lrga.distributed.graph import GraphPart, ask_owners
 from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
 from lrga.errors import ShapeError
 from lrga.nn.node_embedding import NodeEmbedding
@@ -71,19 +71,10 @@ def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
         raise ShapeError(f"nodes from 0 to {part.num_nodes - 1} of the whole graph", got, "pass their own numbers")
     place = part.partition.place
     places = nodes.long() if place is None else place.to(nodes.device).index_select(0, nodes.long())
-    begin, end = part.partition.starts[part.rank], part.partition.starts[part.rank + 1]
-    if world_size(part.group) == 1:
-        return h.index_select(0, places)
-    foreign = (places < begin) | (places >= end)
-    asked = places[foreign].unique()  # sorted, so owners come in order
-    receive = torch.bincount(part.partition.owner_of_places(asked.cpu()), minlength=part.partition.parts)
-    each = [1] * part.partition.parts
-    send = exchange(receive.to(h.device), each, each, "pairs", part.group).tolist()
-    wanted = exchange(asked.to(h.device), receive.tolist(), send, "pairs", part.group)
-    rows = halo_exchange(h, wanted - begin, send, receive.tolist(), group=part.group, purpose="pairs")
-    index = places - begin
-    index[foreign] = torch.searchsorted(asked, places[foreign]) + part.num_own
-    return rows.index_select(0, index)
+    found, _, send_index, send, receive = ask_owners(places, part.partition, part.rank, part.group, "pairs")
+    if part.partition.parts > 1:
+        h = torch.cat([h, exchange(h.index_select(0, send_index), send, receive, "pairs", part.group)])
+    return h.index_select(0, found)
 
 
 def score_links(model: Any, part: GraphPart, h: Tensor, pairs: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ from lrga.distributed.collectives import Group, world_size
 from lrga.distributed.graph import GraphPart
 from lrga.distributed.links import ShardedEmbedding
 from lrga.distributed.norm import RankBatchNorm, convert_norms
-from lrga.distributed.pyg_layers import PARTITIONED_PYG
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.conv import LRGAConv
@@ -24,6 +23,7 @@ from lrga.nn.layers.gat import GATLayer
 from lrga.nn.layers.gated_gcn import GatedGCNLayer
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.pyg import PARTITIONED_PYG
 from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
