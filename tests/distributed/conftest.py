@@ -8,7 +8,7 @@ import pytest
 
 from lrga.io.lock import FolderLock
 from lrga.io.progress import silent
-from tests.helpers.ranks import run
+from tests.helpers.processes import run
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import torch
 import lrga
 from lrga.distributed import RankBatchNorm, partition_graph, partition_model, training_step
 from lrga.nn.norm import BatchNorm
-from tests.helpers.ranks import run
+from tests.helpers.processes import run
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from lrga.distributed.launch import attempt, choose_backend, is_leader, joined, launched
 from lrga.distributed.monitor import INTERVAL, LINGER, PATIENCE, Monitor, lost_error
 from lrga.errors import OptionError, RankLostError
-from tests.helpers.ranks import end, start
+from tests.helpers.processes import end, start
 
 JOINED = Path(__file__).with_name("joined.py")
 RANKS = {

@@ -18,7 +18,7 @@ from lrga.training.parallel import (
 )
 from lrga.training.problems.graphs import share_of, share_of_loss
 from lrga.training.runs.folder import RunFolder
-from tests.helpers.ranks import run
+from tests.helpers.processes import run
 
 
 @pytest.fixture(scope="module", params=[2, 4])

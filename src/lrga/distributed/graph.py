@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lrga.checks import check_choice
 from lrga.distributed.collectives import (
     Group,
     all_reduce_sum,
@@ -198,7 +199,10 @@ def partition_graph(
     """
     check_edge_index(edge_index, num_nodes)
     ranks, rank = world_size(group), rank_of(group)
-    partition = partition or Partition.by(method, edge_index, num_nodes, ranks)
+    check_choice("method", method, ("blocks", "metis"))
+    if partition is None:
+        metis = method == "metis"
+        partition = Partition.metis(edge_index, num_nodes, ranks) if metis else Partition.blocks(num_nodes, ranks)
     if partition.parts != ranks or partition.num_nodes != num_nodes:
         got = f"{partition.parts} parts of {partition.num_nodes} nodes"
         raise ShapeError(f"a partition of {num_nodes} nodes into {ranks} parts", got, "divide this graph for this run")

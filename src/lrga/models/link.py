@@ -20,10 +20,10 @@ from lrga.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError, ShapeError
 from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.encoders import NodeEmbedding, all_rows
 from lrga.nn.layers.lrga import lrga_update
 from lrga.nn.layers.pyg import convolve, gcn_scale
 from lrga.nn.linear import apply_linear
-from lrga.nn.node_embedding import NodeEmbedding, all_rows
 from lrga.nn.norm import BatchNorm, normalize
 from lrga.nn.recompute import Stack
 from lrga.ops.attention.segments import Segments

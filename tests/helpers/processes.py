@@ -1,4 +1,4 @@
-"""Starts real processes that form a process group on this machine, and collects what each of them reports.
+"""Runs scripts in processes of their own, alone or as the ranks of a process group, and collects what they report.
 
 They are forked from one process that has imported PyTorch and this package already: to import both takes longer than
 most of what the ranks compute.
@@ -80,6 +80,16 @@ def end(ranks: list[Rank]) -> None:
         rank.process.kill()
         rank.process.join()
         rank._folder.cleanup()
+
+
+def run_alone(script: Path, *arguments: str, timeout: float = 300) -> tuple[int | None, str, str]:
+    """Exit code, output and errors of a script."""
+    (process,) = processes = start(script, 1, *arguments)
+    try:
+        texts = process.communicate(timeout)
+        return process.returncode, *texts
+    finally:
+        end(processes)
 
 
 def run(script: Path, world: int, folder: Path, *arguments: str, timeout: float = 300) -> list[dict]:
