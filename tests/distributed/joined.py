@@ -18,13 +18,14 @@ def main():
     how, rank = sys.argv[1], int(os.environ["RANK"])
     try:
         if how == "builds":
-            launch.TIMEOUT = timedelta(seconds=8)
+            launch.TIMEOUT = timedelta(seconds=5)
         with launch.joined("cpu", patience=4.0):
             print("joined", flush=True)
             with launch.leader_first():  # which builds data for longer than a collective may take
                 if rank == 0 and how == "builds":
-                    time.sleep(12)
+                    time.sleep(7)
                 if rank == 0 and how == "dies building":
+                    time.sleep(2)  # by which the others have joined
                     os.kill(os.getpid(), signal.SIGKILL)
                 if rank == 0 and how == "fails building":
                     raise NonFiniteError("a number", "none", "look")

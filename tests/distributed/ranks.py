@@ -1,7 +1,7 @@
-"""What every rank computes for the tests of this folder: run by four real processes, never collected by pytest.
+"""What every rank computes for the tests of this folder: run by three real processes, never collected by pytest.
 
-Each check compares a divided computation with the same one on the whole graph in this very process, for groups of 1, 2,
-3 and 4 ranks, and reports the greatest difference.
+Each check compares a divided computation with the same one on the whole graph in this very process, for groups of 2 and
+3 ranks, and reports the greatest difference.
 """
 
 import copy
@@ -109,32 +109,28 @@ def compare(
     return result
 
 
-def check_models(groups, steps):
-    return {
-        f"{conv} {'lrga' if rank else 'plain'} {world}": compare(conv, rank, group, steps=steps)
-        for conv in CONVOLUTIONS
-        for rank in (None, 3)
-        for world, group in groups.items()
-    }
+def check_models(two, three):
+    found = {f"{conv} lrga": compare(conv, 3, three) for conv in CONVOLUTIONS}
+    if two is not None:
+        found |= {f"{conv} plain": compare(conv, None, two) for conv in CONVOLUTIONS}
+    return found
 
 
-def check_variants(groups):
-    group, two = groups[3], groups.get(2)
+def check_variants(three):
     results = {}
     for conv in CONVOLUTIONS:
         for task in ("edge", "graph"):
-            results[f"{conv} {task}"] = compare(conv, 3, group, task=task)
-        results[f"{conv} preset 2020"] = compare(conv, 3, group, preset="2020", wiring="outer-residual")
-        results[f"{conv} metis"] = compare(conv, 3, group, method="metis", nodes=40, edges=150)
-        results[f"{conv} two nodes"] = compare(conv, 3, groups.get(4, group), nodes=2, edges=3)
-        results[f"{conv} no edges"] = compare(conv, 3, group, edges=0)
-        results[f"{conv} float32"] = compare(conv, 3, group, dtype=torch.float32)
-    results["gcn no norm"] = compare("gcn", 3, group, batch_norm=False)
-    results["gcn two heads"] = compare("gcn", 3, group, attention_heads=2)
-    results["gat norm after the mixture"] = compare("gat", 3, group, wiring="outer-norm")
-    results["gcn one node"] = compare("gcn", 3, group, nodes=1, edges=0)
-    if two is not None:
-        results["gcn no residual"] = compare("gcn", 3, two, residual=False)
+            results[f"{conv} {task}"] = compare(conv, 3, three, task=task)
+        results[f"{conv} preset 2020"] = compare(conv, 3, three, preset="2020", wiring="outer-residual")
+        results[f"{conv} metis"] = compare(conv, 3, three, method="metis", nodes=40, edges=150)
+        results[f"{conv} two nodes"] = compare(conv, 3, three, nodes=2, edges=3)
+        results[f"{conv} no edges"] = compare(conv, 3, three, edges=0)
+    results["gcn float32"] = compare("gcn", 3, three, dtype=torch.float32)
+    results["gcn no norm"] = compare("gcn", 3, three, batch_norm=False)
+    results["gcn two heads"] = compare("gcn", 3, three, attention_heads=2)
+    results["gat norm after the mixture"] = compare("gat", 3, three, wiring="outer-norm")
+    results["gcn one node"] = compare("gcn", 3, three, nodes=1, edges=0)
+    results["gcn no residual"] = compare("gcn", 3, three, residual=False)
     return results
 
 
@@ -195,22 +191,14 @@ def compare_links(
     return result
 
 
-def check_links(groups):
-    results = {
-        f"{conv} {'lrga' if rank else 'plain'} {world}": compare_links(conv, rank, group)
-        for world, group in groups.items()
-        for conv in (CONVOLUTIONS if world == 3 else ("gcn", "graphsage"))
-        for rank in (None, 3)
-    }
-    for world, group in groups.items():
-        for conv in ("gcn", "graphsage"):
-            results[f"{conv} features {world}"] = compare_links(conv, 3, group, learned=False, predictor="concat")
-        results[f"weights {world}"] = compare_links("gcn", 3, group, weighted=True, clip=0.05)
-        results[f"two nodes {world}"] = compare_links("gcn", 3, group, nodes=2, edges=3, predictor="dot")
-    if 3 in groups:
-        results["fifty steps"] = compare_links("gcn", 3, groups[3], steps=50, clip=0.05)
-        results["metis"] = compare_links("graphsage", 3, groups[3], method="metis", nodes=40, edges=150)
-        results["no edges"] = compare_links("graphsage", None, groups[3], edges=0)
+def check_links(three):
+    results = {f"{conv} {rank}": compare_links(conv, rank, three) for conv in CONVOLUTIONS for rank in (None, 3)}
+    results["features"] = compare_links("graphsage", 3, three, learned=False, predictor="concat")
+    results["weights"] = compare_links("gcn", 3, three, weighted=True, clip=0.05)
+    results["two nodes"] = compare_links("gcn", 3, three, nodes=2, edges=3, predictor="dot")
+    results["fifty steps"] = compare_links("gcn", 3, three, steps=50, clip=0.05)
+    results["metis"] = compare_links("graphsage", 3, three, method="metis", nodes=40, edges=150)
+    results["no edges"] = compare_links("graphsage", None, three, edges=0)
     return results
 
 
@@ -270,75 +258,61 @@ def check_collectives(group):
     }
 
 
-def check_norm(groups):
-    results = {}
-    for world, group in groups.items():
-        rank = dist.get_rank(group)
-        for name, splits in {"uneven": [5, 0, 9, 3], "one row": [1, 0, 0, 0], "two rows": [1, 1, 0, 0]}.items():
-            sizes = splits[:world]
-            rows = (
-                torch.randn(sum(sizes), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(world)) * 3
-                + 100
-            )
-            for momentum in (0.1, None):
-                torch.manual_seed(1)
-                whole = BatchNorm(4, momentum=momentum).double()
-                torch.nn.init.normal_(whole.weight)
-                ours = RankBatchNorm.of(copy.deepcopy(whole), group)
-                begin = sum(sizes[:rank])
-                own = rows[begin : begin + sizes[rank]].clone().requires_grad_()
-                everything = rows.clone().requires_grad_()
-                worst = 0.0
-                for _ in range(3):
-                    out, expected = ours(own), whole(everything)
-                    weights = torch.randn(rows.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
-                    mine = slice(begin, begin + sizes[rank])
-                    (out * weights[mine]).sum().backward()
-                    (expected * weights).sum().backward()
-                    reduce_gradients(ours, group)
-                    pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
-                    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
-                    pairs += list(zip(ours.buffers(), whole.buffers(), strict=True))
-                    worst = max([worst, *(float((a - b).abs().max()) for a, b in pairs if a.numel())])
-                    own.grad = everything.grad = None
-                    ours.zero_grad()
-                    whole.zero_grad()
-                results[f"{name} {world} {momentum}"] = worst
+def check_norm(group):
+    results, rank = {}, dist.get_rank(group)
+    for name, sizes in {"uneven": [5, 0, 9], "one row": [1, 0, 0], "two rows": [1, 1, 0]}.items():
+        rows = torch.randn(sum(sizes), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) * 3 + 100
+        weights = torch.randn(rows.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+        for momentum in (0.1, None):
+            torch.manual_seed(1)
+            whole = BatchNorm(4, momentum=momentum).double()
+            torch.nn.init.normal_(whole.weight)
+            ours = RankBatchNorm.of(copy.deepcopy(whole), group)
+            mine = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+            worst = 0.0
+            for _ in range(3):
+                own, everything = rows[mine].clone().requires_grad_(), rows.clone().requires_grad_()
+                out, expected = ours(own), whole(everything)
+                (out * weights[mine]).sum().backward()
+                (expected * weights).sum().backward()
+                reduce_gradients(ours, group)
+                pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
+                pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
+                pairs += list(zip(ours.buffers(), whole.buffers(), strict=True))
+                worst = max([worst, *(float((a - b).abs().max()) for a, b in pairs if a.numel())])
+                ours.zero_grad()
+                whole.zero_grad()
+            results[f"{name} {momentum}"] = worst
     return results
 
 
-def check_attention(groups):
-    results, payloads = {}, {}
-    for world, group in groups.items():
-        for normalize in ("graph", "row", None):
-            for heads in (1, 3):
-                for nodes in (2, 17, 90):
-                    torch.manual_seed(3)
-                    whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize).double()
-                    ours = PartitionedAttention.of(copy.deepcopy(whole), nodes, group)
-                    x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-                    mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
-                    own, everything = x[mine].requires_grad_(), x.clone().requires_grad_()
-                    with count_traffic() as traffic:
-                        out = ours(own)
-                        out.square().sum().backward()
-                    expected = whole(everything)
-                    expected.square().sum().backward()
-                    reduce_gradients(ours, group)
-                    pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
-                    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
-                    pairs += list(zip(ours.factors(own), [f[mine] for f in whole.factors(everything)], strict=True))
-                    worst = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
-                    results[f"{normalize} {heads} {nodes} {world}"] = worst
-                    payloads[f"{heads} {nodes} {world}"] = traffic.payload.get("attention", 0)
-        maps = [tuple(torch.nn.Linear(6, k).double() for k in (2, 2, 3, 1)) for _ in range(2)]
-        whole = lrga.LowRankGlobalAttention(6, rank=1, heads=2, maps=maps)
-        x = torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-        for parameter in whole.parameters():
-            dist.broadcast(parameter.data, 0, group=group)
-        mine = Partition.blocks(9, world).nodes(dist.get_rank(group))
-        ours = PartitionedAttention.of(copy.deepcopy(whole), 9, group)
-        results[f"maps {world}"] = float((ours(x[mine]) - whole(x)[mine]).abs().max()) if len(mine) else 0.0
+def check_attention(group):
+    results, payloads, world = {}, {}, dist.get_world_size(group)
+    for normalize, heads, nodes in [("graph", 1, 17), ("graph", 3, 2), ("graph", 3, 90), ("row", 3, 17), (None, 1, 17)]:
+        torch.manual_seed(3)
+        whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize).double()
+        ours = PartitionedAttention.of(copy.deepcopy(whole), nodes, group)
+        x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+        mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
+        own, everything = x[mine].requires_grad_(), x.clone().requires_grad_()
+        with count_traffic() as traffic:
+            out = ours(own)
+            out.square().sum().backward()
+        expected = whole(everything)
+        expected.square().sum().backward()
+        reduce_gradients(ours, group)
+        pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
+        pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
+        pairs += list(zip(ours.factors(own), [f[mine] for f in whole.factors(everything)], strict=True))
+        results[f"{normalize} {heads} {nodes}"] = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
+        payloads[f"{heads} {nodes}"] = traffic.payload.get("attention", 0)
+    torch.manual_seed(3)
+    maps = [tuple(torch.nn.Linear(6, k).double() for k in (2, 2, 3, 1)) for _ in range(2)]
+    whole = lrga.LowRankGlobalAttention(6, rank=1, heads=2, maps=maps)
+    x = torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    mine = Partition.blocks(9, world).nodes(dist.get_rank(group))
+    ours = PartitionedAttention.of(copy.deepcopy(whole), 9, group)
+    results["maps"] = float((ours(x[mine]) - whole(x)[mine]).abs().max())
     return {"differences": results, "payloads": payloads}
 
 
@@ -393,48 +367,35 @@ def check_disagreement(group):
     return told
 
 
-CHECKS = {
-    "disagreement": lambda groups: check_disagreement(groups[2]) if 2 in groups else None,
-    "augmented": lambda groups: check_augmented(groups[3]) if 3 in groups else None,
-    "collectives": lambda groups: {world: check_collectives(group) for world, group in groups.items() if world > 1},
-    "norm": check_norm,
-    "attention": check_attention,
-    "models": lambda groups: check_models(groups, 1),
-    "fifty": lambda groups: check_models(groups, 50),
-    "some fifty": lambda groups: {
-        f"{conv} {rank}": compare(conv, rank, groups[3], steps=50)
-        for conv, rank in (("gcn", 3), ("gatedgcn", 3), ("gat", None))
-        if 3 in groups
-    },
-    "variants": check_variants,
-    "links": check_links,
-    "link traffic": lambda groups: check_link_traffic(groups[4]),
-    "traffic": lambda groups: check_traffic(groups[4] if 4 in groups else groups[3]),
-    "no_halo": lambda groups: check_no_halo(groups[2]) if 2 in groups else None,
-}
+def check_all(two, three):
+    """``two`` is the group of the first two ranks, ``None`` on the third."""
+    results = {
+        "augmented": check_augmented(three),
+        "collectives": {"3": check_collectives(three)},
+        "norm": check_norm(three),
+        "attention": check_attention(three),
+        "models": check_models(two, three),
+        "fifty steps": {
+            f"{conv} {rank}": compare(conv, rank, three, steps=50) for conv, rank in (("gcn", 3), ("gat", None))
+        },
+        "variants": check_variants(three),
+        "links": check_links(three),
+        "link traffic": check_link_traffic(three),
+        "traffic": check_traffic(three),
+    }
+    if two is not None:
+        results["collectives"]["2"] = check_collectives(two)
+        results["disagreement"], results["no_halo"] = check_disagreement(two), check_no_halo(two)
+    return results
 
 
 def main():
     torch.set_num_threads(1)
-    folder, names = Path(sys.argv[1]), sys.argv[2:]
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     rank = dist.get_rank()
-    groups = {}
-    for world in range(1, dist.get_world_size() + 1):
-        group = dist.new_group(list(range(world)))  # every rank makes every group, a member of it or not
-        if rank < world:
-            groups[world] = group
-    results = {}
-    for name in names:
-        if name in ("variants", "traffic") and rank >= 3 and 4 not in groups:
-            continue
-        if name == "variants" and 3 not in groups:  # the fourth rank takes part in the checks of four only
-            results[name] = {
-                f"{conv} two nodes": compare(conv, 3, groups[4], nodes=2, edges=3) for conv in CONVOLUTIONS
-            }
-            continue
-        results[name] = CHECKS[name](groups)
-    (folder / f"{rank}.json").write_text(json.dumps(results))
+    two = dist.new_group([0, 1])  # every rank makes the group, a member of it or not
+    results = check_all(two if rank < 2 else None, dist.group.WORLD)
+    Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(results))
     dist.barrier()
     dist.destroy_process_group()
 

@@ -1,15 +1,18 @@
+from pathlib import Path
+
 import pytest
 import torch
 
 import lrga
 from lrga.distributed import RankBatchNorm, partition_graph, partition_model, training_step
 from lrga.nn.norm import BatchNorm
+from tests.helpers.processes import run
 
 pytestmark = pytest.mark.gpu
 
 
-def test_two_ranks_on_a_gpu_take_the_first_step_of_one_process_to_rounding(launch, tmp_path):
-    for report in launch.run("ranks_gpu.py", 2, tmp_path):
+def test_two_ranks_on_a_gpu_take_the_first_step_of_one_process_to_rounding(tmp_path):
+    for report in run(Path(__file__).with_name("ranks_gpu.py"), 2, tmp_path):
         assert len(report) == 10
         for case, found in report.items():
             assert found["loss"] < 1e-5, case

@@ -9,13 +9,12 @@ from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
 
 
-def test_one_to_four_ranks_give_the_loss_and_gradients_of_one_process(ranks):
+def test_several_ranks_give_the_loss_and_gradients_of_one_process(ranks):
     for rank, report in enumerate(ranks):
-        for world in range(rank + 1, 5):
-            for conv in ("gcn", "graphsage") if world != 3 else ("gcn", "gat", "gatedgcn", "graphsage", "gin"):
-                for kind in ("plain", "lrga"):
-                    found = report["links"][f"{conv} {kind} {world}"]
-                    assert max(found["loss"], found["gradient"]) < 1e-12, (conv, kind, rank, world)
+        for conv in ("gcn", "gat", "gatedgcn", "graphsage", "gin"):
+            for kind in (None, 3):
+                found = report["links"][f"{conv} {kind}"]
+                assert max(found["loss"], found["gradient"]) < 1e-12, (conv, kind, rank)
         for case, found in report["links"].items():
             assert max(found["loss"], found["gradient"]) < 1e-8, (rank, case)
             assert max(found["output"], found["scores"]) < 1e-6, (rank, case)  # after steps of Adam, in evaluation
@@ -25,8 +24,8 @@ def test_bytes_for_pairs_do_not_grow_with_the_graph_and_vectors_are_not_reduced(
     for report in ranks:
         small, large = report["link traffic"]["24"]["payload"], report["link traffic"]["240"]["payload"]
         assert large["halo"] > 5 * small["halo"]
-        # counts for each of 4 ranks, then at most 20 asked nodes with a row of 8 doubles there and back; so do others
-        assert small["pairs"] <= large["pairs"] <= 4 * 8 + 4 * 20 * (8 + 2 * 8 * 8)
+        # counts for each of 3 ranks, then at most 20 asked nodes with a row of 8 doubles there and back; so do others
+        assert small["pairs"] <= large["pairs"] <= 3 * 8 + 3 * 20 * (8 + 2 * 8 * 8)
         assert small["gradients"] == large["gradients"]
         assert small["attention"] == large["attention"] == 2 * 2 * (3 * 3 + 2 * 3) * 8
 

@@ -20,31 +20,29 @@ from lrga.nn import (
     SAGELayer,
 )
 
-MODELS = [f"{conv} {kind}" for conv in ("gcn", "gat", "gatedgcn", "graphsage", "gin") for kind in ("plain", "lrga")]
+CONVOLUTIONS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_one_to_four_ranks_give_the_loss_and_gradients_of_one_process(ranks, model):
+@pytest.mark.parametrize("conv", CONVOLUTIONS)
+def test_several_ranks_give_the_loss_and_gradients_of_one_process(ranks, conv):
+    """Two ranks, three with LRGA; edge and graph tasks, the preset 2020, METIS, more ranks than nodes, no edges."""
     for rank, report in enumerate(ranks):
-        for world in range(rank + 1, 5):
-            found = report["models"][f"{model} {world}"]
-            assert found["loss"] < 1e-12, (rank, world)
-            assert found["gradient"] < 1e-12, (rank, world)
-            assert found["output"] < 1e-8, (rank, world)  # after a step of Adam, in evaluation
+        for kind in ("plain", "lrga") if rank < 2 else ("lrga",):
+            found = report["models"][f"{conv} {kind}"]
+            assert found["loss"] < 1e-12, rank
+            assert found["gradient"] < 1e-12, rank
+            assert found["output"] < 1e-8, rank  # after a step of Adam, in evaluation
+        variants = {case: values for case, values in report["variants"].items() if case.split()[0] == conv}
+        assert len(variants) >= 6
+        for case, values in variants.items():
+            bound = 1e-5 if "float32" in case else 1e-8
+            assert values["loss"] < bound, (rank, case)
+            assert values["gradient"] < bound, (rank, case)
 
 
 def test_fifty_steps_give_the_losses_of_one_process(ranks):
-    for report in ranks[:3]:
-        assert len(report["some fifty"]) == 3
-        assert all(found["loss"] < 1e-8 for found in report["some fifty"].values())
-
-
-@pytest.mark.slow
-def test_fifty_steps_of_every_model_on_one_to_four_ranks_give_the_losses_of_one_process(launch, tmp_path):
-    for rank, report in enumerate(launch.run("ranks.py", 4, tmp_path, "fifty", timeout=900)):
-        assert len(report["fifty"]) == 10 * (4 - rank)
-        for case, found in report["fifty"].items():
-            assert found["loss"] < 1e-8, case
+    for report in ranks:
+        assert all(found["loss"] < 1e-8 for found in report["fifty steps"].values())
 
 
 def test_the_original_stays_and_weights_cross_both_ways():
@@ -102,7 +100,7 @@ def test_models_of_pyg_are_divided_augmented_or_not():
 
 
 def test_an_augmented_model_of_pyg_on_three_ranks_is_that_of_one_process(ranks):
-    for report in ranks[:3]:
+    for report in ranks:
         assert report["augmented"] < 1e-12
 
 

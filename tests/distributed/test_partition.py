@@ -3,6 +3,7 @@ import sys
 import pytest
 import torch
 
+from lrga.distributed.graph import partition_graph
 from lrga.distributed.partition import Partition
 from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
 
@@ -69,7 +70,7 @@ def test_wrong_assignments_and_methods_are_refused():
     with pytest.raises(DTypeError, match=r"got list\. To fix: call torch\.as_tensor"):
         Partition.of_assignment([0, 1], 2)
     with pytest.raises(OptionError, match="method"):
-        Partition.by("random", torch.zeros(2, 0, dtype=torch.int64), 3, 2)
+        partition_graph(torch.zeros(2, 0, dtype=torch.int64), 3, method="random")
 
 
 @pytest.mark.parametrize("order", [[0, 0, 1], [0, 1], [0, 1, 3]])

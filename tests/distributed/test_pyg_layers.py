@@ -3,7 +3,7 @@ import torch
 from torch_geometric.nn import GAT, GCN, GATConv, GCNConv, GINConv, GraphSAGE, ResGatedGraphConv, SAGEConv
 
 from lrga.distributed import partition_graph, partition_model
-from lrga.errors import UnsupportedError
+from lrga.errors import DTypeError, UnsupportedError
 
 EDGES = torch.randint(20, (2, 90), generator=torch.Generator().manual_seed(0))  # loops and repeats among them
 
@@ -79,3 +79,10 @@ def test_weights_of_loops_count_as_in_pyg():
 def test_options_that_cannot_be_divided_are_refused(layer):
     with pytest.raises(UnsupportedError, match="with these options"):
         partition_model(layer, part_and_edges()[0])
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_edges_of_a_whole_graph_are_refused(name):
+    part, edge_index = part_and_edges()
+    with pytest.raises(DTypeError, match=r"part\.edges"):
+        partition_model(LAYERS[name](), part)(torch.zeros(20, 5), edge_index)

@@ -13,7 +13,7 @@ def test_the_attentions_traffic_does_not_depend_on_the_number_of_nodes(ranks):
         assert small["payload"]["attention"] == large["payload"]["attention"] == 2 * 2 * (3 * 3 + 2 * 3) * 8
         assert small["payload"]["norm"] == large["payload"]["norm"]
         assert small["payload"]["halo"] < large["payload"]["halo"]
-        assert "attention 720 B in 4 calls" in large["text"]
+        assert "attention 640 B in 4 calls" in large["text"]
 
 
 def test_only_rows_of_the_mask_count():

@@ -42,9 +42,13 @@ def trained(model, data):
 
 
 @pytest.mark.parametrize("conv", CONVOLUTIONS)
-@pytest.mark.parametrize("task", ["node", "graph", "edge"])
 @pytest.mark.parametrize(
-    "options", [{}, {"rank": None, "preset": "2020"}, {"preset": "2020", "wiring": "outer-residual"}]
+    ("task", "options"),
+    [
+        ("node", {}),
+        ("graph", {"rank": None, "preset": "2020"}),
+        ("edge", {"preset": "2020", "wiring": "outer-residual"}),
+    ],
 )
 def test_a_batch_equals_each_of_its_graphs_alone(conv, task, options):
     data = x, edge_index, edge_attr, batch = graphs()
@@ -59,8 +63,9 @@ def test_a_batch_equals_each_of_its_graphs_alone(conv, task, options):
         first += size
 
 
-@pytest.mark.parametrize("conv", CONVOLUTIONS)
-@pytest.mark.parametrize("task", ["node", "graph", "edge"])
+@pytest.mark.parametrize(
+    ("conv", "task"), [*((conv, "edge") for conv in CONVOLUTIONS), ("gcn", "node"), ("gin", "graph")]
+)
 def test_predictions_follow_a_permutation_of_nodes_and_edges(conv, task):
     data = x, edge_index, edge_attr, batch = graphs()
     model = trained(network(conv, task), data)
@@ -115,8 +120,7 @@ def test_sorted_path_equals_the_path_that_compilers_see(conv, monkeypatch):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("conv", CONVOLUTIONS)
-@pytest.mark.parametrize("rank", [None, 0, 3])
+@pytest.mark.parametrize(("conv", "rank"), [*((conv, 3) for conv in CONVOLUTIONS), ("gcn", None), ("gcn", 0)])
 def test_copies_pickles_and_state_dicts_predict_the_same(conv, rank, tmp_path):
     data = graphs()
     model = trained(network(conv, rank=rank), data)
@@ -202,8 +206,9 @@ def test_gated_gcn_reads_ones_where_edge_features_are_absent_or_refused():
     assert torch.equal(bonds(x, edge_index, types, batch), bonds(x, edge_index, None, batch))
 
 
-@pytest.mark.parametrize("conv", CONVOLUTIONS)
-@pytest.mark.parametrize("task", ["node", "graph", "edge"])
+@pytest.mark.parametrize(
+    ("conv", "task"), [*((conv, "graph") for conv in CONVOLUTIONS), ("gcn", "node"), ("gatedgcn", "edge")]
+)
 def test_graphs_without_edges_or_nodes_give_finite_predictions_and_gradients(conv, task):
     model = network(conv, task).train()
     for nodes, count in ((1, 1), (3, 1), (0, 2)):
@@ -216,10 +221,10 @@ def test_graphs_without_edges_or_nodes_give_finite_predictions_and_gradients(con
 
 
 def cases_to_compile():
-    """Four augmented layers of each kind (GCN's are in tests/integration), two plain ones of the other preset."""
-    for conv in CONVOLUTIONS:
-        if conv != "gcn":
-            yield conv, {"num_layers": 4, "rank": 3}
+    """Augmented layers of each kind (GCN's are in tests/integration), plain ones of the other preset."""
+    for conv in ("gat", "gatedgcn", "graphsage", "gin"):
+        yield conv, {"num_layers": 2, "rank": 3}
+    for conv in ("gcn", "graphsage"):  # which are computed otherwise
         yield conv, {"num_layers": 2, "preset": "2020", "task": "edge"}
 
 
@@ -244,9 +249,9 @@ def test_networks_compile_to_one_graph_for_all_sizes(conv, options):
     assert graph_count == 1
 
 
-@pytest.mark.parametrize("conv", ["gatedgcn", "gat", "graphsage", "gin"])
+@pytest.mark.parametrize("conv", ["gatedgcn", "gat"])
 def test_exported_network_runs_at_other_sizes(conv):
-    model = GNN(4, 8, 3, 4, conv=conv, rank=3, encoder="embedding", heads=2, edge_channels=2).eval()
+    model = GNN(4, 8, 3, 2, conv=conv, rank=3, encoder="embedding", heads=2, edge_channels=2).eval()
     example = graphs((5, 3, 4), dtype=torch.float32)
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
     shapes = {

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.models.link import LinkGNN
-from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
+from lrga.models.link import CONVOLUTIONS, LinkGNN
+from lrga.nn.layers.pyg import convolve, gcn_scale
 from lrga.ops.neighbors.edges import EdgeLayout
 
 N, E = 40, 160

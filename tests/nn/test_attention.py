@@ -1,8 +1,6 @@
 import copy
 import io
 import pickle
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
@@ -14,6 +12,7 @@ from torch import nn
 
 import lrga
 from lrga.errors import BatchError, DeviceError, DTypeError, NonFiniteError, OptionError, ShapeError
+from tests.helpers.processes import run_alone
 
 SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=7).filter(sum)
 
@@ -179,7 +178,7 @@ def test_all_floating_types_stay_their_own(dtype):
     assert module(torch.randn(5, 6).to(dtype), torch.tensor([0, 0, 1, 1, 1])).dtype == dtype
 
 
-def test_autocast_rounds_the_maps_but_not_the_sums():
+def test_autocast_rounds_the_maps_but_not_the_sums(tmp_path):
     """In a process of its own, as bfloat16 products kill the process on CPUs that lack them."""
     code = """
         import torch, lrga
@@ -194,10 +193,12 @@ def test_autocast_rounds_the_maps_but_not_the_sums():
         out.float().sum().backward()
         assert module.project.weight.grad.isfinite().all()
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
-    if done.returncode in (-4, 132):
+    script = tmp_path / "autocast.py"
+    script.write_text(textwrap.dedent(code))
+    ended, _, errors = run_alone(script)
+    if ended in (-4, 132):
         pytest.skip("this CPU has no bfloat16 products")
-    assert done.returncode == 0, done.stderr
+    assert ended == 0, errors
 
 
 def test_dropout_acts_in_training_only():
@@ -297,7 +298,7 @@ def test_maps_of_different_widths_are_refused():
         lrga.LowRankGlobalAttention(6, 3, maps=tuple(maps))(torch.randn(4, 6))
 
 
-def test_one_huge_and_many_tiny_graphs_fit_in_little_memory():
+def test_one_huge_and_many_tiny_graphs_fit_in_little_memory(tmp_path):
     """Forward and backward of a 200,000-node graph beside 10,000 of three nodes, in a process of its own."""
     code = """
         import torch, lrga
@@ -314,5 +315,8 @@ def test_one_huge_and_many_tiny_graphs_fit_in_little_memory():
         module(x, batch, len(counts)).square().sum().backward()
         print((peak() - before) / 2**30)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert 0.1 < float(done.stdout) < 1.5
+    script = tmp_path / "memory.py"
+    script.write_text(textwrap.dedent(code))
+    ended, out, errors = run_alone(script)
+    assert ended == 0, errors
+    assert 0.1 < float(out) < 1.5

@@ -1,9 +1,11 @@
 import pytest
 import torch
+from torch import nn
 
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 from lrga.models.gnn import GNN
-from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder
+from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
+from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder, NodeEmbedding
 
 
 def test_categories_are_embedded_with_or_without_a_second_axis():
@@ -99,3 +101,16 @@ def test_reset_draws_anew(encoder):
     before = next(encoder.parameters()).clone()
     encoder.reset_parameters()
     assert not torch.equal(next(encoder.parameters()), before)
+
+
+def test_the_embedding_of_nodes_is_torchs_under_a_name_of_its_own():
+    torch.manual_seed(0)
+    ours = NodeEmbedding(5, 3)
+    theirs = nn.Embedding(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    assert torch.equal(ours(torch.tensor([4, 0])), theirs.weight[[4, 0]])
+
+
+def test_a_network_without_node_features_has_one():
+    model = LinkModel(LinkGNN(8, 8, 1), LinkPredictor(8, 8, 1), num_nodes=6)
+    assert isinstance(model.embedding, NodeEmbedding)

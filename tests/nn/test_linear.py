@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lrga.nn.linear import apply_chain, apply_linear, is_linear
+from lrga.nn.linear import apply_chain, apply_linear, is_linear, mix
 
 
 class Doubled(nn.Linear):
@@ -16,6 +16,7 @@ def test_a_plain_module_gives_what_its_call_gives():
     lin, x = nn.Linear(3, 2), torch.randn(5, 3)
     assert is_linear(lin)
     assert torch.equal(apply_linear(lin, x), lin(x))
+    torch.testing.assert_close(mix([x[:, :1], x[:, 1:]], lin), lin(x))
 
 
 def test_modules_in_a_row_have_relu_between_them():
@@ -43,4 +44,5 @@ def changed_by_forward():
 def test_a_module_that_does_more_is_called_as_it_is(make):
     lin, last, x = make(), nn.Linear(3, 2), torch.randn(5, 3)
     assert torch.equal(apply_linear(lin, x), lin(x))
+    assert torch.equal(mix([x[:, :1], x[:, 1:]], lin), lin(x))
     assert torch.equal(apply_chain([lin, last], x), last(lin(x).relu()))

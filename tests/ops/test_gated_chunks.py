@@ -66,8 +66,7 @@ def assert_fused_equals_plain(layout, *, training=True, scaled=False, residual=T
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("residual", [True, False])
-@pytest.mark.parametrize("used", ["both", "nodes", "edges"])
+@pytest.mark.parametrize(("residual", "used"), [(True, "both"), (True, "nodes"), (False, "edges")])
 def test_fused_equals_plain(layout, training, scaled, residual, used):
     assert_fused_equals_plain(layout, training=training, scaled=scaled, residual=residual, used=used)
 

@@ -147,23 +147,26 @@ def assert_all_close(found, wanted, tolerance):
         assert error <= tolerance, f"result {place}: off by {error:.1e}"
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges", "channels"), [(5, 17, 1), (12, 60, 7), (9, 90, 20), (6, 40, 33), (3, 9, 16)]
-)
+@pytest.mark.parametrize(("nodes", "edges", "channels"), [(5, 17, 1), (9, 60, 20), (6, 40, 33)])
 def test_values_and_gradients_are_those_of_the_plain_form(nodes, edges, channels):
     compare(graph(nodes, edges), channels)
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("residual", [True, False])
-@pytest.mark.parametrize("need_edges", [True, False])
+@pytest.mark.parametrize(
+    ("training", "scaled", "residual", "need_edges"),
+    [
+        (True, True, True, True),
+        (False, True, False, True),
+        (True, False, False, False),
+        (False, False, True, True),
+        (False, True, True, False),
+    ],
+)
 def test_every_option_of_the_plain_form(training, scaled, residual, need_edges):
     compare(graph(8, 50), 5, training=training, scaled=scaled, residual=residual, need_edges=need_edges)
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("need_edges", [True, False])
+@pytest.mark.parametrize(("scaled", "need_edges"), [(True, True), (False, False)])
 def test_without_a_normalisation(scaled, need_edges):
     compare(graph(8, 50), 5, norm=False, scaled=scaled, need_edges=need_edges)
 
@@ -172,27 +175,27 @@ def test_edges_of_another_width_come_out_as_wide_as_the_nodes():
     compare(graph(8, 50), 5, in_channels=3, residual=False)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize(("dtype", "scaled"), [(torch.bfloat16, True), (torch.float16, False)])
 def test_half_precision_is_summed_in_float32(dtype, scaled):
     compare(graph(10, 80), 18, dtype, scaled=scaled)
 
 
-@pytest.mark.parametrize(("nodes", "edges"), [(0, 0), (1, 0), (4, 0), (1, 2), (4, 2)])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("nodes", "edges", "training"), [(0, 0, False), (4, 0, False), (1, 2, True), (4, 2, False), (4, 2, True)]
+)
 def test_graphs_with_hardly_an_edge(nodes, edges, training):
-    compare(graph(nodes, edges, isolated=0), 3, training=training and edges > 1)
+    compare(graph(nodes, edges, isolated=0), 3, training=training)
 
 
-@pytest.mark.parametrize("tiling", [Tiling(64, 1, 1, 64), Tiling(32, 2, 3, 128), Tiling(1024, 4, 5, 16)])
+@pytest.mark.parametrize("tiling", [Tiling(64, 1, 1, 64), Tiling(1024, 4, 5, 16)])
 def test_the_division_of_the_work_does_not_matter(monkeypatch, tiling):
     monkeypatch.setattr(gated_gpu, "tiling", tiling)
-    compare(graph(14, 150), 9)
+    compare(graph(14, 90), 9)
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize(
+    ("own", "scaled", "residual"), [(True, False, True), (False, True, True), (False, False, False)]
+)
 def test_neither_does_who_multiplies(monkeypatch, own, scaled, residual):
     choose(monkeypatch, own=own)
     monkeypatch.setattr(gated_gpu, "tiling", Tiling(32, 1, 3, 64))
@@ -220,8 +223,7 @@ def test_node_features_may_be_columns_of_one_matrix(monkeypatch, own):
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize(("own", "scaled"), [(True, True), (False, False)])
 def test_statistics_keep_their_digits_where_the_mean_is_large_beside_the_spread(monkeypatch, own, scaled):
     choose(monkeypatch, own=own)
     layout = graph(12, 300)
@@ -252,8 +254,7 @@ def pad(layout, nodes, edges):
 
 
 @pytest.mark.parametrize("form", ["fused", "plain"])
-@pytest.mark.parametrize("real_edges", [0, 1, 2, 40])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("real_edges", "training"), [(0, True), (1, True), (2, False), (40, True), (40, False)])
 def test_padding_changes_nothing(form, real_edges, training):
     nodes, channels, capacity = 7, 5, 61
     layout = graph(nodes, real_edges)
@@ -308,9 +309,7 @@ def test_results_are_the_same_every_time():
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize(("dtype", "scaled", "residual"), [(torch.bfloat16, True, False), (torch.float16, False, True)])
 def test_autocast_gives_the_types_that_it_gives_the_plain_form(dtype, scaled, residual):
     layout = graph(6, 30)
     tensors, norm = draw(layout, 4)

@@ -32,8 +32,7 @@ def torchs(state):
 
 
 @pytest.mark.parametrize("count", [None, 7, 2])
-@pytest.mark.parametrize("momentum", [0.1, None, 1.0])
-@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize(("momentum", "affine"), [(0.1, True), (None, False), (1.0, True)])
 @pytest.mark.parametrize("training", [True, False])
 def test_real_rows_are_normalised_as_torch_normalises_them_alone(count, momentum, affine, training):
     ours = state(momentum, affine=affine)

@@ -1,8 +1,5 @@
 """Devices other than CPUs and CUDA GPUs: all is computed by PyTorch's own operations."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ import lrga
 from lrga.ops._triton import runs_on_gpu, why_not_triton
 from lrga.ops.neighbors import cpu as csr
 from lrga.tasks.losses import exact
+from tests.helpers.processes import run_alone
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3]])
 
@@ -21,10 +19,10 @@ EDGES = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3]])
     not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
     reason="this PyTorch has no devices written in Python",
 )
-def test_everything_gives_on_another_device_what_it_gives_on_a_cpu():
-    script, environment = Path(__file__).with_name("elsewhere.py"), os.environ | {"TRITON_INTERPRET": "0"}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=True)
-    assert not done.stdout.splitlines(), done.stderr
+def test_everything_gives_on_another_device_what_it_gives_on_a_cpu(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    code, out, errors = run_alone(Path(__file__).with_name("elsewhere.py"))
+    assert (code, out) == (0, ""), errors
 
 
 @pytest.mark.parametrize("task", ["node", "edge", "graph"])

@@ -75,7 +75,7 @@ def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, hea
     check(n, channels, rank, heads)
 
 
-@pytest.mark.parametrize("n", [1, 128, 290])
+@pytest.mark.parametrize("n", [1, 290])
 def test_gradients_lie_in_rows_that_are_used_up(n):
     check(n, 25, 5, 1)
     check(n, 25, 5, 1, dtype=torch.float16, tolerance=2e-2)
@@ -87,8 +87,9 @@ def test_products_that_fit_where_their_gradients_do_not(x_dtype):
     check(70, 31, 8, 1, dtype=torch.float16, tolerance=2e-2)
 
 
-@pytest.mark.parametrize("channels", [20, 33])
-@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("channels", "x_dtype"), [(20, torch.float32), (33, torch.bfloat16), (20, torch.float16), (33, torch.float16)]
+)
 def test_half_precision_is_accumulated_in_float32(channels, x_dtype):
     check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
 
@@ -99,8 +100,7 @@ def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory()
     check(40, 33, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
 
 
-@pytest.mark.parametrize("channels", [20, 33])
-@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("channels", "x_dtype"), [(33, torch.float32), (20, torch.bfloat16)])
 def test_bfloat16_is_multiplied_right_in_the_interpreter_too(channels, x_dtype):
     check(150, channels, 5, 1, dtype=torch.bfloat16, tolerance=3e-2, x_dtype=x_dtype)
 

@@ -87,9 +87,10 @@ def check_sums(layout, shape, dtype, weighted, factors):
     )
 
 
-@pytest.mark.parametrize("factors", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", [(1,), (33,), (2, 5)])
+@pytest.mark.parametrize(
+    ("shape", "weighted", "factors"),
+    [((1,), False, True), ((33,), True, False), ((33,), False, False), ((2, 5), True, True)],
+)
 def test_sums_and_gradients_are_those_of_the_reference(monkeypatch, shape, weighted, factors):
     monkeypatch.setattr(neighbors_gpu, "MIN_SPLIT_EDGES", 0)
     monkeypatch.setattr(neighbors_gpu, "CHUNK", 16)
@@ -202,3 +203,117 @@ def test_the_compiler_sees_one_operator():
         out = function(x)
         results.append((out.detach(), torch.autograd.grad(out.sum(), x)[0]))
     torch.testing.assert_close(results[0], results[1])
+
+
+def test_blocks_waste_few_columns():
+    blocks = {0: 1, 1: 1, 20: 32, 33: 64, 60: 64, 80: 128, 100: 128, 172: 64, 256: 128}
+    assert {width: neighbors_gpu.block_of(width) for width in blocks} == blocks
+
+
+def test_long_runs_are_prepared_for_unless_they_are_known_not_to_exist():
+    assert not neighbors_gpu.may_be_long(1000, None)
+    assert neighbors_gpu.may_be_long(10**6, None)
+    assert not neighbors_gpu.may_be_long(10**6, 2000)
+    assert neighbors_gpu.may_be_long(10**6, 10**6)
+
+
+def sums(layout, x, split, **options):
+    return neighbors_gpu.launch_sum(
+        x, None, None, None, None, layout.in_ptr, layout.source, layout.target, split, torch.float32, **options
+    )
+
+
+@pytest.mark.parametrize("degrees", [[0, 9, 8, 17], [40], [1, 0, 30, 1, 25, 0], [0, 0]])
+def test_long_runs_at_every_place_among_the_chunks_are_summed(monkeypatch, degrees):
+    monkeypatch.setattr(neighbors_gpu, "CHUNK", 8)
+    monkeypatch.setattr(neighbors_gpu, "MAX_RUN", 8)
+    nodes = max(len(degrees), 5)
+    target = torch.repeat_interleave(torch.arange(len(degrees)), torch.tensor(degrees))
+    layout, _ = EdgeLayout.from_edge_index(torch.stack([torch.randint(0, nodes, target.shape), target]), nodes)
+    x = torch.randn(nodes, 3)
+    expected = torch.zeros(nodes, 3).index_add_(0, layout.target, x[layout.source])
+    torch.testing.assert_close(sums(layout, x, True), expected)
+    torch.testing.assert_close(sums(layout, x, False), expected)
+
+
+@pytest.mark.parametrize("how", [neighbors_gpu.Plan(3, 2, 2, 1), neighbors_gpu.Plan(1, 16, 8, 2)])
+def test_every_division_of_the_work_gives_the_same_sums(how):
+    layout, _ = EdgeLayout.from_edge_index(torch.randint(0, 10, (2, 60)), 11)
+    x = torch.randn(11, 7)
+    torch.testing.assert_close(sums(layout, x, False, how=how), sums(layout, x, False))
+
+
+@pytest.mark.gpu
+def test_a_node_with_a_million_edges_is_summed_on_a_gpu():
+    count = 1_000_000
+    source = torch.randint(0, 1000, (count + 5000,), device="cuda")
+    target = torch.cat([torch.full((count,), 3, device="cuda"), torch.randint(0, 1000, (5000,), device="cuda")])
+    layout, _ = EdgeLayout.from_edge_index(torch.stack([source, target]), 1000)
+    x = torch.randn(1000, 100, device="cuda")
+    expected = torch.zeros(1000, 100, device="cuda", dtype=torch.float64).index_add_(0, target, x[source].double())
+    out = sums(layout, x, neighbors_gpu.may_be_long(layout.num_edges, None))
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=5e-2)
+    assert torch.equal(out, sums(layout, x, True))
+
+
+def check_max(layout, width, dtype=torch.float32, device="cpu", values=None):
+    """Values are equal to the bit, gradients to rounding, ties among them."""
+    if values is None:  # few different values: many ties
+        values = torch.randint(-3, 2, (layout.num_nodes, width)) * 0.5
+    layout = layout.to(device)
+    x = values.to(device, dtype).requires_grad_()
+    wide = x.detach().double().requires_grad_()
+    out, expected = neighbors_gpu.max_sources(x, layout), message.max_sources_reference(wide, layout)
+    assert torch.equal(out.double(), expected)
+    upstream = torch.randn(x.shape, device=device, dtype=torch.float64).to(dtype)
+    (grad,) = torch.autograd.grad(out, x, upstream)
+    (wanted,) = torch.autograd.grad(expected, wide, upstream.double())
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}[dtype]
+    torch.testing.assert_close(grad.double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("width", "dtype"), [(1, DTYPES[0]), (33, DTYPES[0]), (7, DTYPES[1]), (7, DTYPES[2])])
+def test_maxima_and_shared_gradients_are_those_of_the_reference(width, dtype):
+    check_max(edges(11, 60), width, dtype)
+
+
+@pytest.mark.parametrize("size", [(0, 0), (3, 0), (1, 4)])
+def test_graphs_without_nodes_or_edges_have_zero_maxima(size):
+    check_max(edges(*size), 3)
+
+
+def test_the_largest_of_infinite_values_is_found():
+    values = torch.tensor([[-torch.inf, torch.inf], [0.5, 1.0], [2.0, torch.inf]])
+    check_max(EdgeLayout.from_edge_index(torch.tensor([[0, 1, 2, 1], [2, 2, 1, 1]]), 3)[0], 2, values=values)
+
+
+def test_a_number_that_is_none_is_the_largest():
+    layout, _ = EdgeLayout.from_edge_index(torch.tensor([[0, 1, 2], [2, 2, 0]]), 3)
+    out = neighbors_gpu.max_sources(torch.tensor([[1.0], [torch.nan], [3.0]]), layout)
+    assert out[2].isnan()
+    assert out[0] == 3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 7, 60, 100, 172, 257])
+@pytest.mark.parametrize("size", [(1, 5), (5, 0), (300, 20_000), (7_600, 200_000)])
+def test_maxima_on_a_gpu_are_those_of_the_reference(size, width, dtype):
+    layout = edges(*size)
+    check_max(layout, width, dtype, "cuda")
+    check_max(layout, width, dtype, "cuda", torch.randn(layout.num_nodes, width))
+
+
+def test_a_second_derivative_of_maxima_is_refused():
+    x = torch.randn(8, 2, requires_grad=True)
+    (grad,) = torch.autograd.grad(neighbors_gpu.max_sources(x, edges(8, 20)).square().sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="max_gradient"):
+        grad.sum().backward()
+
+
+def test_the_operator_of_maxima_passes_the_checks_of_pytorch():
+    layout = edges(8, 30)
+    x = torch.randn(8, 2, requires_grad=True)
+    torch.library.opcheck(
+        neighbors_gpu.max_sources_op.custom_op, (x, layout.source, layout.in_ptr, layout.out_target, layout.out_ptr)
+    )

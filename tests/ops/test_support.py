@@ -14,6 +14,7 @@ import torch
 import lrga
 from lrga.ops import _triton as support
 from lrga.ops._triton import allows_tf32, dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
+from tests.helpers.processes import run_alone
 
 
 def test_float64_is_left_to_pytorch():
@@ -73,8 +74,6 @@ import os, sys
 import torch, lrga
 from lrga.speed.backends import explain_choices
 from lrga.ops._triton import allows_tf32, dot_precision
-from lrga.speed.backends import explain_choices
-from lrga.ops._triton import allows_tf32, dot_precision
 from lrga.training.runs.environment import environment
 
 def is_understood(switch, allowed):
@@ -103,19 +102,19 @@ for switch, allowed in SWITCHES.items():
 
 
 @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="needs PyTorch 2.9")
-def test_every_switch_of_pytorch_for_tf32_is_understood():
+def test_every_switch_of_pytorch_for_tf32_is_understood(tmp_path):
     pytest.importorskip("triton")
-    code, environment = f"SWITCHES = {SWITCHES!r}\n{AFTER_EACH_SWITCH}", os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
-    assert not done.stdout.splitlines(), done.stderr
+    script = tmp_path / "switches.py"
+    script.write_text(f"SWITCHES = {SWITCHES!r}\n{AFTER_EACH_SWITCH}")
+    code, out, errors = run_alone(script)
+    assert (code, out) == (0, ""), errors
 
 
-@pytest.mark.parametrize("allowed", ["0", "1"])
-def test_the_switch_in_the_environment_is_understood(allowed):
-    code, environment = "from lrga.ops._triton import allows_tf32; print(int(allows_tf32()))", dict(os.environ)
-    environment["TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"] = allowed
+def test_the_switch_in_the_environment_is_understood():
+    code = "from lrga.ops._triton import allows_tf32; print(int(allows_tf32()))"
+    environment = os.environ | {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}  # read when PyTorch is loaded
     done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
-    assert done.stdout.strip() == allowed
+    assert done.stdout.strip() == "1"
 
 
 def test_the_switch_of_older_pytorch_is_read_where_there_is_no_other(monkeypatch):
@@ -163,7 +162,7 @@ def test_a_kernel_is_launched_on_the_device_of_its_first_tensor(monkeypatch):
 
 def test_every_kernel_is_launched_by_the_launcher():
     found = []
-    for path in sorted(Path(support.__file__).parent.glob("*.py")):
+    for path in sorted(Path(support.__file__).parent.rglob("*.py")):
         tree = ast.parse(path.read_text())
         inside = {id(node) for top in ast.walk(tree) if _is_kernel(top) or _is_launcher(top) for node in ast.walk(top)}
         for node in ast.walk(tree):

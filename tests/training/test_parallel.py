@@ -1,6 +1,5 @@
 """Runs of several processes."""
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -19,16 +18,12 @@ from lrga.training.parallel import (
 )
 from lrga.training.problems.graphs import share_of, share_of_loss
 from lrga.training.runs.folder import RunFolder
-
-LAUNCH = Path(__file__).parents[1] / "distributed" / "launch.py"
+from tests.helpers.processes import run
 
 
 @pytest.fixture(scope="module", params=[2, 4])
 def reports(request, tmp_path_factory):
-    spec = importlib.util.spec_from_file_location("launch", LAUNCH)
-    launch = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(launch)
-    return launch.run("../training/parallel_ranks.py", request.param, tmp_path_factory.mktemp("parallel"))
+    return run(Path(__file__).with_name("parallel_ranks.py"), request.param, tmp_path_factory.mktemp("parallel"))
 
 
 LINKS = ["links learned", "links features", "links plain"]

@@ -21,26 +21,16 @@ if TYPE_CHECKING:
     from lrga.distributed.step import global_mean, reduce_gradients, training_step
 
 # Loaded on first use: a process that only joins its group need not wait for all layers.
-_HOME = {
-    "PartitionedAttention": "attention",
-    "GraphPart": "graph",
-    "Partition": "partition",
-    "RankBatchNorm": "norm",
-    "Traffic": "collectives",
-    "all_reduce_sum": "collectives",
-    "convert_norms": "norm",
-    "count_traffic": "collectives",
-    "fetch_nodes": "links",
-    "global_mean": "step",
-    "is_leader": "launch",
-    "joined": "launch",
-    "launched": "launch",
-    "link_step": "links",
-    "partition_graph": "graph",
-    "partition_model": "model",
-    "reduce_gradients": "step",
-    "score_links": "links",
-    "training_step": "step",
+_MODULES = {
+    "attention": ["PartitionedAttention"],
+    "collectives": ["Traffic", "all_reduce_sum", "count_traffic"],
+    "graph": ["GraphPart", "partition_graph"],
+    "launch": ["is_leader", "joined", "launched"],
+    "links": ["fetch_nodes", "link_step", "score_links"],
+    "model": ["partition_model"],
+    "norm": ["RankBatchNorm", "convert_norms"],
+    "partition": ["Partition"],
+    "step": ["global_mean", "reduce_gradients", "training_step"],
 }
 
 __all__ = [
@@ -67,9 +57,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = globals()[name] = getattr(import_module(f"lrga.distributed.{_HOME[name]}"), name)
-        return value
+    for module, names in _MODULES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"lrga.distributed.{module}"), name)
+            return value
     raise AttributeError(f"module 'lrga.distributed' has no attribute {name!r}")
 
 

@@ -124,11 +124,6 @@ def gather_ragged(rows: Tensor, purpose: str = "output", group: Group = None) ->
     return torch.cat([together[rank, :count] for rank, count in enumerate(counts)])
 
 
-def exchange(rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group = None) -> Tensor:
-    """Rows for each rank, in the order of the ranks, for rows from each rank; not differentiable."""
-    return _exchange(rows, send, receive, purpose, group, None)
-
-
 def all_reduce_sum(x: Tensor, *, purpose: str = "sum", group: Group = None) -> Tensor:
     """The sum of ``x`` over all ranks, on every rank; the gradient is the sum of the ranks' gradients.
 
@@ -144,38 +139,17 @@ def all_reduce_sum(x: Tensor, *, purpose: str = "sum", group: Group = None) -> T
     return x if world_size(group) == 1 else _AllReduce.apply(x, purpose, group, _counter.get())
 
 
-def halo_exchange(
-    x: Tensor,
-    send_index: Tensor,
-    send: Sequence[int],
-    receive: Sequence[int],
-    *,
-    group: Group = None,
-    purpose: str = "halo",
-) -> Tensor:
-    """``x`` ``[n, D]`` of this rank's nodes followed by the rows of its halo, ``[n + h, D]``.
+def exchange(rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group = None) -> Tensor:
+    """Rows for each rank, in the order of the ranks, for rows from each rank; gradients return to their owners.
 
     Args:
-        x: Features of own nodes.
-        send_index: Which of them go to other ranks, those for rank 0 first; ``[sum(send)]``.
+        rows: ``[sum(send), …]``, those for rank 0 first.
         send: How many go to each rank.
-        receive: How many come from each rank; h in all.
-        group: Process group.
+        receive: How many come from each rank.
         purpose: Under which its bytes are counted.
+        group: Process group.
     """
-    return _Halo.apply(x, send_index, tuple(send), tuple(receive), group, _counter.get(), purpose)
-
-
-def _exchange(
-    rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group, traffic: Traffic | None
-) -> Tensor:
-    device, rows = rows.device, _within_reach(rows.contiguous(), group)
-    out = rows.new_empty(sum(receive), *rows.shape[1:])
-    size = rows.shape[1:].numel() * rows.element_size()
-    own = send[rank_of(group)]
-    _count(purpose, size * sum(send), size * (sum(send) - own), traffic)
-    dist.all_to_all_single(out, rows, list(receive), list(send), group=group)
-    return out.to(device)
+    return _Exchange.apply(rows, tuple(send), tuple(receive), purpose, group, _counter.get())
 
 
 def _within_reach(tensor: Tensor, group: Group) -> Tensor:
@@ -201,49 +175,25 @@ class _AllReduce(Function):
         return _AllReduce.apply(grads[0], ctx.purpose, ctx.group, ctx.traffic), None, None, None
 
 
-class _Halo(Function):
+class _Exchange(Function):
     @staticmethod
     def forward(
         ctx: Any,
-        x: Tensor,
-        send_index: Tensor,
+        rows: Tensor,
         send: tuple[int, ...],
         receive: tuple[int, ...],
+        purpose: str,
         group: Group,
         traffic: Traffic | None,
-        purpose: str,
     ) -> Tensor:
-        ctx.save_for_backward(send_index)
-        ctx.options = (send, receive, group, traffic, purpose)
-        return torch.cat([x, _exchange(x.index_select(0, send_index), send, receive, purpose, group, traffic)])
+        ctx.back = (receive, send, purpose, group, traffic)
+        device, rows = rows.device, _within_reach(rows.contiguous(), group)
+        out = rows.new_empty(sum(receive), *rows.shape[1:])
+        size = rows.shape[1:].numel() * rows.element_size()
+        _count(purpose, size * sum(send), size * (sum(send) - send[rank_of(group)]), traffic)
+        dist.all_to_all_single(out, rows, list(receive), list(send), group=group)
+        return out.to(device)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
-        (send_index,) = ctx.saved_tensors
-        return _HaloBack.apply(grads[0], send_index, *ctx.options), None, None, None, None, None, None
-
-
-class _HaloBack(Function):
-    """The transpose: what a halo row collected returns to its owner and is added there."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        grad: Tensor,
-        send_index: Tensor,
-        send: tuple[int, ...],
-        receive: tuple[int, ...],
-        group: Group,
-        traffic: Traffic | None,
-        purpose: str,
-    ) -> Tensor:
-        ctx.save_for_backward(send_index)
-        ctx.options = (send, receive, group, traffic, purpose)
-        own = grad.size(0) - sum(receive)
-        returned = _exchange(grad[own:], receive, send, purpose, group, traffic)
-        return grad[:own].index_add(0, send_index, returned)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
-        (send_index,) = ctx.saved_tensors
-        return _Halo.apply(grads[0], send_index, *ctx.options), None, None, None, None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+        return _Exchange.apply(grads[0], *ctx.back), None, None, None, None, None

@@ -14,20 +14,20 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lrga.checks import check_choice
 from lrga.distributed.collectives import (
     Group,
     all_reduce_sum,
     exchange,
     gather_ragged,
     gather_rows,
-    halo_exchange,
     rank_of,
     reduce_,
     world_size,
 )
 from lrga.distributed.partition import Partition
 from lrga.errors import ShapeError
-from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index, check_partitioned
+from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,6 @@ class PartitionedLayout(EdgeLayout):
         return self.part.to(device).edges
 
 
-def part_of(edges: object) -> "GraphPart":
-    """The part that a converted layer was handed."""
-    check_partitioned(edges)
-    assert isinstance(edges, PartitionedLayout)
-    return edges.part
-
-
 @dataclass(frozen=True, eq=False)
 class GraphPart:
     """What one rank knows of a divided graph. Made by :func:`partition_graph`.
@@ -85,7 +78,6 @@ class GraphPart:
         num_edges: E.
         num_given: How many edges were handed to :func:`partition_graph` on this rank.
         exchanges: Whether any rank has a halo.
-        has_loops: Whether any local edge runs from a node to itself.
     """
 
     partition: Partition
@@ -103,7 +95,6 @@ class GraphPart:
     num_edges: int
     num_given: int
     exchanges: bool
-    has_loops: bool
 
     @property
     def num_nodes(self) -> int:
@@ -157,9 +148,8 @@ class GraphPart:
             raise ShapeError(f"{self.num_own} rows, one for each own node", f"{x.size(0)}", "pass own nodes only")
         if not self.exchanges:
             return x
-        flat = x.flatten(1) if x.dim() != 2 else x
-        out = halo_exchange(flat, self.send_index, self.send, self.receive, group=self.group)
-        return out.view(-1, *x.shape[1:]) if x.dim() != 2 else out
+        sent = x.index_select(0, self.send_index)
+        return torch.cat([x, exchange(sent, self.send, self.receive, "halo", self.group)])
 
     def gather_nodes(self, values: Tensor) -> Tensor:
         """Values ``[n, …]`` of own nodes to ``[N, …]`` of all nodes, on every rank; not differentiable."""
@@ -209,38 +199,30 @@ def partition_graph(
     """
     check_edge_index(edge_index, num_nodes)
     ranks, rank = world_size(group), rank_of(group)
-    partition = partition or Partition.by(method, edge_index, num_nodes, ranks)
+    check_choice("method", method, ("blocks", "metis"))
+    if partition is None:
+        metis = method == "metis"
+        partition = Partition.metis(edge_index, num_nodes, ranks) if metis else Partition.blocks(num_nodes, ranks)
     if partition.parts != ranks or partition.num_nodes != num_nodes:
         got = f"{partition.parts} parts of {partition.num_nodes} nodes"
         raise ShapeError(f"a partition of {num_nodes} nodes into {ranks} parts", got, "divide this graph for this run")
     if ranks > 1:
         _check_same(partition, group)
     begin, end = partition.starts[rank], partition.starts[rank + 1]
+    own = end - begin
     source, target = (partition.places(side.long().cpu()) for side in edge_index)
     local = ((target >= begin) & (target < end)).nonzero().squeeze(1)
-    source, target = source[local], target[local] - begin
-    foreign = (source < begin) | (source >= end)
-    halo = source[foreign].unique()  # sorted, so owners come in order
-    numbers = source - begin
-    numbers[foreign] = torch.searchsorted(halo, source[foreign]) + (end - begin)
-    layout, order = EdgeLayout.from_edge_index(torch.stack([numbers, target]), end - begin + halo.numel(), check=False)
-    receive = torch.bincount(partition.owner_of_places(halo), minlength=ranks)
-    own = end - begin
+    numbers, halo, send_index, send, receive = ask_owners(source[local], partition, rank, group, "setup")
+    edges = torch.stack([numbers, target[local] - begin])
+    layout, order = EdgeLayout.from_edge_index(edges, own + halo.numel(), check=False)
     counts = layout.out_degree  # of own nodes and halo, as far as edges lie here
-    total, any_halo = torch.tensor([local.numel()]), torch.tensor([halo.numel()])
+    totals = torch.tensor([local.numel(), halo.numel()])
     if ranks > 1:
         comm = _device_of(group)
-        sent = exchange(receive.to(comm), [1] * ranks, [1] * ranks, "setup", group).cpu()
-        asked = exchange(halo.to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
-        send_index = asked - begin
-        returned = exchange(counts[own:].to(comm), receive.tolist(), sent.tolist(), "setup", group).cpu()
+        returned = exchange(counts[own:].to(comm), receive, send, "setup", group).cpu()
         counts = counts[:own].index_add(0, send_index, returned)
-        of_halo = exchange(counts[send_index].to(comm), sent.tolist(), receive.tolist(), "setup", group).cpu()
-        counts = torch.cat([counts, of_halo])
-        both = reduce_(torch.cat([total, any_halo]).to(comm), "setup", group).cpu()
-        total, any_halo = both[:1], both[1:]
-    else:
-        sent, send_index = receive.clone(), halo
+        counts = torch.cat([counts, exchange(counts[send_index].to(comm), send, receive, "setup", group).cpu()])
+        totals = reduce_(totals.to(comm), "setup", group).cpu()
     in_ptr, degrees = layout.in_ptr[: own + 1], (layout.in_degree[:own], counts)
     to_own, out_of = (degree.clamp(min=1).double().rsqrt() for degree in degrees)
     layout = replace(layout, num_targets=own, in_ptr=in_ptr, gcn_factors=(to_own, out_of))
@@ -255,14 +237,36 @@ def partition_graph(
         in_degree=degrees[0],
         out_degree=counts[:own],
         send_index=send_index,
-        send=tuple(sent.tolist()),
-        receive=tuple(receive.tolist()),
-        num_edges=int(total),
+        send=send,
+        receive=receive,
+        num_edges=int(totals[0]),
         num_given=edge_index.size(1),
-        exchanges=bool(any_halo),
-        has_loops=bool((layout.source == layout.target).any()),
+        exchanges=bool(totals[1]),
     )
     return part.to(device)
+
+
+def ask_owners(
+    places: Tensor, partition: Partition, rank: int, group: Group, purpose: str
+) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...], tuple[int, ...]]:
+    """Asks other ranks for the nodes at ``places`` that they own; every rank must call it.
+
+    Returns:
+        Where each node is found among the own ones followed by those of others; the places of the latter, each once,
+        owners in order; which own nodes are sent to others, by rank; how many each rank gets; how many it sends.
+    """
+    begin, end = partition.starts[rank], partition.starts[rank + 1]
+    foreign = (places < begin) | (places >= end)
+    asked = places[foreign].unique()  # sorted, so owners come in order
+    found = places - begin
+    found[foreign] = torch.searchsorted(asked, places[foreign]) + (end - begin)
+    receive = torch.bincount(partition.owner_of_places(asked.cpu()), minlength=partition.parts)
+    if partition.parts == 1:
+        return found, asked, asked, (0,), (0,)
+    comm, each = _device_of(group), [1] * partition.parts
+    send = exchange(receive.to(comm), each, each, purpose, group).tolist()
+    wanted = exchange(asked.to(comm), receive.tolist(), send, purpose, group).to(places.device)
+    return found, asked, wanted - begin, tuple(send), tuple(receive.tolist())
 
 
 def _check_same(partition: Partition, group: Group) -> None:

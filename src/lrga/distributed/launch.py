@@ -67,7 +67,7 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
     if device != "cpu" and torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    global _joins
+    global _group, _joins
     _joins += 1  # all ranks join equally often
     name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}-{_joins}"
     # A place of its own for every start: torchrun keeps one store over restarts, with the addresses of dead processes.
@@ -77,7 +77,6 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
     dist.init_process_group(choose_backend(device), store=group_store, rank=rank, world_size=world, timeout=TIMEOUT)
     options = {} if patience is None else {"patience": patience}
     monitor = Monitor(rank, world, host=host, port=port, attempt=name, **options)
-    global _group
     with monitor, _patient() as patient:
         try:
             _group = _Group(dist.PrefixStore(f"lrga/turns/{name}", store), monitor)

@@ -13,15 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lrga.distributed.collectives import exchange, halo_exchange, reduce_, world_size
-from lrga.distributed.graph import GraphPart
+from lrga.distributed.collectives import exchange, reduce_
+from lrga.distributed.graph import GraphPart, ask_owners
 from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
 from lrga.errors import ShapeError
-from lrga.nn.node_embedding import NodeEmbedding
+from lrga.nn.encoders import NodeEmbedding
 
 
 class ShardedEmbedding(NodeEmbedding):
-    """The rows of own nodes of a :class:`~lrga.nn.node_embedding.NodeEmbedding`; its gradient is complete by itself.
+    """The rows of own nodes of a :class:`~lrga.nn.encoders.NodeEmbedding`; its gradient is complete by itself.
 
     ``state_dict`` has the own rows (``part.gather_nodes`` gives all of them); ``load_state_dict`` takes either these or
     the rows of all nodes.
@@ -69,21 +69,11 @@ def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
     if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < part.num_nodes:
         got = f"node {int(nodes.min()) if int(nodes.min()) < 0 else int(nodes.max())}"
         raise ShapeError(f"nodes from 0 to {part.num_nodes - 1} of the whole graph", got, "pass their own numbers")
-    place = part.partition.place
-    places = nodes.long() if place is None else place.to(nodes.device).index_select(0, nodes.long())
-    begin, end = part.partition.starts[part.rank], part.partition.starts[part.rank + 1]
-    if world_size(part.group) == 1:
-        return h.index_select(0, places)
-    foreign = (places < begin) | (places >= end)
-    asked = places[foreign].unique()  # sorted, so owners come in order
-    receive = torch.bincount(part.partition.owner_of_places(asked.cpu()), minlength=part.partition.parts)
-    each = [1] * part.partition.parts
-    send = exchange(receive.to(h.device), each, each, "pairs", part.group).tolist()
-    wanted = exchange(asked.to(h.device), receive.tolist(), send, "pairs", part.group)
-    rows = halo_exchange(h, wanted - begin, send, receive.tolist(), group=part.group, purpose="pairs")
-    index = places - begin
-    index[foreign] = torch.searchsorted(asked, places[foreign]) + part.num_own
-    return rows.index_select(0, index)
+    places = part.partition.places(nodes.long())
+    found, _, send_index, send, receive = ask_owners(places, part.partition, part.rank, part.group, "pairs")
+    if part.partition.parts > 1:
+        h = torch.cat([h, exchange(h.index_select(0, send_index), send, receive, "pairs", part.group)])
+    return h.index_select(0, found)
 
 
 def score_links(model: Any, part: GraphPart, h: Tensor, pairs: Tensor) -> Tensor:

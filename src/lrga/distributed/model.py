@@ -14,18 +14,18 @@ from lrga.distributed.collectives import Group, world_size
 from lrga.distributed.graph import GraphPart
 from lrga.distributed.links import ShardedEmbedding
 from lrga.distributed.norm import RankBatchNorm, convert_norms
-from lrga.distributed.pyg_layers import PARTITIONED_PYG
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.conv import LRGAConv
+from lrga.nn.encoders import NodeEmbedding
 from lrga.nn.heads import Head, LayerwiseHead
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.gat import GATLayer
 from lrga.nn.layers.gated_gcn import GatedGCNLayer
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.pyg import PARTITIONED_PYG
 from lrga.nn.layers.sage import SAGELayer
-from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 
@@ -41,7 +41,7 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
     either way. The copy is called with the features of own nodes and ``part.edges``; its loss is summed over the ranks
     and its gradients too (:func:`~lrga.distributed.step.training_step`,
     :func:`~lrga.distributed.links.link_step`). Every rank must make every call. Of a learned vector for each node
-    (:class:`~lrga.nn.node_embedding.NodeEmbedding`) a rank keeps the rows of its own nodes.
+    (:class:`~lrga.nn.encoders.NodeEmbedding`) a rank keeps the rows of its own nodes.
 
     Args:
         model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`;

@@ -43,20 +43,11 @@ class RankBatchNorm(nn.BatchNorm1d):
 
     @classmethod
     def of(cls, norm: nn.BatchNorm1d, group: Group = None) -> "RankBatchNorm":
-        """With the very parameters and buffers of ``norm``."""
-        made = cls(
-            norm.num_features,
-            group=group,
-            eps=norm.eps,
-            momentum=norm.momentum,
-            affine=norm.affine,
-            track_running_stats=norm.track_running_stats,
-        )
-        made.weight, made.bias, made.training = norm.weight, norm.bias, norm.training
-        for name in ("running_mean", "running_var", "num_batches_tracked"):
-            if name in norm._buffers:
-                made._buffers[name] = norm._buffers[name]
-        return made
+        """The module itself, from now on over the rows of all ranks."""
+        norm.__class__ = cls
+        assert isinstance(norm, cls)
+        norm.group = group
+        return norm
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalises."""
@@ -82,19 +73,16 @@ class RankBatchNorm(nn.BatchNorm1d):
 
 
 def convert_norms(model: nn.Module, group: Group = None) -> nn.Module:
-    """``model`` with every :class:`torch.nn.BatchNorm1d` in it replaced by one over all ranks (in place, as torch's
-    ``SyncBatchNorm.convert_sync_batchnorm`` does); parameters and state dict stay.
+    """``model`` itself, every :class:`torch.nn.BatchNorm1d` in it made one over all ranks, as torch's
+    ``SyncBatchNorm.convert_sync_batchnorm`` does; parameters and state dict stay.
 
     Example:
         >>> type(convert_norms(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4)))[1]).__name__
         'RankBatchNorm'
     """
-    if isinstance(model, nn.BatchNorm1d):
-        return model if isinstance(model, RankBatchNorm) else RankBatchNorm.of(model, group)
-    for name, child in model.named_children():
-        replaced = convert_norms(child, group)
-        if replaced is not child:
-            setattr(model, name, replaced)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d) and not isinstance(module, RankBatchNorm):
+            RankBatchNorm.of(module, group)
     return model
 
 

@@ -10,11 +10,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lrga.checks import check_choice, check_count
+from lrga.checks import check_count
 from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
 from lrga.ops.neighbors.edges import check_edge_index
-
-METHODS = ("blocks", "metis")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +109,6 @@ class Partition:
         _, assigned = pymetis.part_graph(parts, adjacency, options=options)
         return Partition.of_assignment(torch.tensor(assigned), parts)
 
-    @staticmethod
-    def by(method: str, edge_index: Tensor, num_nodes: int, parts: int) -> "Partition":
-        """By the name of a method, ``"blocks"`` or ``"metis"``."""
-        check_choice("method", method, METHODS)
-        if method == "blocks":
-            return Partition.blocks(num_nodes, parts)
-        return Partition.metis(edge_index, num_nodes, parts)
-
     @property
     def num_nodes(self) -> int:
         """N."""
@@ -143,7 +133,7 @@ class Partition:
 
     def places(self, nodes: Tensor) -> Tensor:
         """:attr:`place` of some nodes."""
-        return nodes if self.place is None else self.place.index_select(0, nodes)
+        return nodes if self.place is None else self.place.to(nodes.device).index_select(0, nodes)
 
     def owner_of_places(self, places: Tensor) -> Tensor:
         """Which part the nodes at these places belong to."""

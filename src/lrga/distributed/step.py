@@ -9,14 +9,9 @@ from torch import Tensor, nn
 from lrga.distributed.collectives import Group, reduce_, world_size
 from lrga.distributed.graph import GraphPart
 from lrga.errors import ShapeError
-from lrga.nn.node_embedding import NodeEmbedding
+from lrga.nn.encoders import NodeEmbedding
 
 RowLoss = Callable[[Tensor, Tensor], Tensor]
-
-
-def cross_entropy_rows(scores: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy of each row."""
-    return F.cross_entropy(scores, labels, reduction="none")
 
 
 def global_mean(values: Tensor, *, rows: int | None = None, group: Group = None) -> Tensor:
@@ -47,7 +42,7 @@ def total_over_ranks(share: Tensor, group: Group = None) -> Tensor:
 def reduce_gradients(model: nn.Module, group: Group = None) -> None:
     """Adds up the gradients of all ranks, in one buffer for each type; what none of them used keeps None.
 
-    Rows of own nodes (of a :class:`~lrga.nn.node_embedding.NodeEmbedding`) have theirs complete already.
+    Rows of own nodes (of a :class:`~lrga.nn.encoders.NodeEmbedding`) have theirs complete already.
     """
     if world_size(group) == 1:
         return
@@ -73,7 +68,7 @@ def training_step(
     *,
     mask: Tensor | None = None,
     edge_attr: Tensor | None = None,
-    loss: RowLoss = cross_entropy_rows,
+    loss: RowLoss | None = None,
 ) -> Tensor:
     """One step on the whole divided graph; returns the loss of all ranks, the mean over all rows of all ranks.
 
@@ -104,7 +99,7 @@ def training_step(
         if mask.dtype == torch.bool:
             _check_rows("mask", mask, out)
         out, targets = out[mask], targets[mask]
-    losses = loss(out, targets)
+    losses = F.cross_entropy(out, targets, reduction="none") if loss is None else loss(out, targets)
     if losses.dim() == 0 or losses.size(0) != out.size(0):
         got = f"shape {list(losses.shape)}"
         raise ShapeError(f"a loss for each of {out.size(0)} rows", got, "let it reduce nothing: reduction='none'")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lrga.checks import check_count
 from lrga.errors import OptionError, ShapeError
 from lrga.models.link import LinkPredictor, check_pairs, link_set
-from lrga.nn.node_embedding import all_rows
+from lrga.nn.encoders import all_rows
 
 NARROW = 3  # nodes near each other, up to which a matrix product would compute too much besides
 

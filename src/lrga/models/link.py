@@ -5,6 +5,7 @@ LRGA row joins ``[LRGA(x), dropout(ReLU(GCN(x))), x]`` (x only with skip) by a l
 both on the last layer.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,22 +13,45 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
 from torch_geometric.nn.inits import reset
 
 from lrga.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError, ShapeError
-from lrga.models.link_conv import CONVOLUTIONS, convolve, gcn_scale
 from lrga.nn.attention import LowRankGlobalAttention
-from lrga.nn.layers.lrga import combine
-from lrga.nn.linear import apply_linear, mix
-from lrga.nn.node_embedding import NodeEmbedding, all_rows
-from lrga.nn.norm import BatchNorm
+from lrga.nn.encoders import NodeEmbedding, all_rows
+from lrga.nn.layers.lrga import lrga_update
+from lrga.nn.layers.pyg import convolve, gcn_scale
+from lrga.nn.linear import apply_linear
+from lrga.nn.norm import BatchNorm, normalize
 from lrga.nn.recompute import Stack
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.edges import EdgeLayout
 
 PREDICTORS = ("hadamard", "dot", "concat")
+GAT_HEADS = 4
+
+
+def _gat(in_channels: int, out_channels: int) -> nn.Module:
+    if out_channels % GAT_HEADS:
+        raise OptionError(f"hidden to be a multiple of {GAT_HEADS} heads", str(out_channels), "choose another width")
+    return GATConv(in_channels, out_channels // GAT_HEADS, heads=GAT_HEADS)
+
+
+def _gin(in_channels: int, out_channels: int) -> nn.Module:
+    hidden = nn.Linear(in_channels, out_channels)
+    return GINConv(nn.Sequential(hidden, nn.ReLU(), nn.Linear(out_channels, out_channels)), train_eps=True)
+
+
+CONVOLUTIONS: dict[str, Callable[[int, int], nn.Module]] = {
+    "gcn": GCNConv,
+    "graphsage": SAGEConv,
+    "gat": _gat,
+    "gin": _gin,
+    "gatedgcn": ResGatedGraphConv,
+}
+"""Name → module of (in_channels, out_channels); ``"gcn"`` has self-loops, ``"graphsage"`` takes the mean."""
 
 
 @dataclass(frozen=True)
@@ -233,8 +257,9 @@ class LinkGNN(Stack):
         if self.rank is None:
             return local if last else F.dropout(F.relu(local), self.dropout, self.training)
         local = F.dropout(F.relu(local), self.dropout, self.training)
-        parts = [self.attentions[i](x, segments), local, *([x] if self.skip else [])]
-        return mix(parts, self.mixes[i]) if last else combine(parts, self.mixes[i], self.norms[i])
+        concatenate = ("attention", "local", "input") if self.skip else ("attention", "local")
+        h = lrga_update(self.mixes[i], x, self.attentions[i](x, segments), local, concatenate)
+        return h if last else normalize(self.norms[i], h, before="relu")
 
 
 class LinkModel(nn.Module):

@@ -7,7 +7,7 @@ Example:
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.blocks import attend_in_blocks
 from lrga.nn.conv import LRGAConv
-from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder
+from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder, NodeEmbedding
 from lrga.nn.gps import GPSAttention
 from lrga.nn.heads import MLP, Head, LayerwiseHead
 from lrga.nn.layers.base import BenchmarkLayer
@@ -17,7 +17,6 @@ from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.gin import GINLayer
 from lrga.nn.layers.lrga import WIRINGS, LRGALayer, Wiring
 from lrga.nn.layers.sage import SAGELayer
-from lrga.nn.node_embedding import NodeEmbedding
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 from lrga.nn.recompute import recompute_layers

@@ -15,7 +15,8 @@ from lrga.errors import BatchContextError, DTypeError, OptionError, ShapeError, 
 from lrga.nn import context
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.context import named_arguments
-from lrga.nn.linear import mix, weight_of
+from lrga.nn.layers.lrga import PARTS, lrga_update
+from lrga.nn.linear import weight_of
 from lrga.nn.probe import input_width, output_width
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.edges import check_not_partitioned
@@ -244,29 +245,27 @@ class LRGAConv(nn.Module):
                 got,
                 "augment only layers that keep the nodes",
             )
-        attended = self.attention(x, segments)
-        parts = [x, attended, local] if self.skip else [attended, local]
-        out = self._mix(parts, local)
+        out = self._mix(x, self.attention(x, segments), local)
         if self.act is not None:
             out = self.act(out)
         if self.norm is not None:
             out = self.norm(out, segments.batch) if self._norm_takes_batch else self.norm(out)
         return (out, *rest) if rest else out
 
-    def _mix(self, parts: list[Tensor], local: Tensor) -> Tensor:
+    def _mix(self, x: Tensor, attended: Tensor, local: Tensor) -> Tensor:
         if isinstance(self.mix, nn.LazyLinear):
             if self._out_channels is None:
                 self._out_channels = self.mix.out_features = local.size(-1)
-            return self.mix(torch.cat(parts, dim=-1))
-        width = sum(part.size(-1) for part in parts)
-        if width != getattr(self.mix, "in_features", width):  # an adapter in its place may have none
-            known = self.mix.in_features - (width - local.size(-1))
-            raise ShapeError(
-                f"{type(self.conv).__name__} to return {known} columns, as when this layer was made",
-                f"{local.size(-1)} columns",
-                "make a new LRGAConv after changing the convolution",
-            )
-        return mix(parts, self.mix)
+        else:
+            others = attended.size(-1) + (x.size(-1) if self.skip else 0)
+            known = getattr(self.mix, "in_features", others + local.size(-1)) - others  # an adapter may have none
+            if local.size(-1) != known:
+                raise ShapeError(
+                    f"{type(self.conv).__name__} to return {known} columns, as when this layer was made",
+                    f"{local.size(-1)} columns",
+                    "make a new LRGAConv after changing the convolution",
+                )
+        return lrga_update(self.mix, x, attended, local, PARTS if self.skip else PARTS[1:])
 
     def __repr__(self) -> str:
         return (

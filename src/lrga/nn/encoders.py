@@ -1,4 +1,4 @@
-"""Input features to hidden features: embeddings of categories, linear maps of numbers."""
+"""Input features to hidden features: embeddings of categories, linear maps of numbers, a learned vector per node."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch_geometric.nn.inits import reset
 
 from lrga.checks import check_count, check_dense, may_read_values
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
-from lrga.nn.linear import apply_linear, weight_of
+from lrga.nn.linear import apply_linear, is_plain, weight_of
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -189,3 +189,28 @@ ENCODERS: dict[str, Any] = {
     "embeddings": CategoriesEncoder,
     "linear": LinearEncoder,
 }
+
+
+class NodeEmbedding(nn.Embedding):
+    """:class:`torch.nn.Embedding` whose row i belongs to node i of the graph that a network is trained on.
+
+    A graph divided between processes divides these rows with it: see
+    :func:`~lrga.distributed.model.partition_model`.
+
+    Example:
+        >>> NodeEmbedding(5, 8).weight.shape
+        torch.Size([5, 8])
+    """
+
+
+def all_rows(embedding: nn.Embedding) -> Tensor:
+    """The vectors of all nodes, ``[N, D]``, as a call of the module gives them.
+
+    Example:
+        >>> all_rows(NodeEmbedding(5, 8)).shape
+        torch.Size([5, 8])
+    """
+    if type(embedding).forward is nn.Embedding.forward and is_plain(embedding, type(embedding)):
+        return embedding.weight
+    rows: Tensor = embedding(torch.arange(embedding.num_embeddings, device=embedding.weight.device))
+    return rows

@@ -14,8 +14,7 @@ from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
 from lrga.experiments.cell import Cell, model_label, refuse_taken
 from lrga.models.embeddings import EMBEDDING_LABELS, EMBEDDINGS
-from lrga.models.link import LINK_SETS
-from lrga.models.link_conv import CONVOLUTIONS
+from lrga.models.link import CONVOLUTIONS, LINK_SETS
 from lrga.models.zoo import MODELS, model_name
 from lrga.paper.printed import PrintedCell, published
 from lrga.training.config import TrainingConfig

@@ -104,30 +104,25 @@ def renamed_reading(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def combine(
-    parts: list[Tensor],
-    m5: nn.Module,
-    norm: nn.Module | None,
-    *,
-    norm_first: bool = False,
-    count: Tensor | None = None,
+def lrga_update(
+    m5: nn.Module, x: Tensor, attended: Tensor, local: Tensor, concatenate: tuple[str, ...] = PARTS
 ) -> Tensor:
-    r"""The paper's equation 1, :math:`\mathrm{norm}(\mathrm{ReLU}(m_5([X, \mathrm{LRGA}(X), \mathrm{GNN}(X)])))`.
+    r"""The paper's equation 1, :math:`X \leftarrow m_5([X, \mathrm{LRGA}(X), \mathrm{GNN}(X)])`.
 
     Args:
-        parts: What :math:`m_5` maps, side by side.
         m5: A linear map.
-        norm: A normalisation, or ``None``.
-        norm_first: Whether the normalisation comes before the ReLU.
-        count: In a batch of fixed capacity, how many rows are real.
+        x: Input of the layer, ``[N, D]``.
+        attended: LRGA of x.
+        local: The graph layer's result.
+        concatenate: Which of ``"input"``, ``"attention"`` and ``"local"`` stand side by side, in this order.
 
     Example:
         >>> import torch
-        >>> combine([torch.randn(3, 2), torch.randn(3, 5)], nn.Linear(7, 4), BatchNorm(4)).shape
+        >>> lrga_update(nn.Linear(10, 4), torch.randn(3, 2), torch.randn(3, 5), torch.randn(3, 3)).shape
         torch.Size([3, 4])
     """
-    before, after = (None, "relu") if norm_first else ("relu", None)
-    return normalize(norm, mix(parts, m5), count=count, before=before, after=after)
+    parts = {"input": x, "attention": attended, "local": local}
+    return mix([parts[name] for name in concatenate], m5)
 
 
 class LRGALayer(nn.Module):
@@ -202,9 +197,9 @@ class LRGALayer(nn.Module):
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
         local = self.base(x, edge_index, edge_attr, segments, **options)
         local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
-        parts = {"input": x, "attention": self.attention(x, segments), "local": local}
-        mixed, norm_first = [parts[name] for name in self.wiring.concatenate], not self.wiring.activation_first
-        h = combine(mixed, self.mix, self.norm, norm_first=norm_first, count=valid_nodes(edge_index))
+        h = lrga_update(self.mix, x, self.attention(x, segments), local, self.wiring.concatenate)
+        before, after = ("relu", None) if self.wiring.activation_first else (None, "relu")
+        h = normalize(self.norm, h, count=valid_nodes(edge_index), before=before, after=after)
         if self.wiring.outer_residual:
             h = x + h
         return (h, *rest) if rest else h

@@ -95,33 +95,10 @@ def gated_edges(
 
 
 def gated_edges_reference(
-    edge_attr: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    gated: Tensor,
-    from_source: Tensor,
-    from_target: Tensor,
-    edges: Edges,
-    *,
-    norm: Norm | None,
-    training: bool = True,
-    scale: Tensor | None = None,
-    residual: bool = True,
+    edge_attr: Tensor, weight: Tensor, bias: Tensor, *ends_and_edges: Any, **options: Any
 ) -> tuple[Tensor, Tensor]:
     """:func:`gated_edges`, one tensor operation after the other."""
-    product = F.linear(edge_attr, weight, bias)
-    return gated_edges_of_product(
-        product,
-        edge_attr,
-        gated,
-        from_source,
-        from_target,
-        edges,
-        norm=norm,
-        training=training,
-        scale=scale,
-        residual=residual,
-    )
+    return gated_edges_of_product(F.linear(edge_attr, weight, bias), edge_attr, *ends_and_edges, **options)
 
 
 def gated_edges_of_product(

@@ -162,9 +162,17 @@ class EdgeLayout(Keeps):
     @kept
     def with_loops(self) -> "EdgeLayout":
         """These edges with exactly one self-loop at each node: existing self-loops are replaced."""
-        loops = torch.arange(self.num_nodes, device=self.device)
-        others = self.edge_index[:, self.source != self.target]
-        return EdgeLayout.from_edge_index(torch.cat([others, loops.expand(2, -1)], dim=1), self.num_nodes)[0]
+        loops = torch.arange(self.num_targets, device=self.device)
+        edges = torch.cat([self.edge_index[:, self.source != self.target], loops.expand(2, -1)], dim=1)
+        layout, _ = EdgeLayout.from_edge_index(edges, self.num_sources)
+        if self.num_targets == self.num_sources:
+            return layout
+        return replace(layout, num_targets=self.num_targets, in_ptr=layout.in_ptr[: self.num_targets + 1])
+
+    @kept
+    def has_loops(self) -> bool:
+        """Whether any edge runs from a node to itself."""
+        return bool((self.source == self.target).any())
 
     @kept
     def ones(self) -> Tensor:

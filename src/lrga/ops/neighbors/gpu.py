@@ -170,8 +170,21 @@ def edge_dots_op(
     in_ptr: Tensor,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The gradient of the weight: a scalar product for each edge and head."""
-    return launch_dots(x, grad, source, target, dst_scale, src_scale, in_ptr, dtype)
+    """The gradient of the weight: ⟨x of the source, grad of the target⟩ times both factors for each edge and head,
+    ``[E]`` or ``[E, H]``; zero for padding."""
+    num_edges, depth = source.size(0), x.size(-1)
+    heads = x.size(1) if x.dim() == 3 else 1
+    dots = torch.empty(num_edges, *x.shape[1:-1], dtype=dtype, device=x.device)
+    if not dots.numel():
+        return dots
+    block = min(128, triton.next_power_of_2(max(depth, 1)))
+    edges = max(4, min(128, 2048 // block))
+    launch(
+        kernels._dot_edges, (triton.cdiv(num_edges, edges), heads),
+        x.contiguous(), grad.contiguous(), source, target, _dense(dst_scale), _dense(src_scale), in_ptr[-1:], dots,
+        num_edges, DEPTH=depth, HEADS=heads, EDGES=edges, BLOCK=block, num_warps=2,
+    )  # fmt: skip
+    return dots
 
 
 @edge_dots_op.register_fake
@@ -207,8 +220,19 @@ sum_edges_op.register_autograd(_edges_gradient, setup_context=_keep_edges)
 
 @operator("lrga::spread")
 def spread_op(grad: Tensor, target: Tensor, in_ptr: Tensor, dtype: torch.dtype) -> Tensor:
-    """The row of its target for each edge."""
-    return launch_spread(grad, target, in_ptr, dtype)
+    """The row of its target for each edge, ``[N, …]`` to ``[E, …]``; zero for padding."""
+    num_edges = target.size(0)
+    values = torch.empty(num_edges, *grad.shape[1:], dtype=dtype, device=grad.device)
+    if not values.numel():
+        return values
+    width = values.numel() // num_edges
+    block = block_of(width)
+    edges = max(4, 2048 // max(block, 32))
+    launch(
+        kernels._spread_rows, (triton.cdiv(num_edges, edges), triton.cdiv(width, block)),
+        grad.contiguous(), target, in_ptr[-1:], values, num_edges, WIDTH=width, EDGES=edges, BLOCK=block, num_warps=2,
+    )  # fmt: skip
+    return values
 
 
 @spread_op.register_fake
@@ -264,19 +288,9 @@ def launch_sum(
         chunks = triton.cdiv(num_edges, CHUNK)
         partial = torch.empty(chunks, 2, width, device=x.device)
         launch(
-            kernels._sum_long,
-            (chunks, blocks),
-            x,
-            columns,
-            order,
-            weight,
-            src_scale,
-            ptr,
-            rows,
-            partial,
-            num_rows,
-            **sizes,
-        )
+            kernels._sum_long, (chunks, blocks),
+            x, columns, order, weight, src_scale, ptr, rows, partial, num_rows, **sizes,
+        )  # fmt: skip
     grid = (triton.cdiv(num_rows, how.rows), blocks)
     launch(
         kernels._sum_rows, grid,
@@ -287,48 +301,6 @@ def launch_sum(
 
 def _dense(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
-
-
-def launch_dots(
-    x: Tensor,
-    y: Tensor,
-    source: Tensor,
-    target: Tensor,
-    dst_scale: Tensor | None,
-    src_scale: Tensor | None,
-    in_ptr: Tensor,
-    dtype: torch.dtype,
-) -> Tensor:
-    """⟨x of the source, y of the target⟩ times both factors for each edge, ``[E]`` or ``[E, H]``; zero for padding."""
-    num_edges, depth = source.size(0), x.size(-1)
-    heads = x.size(1) if x.dim() == 3 else 1
-    dots = torch.empty(num_edges, *x.shape[1:-1], dtype=dtype, device=x.device)
-    if not dots.numel():
-        return dots
-    block = min(128, triton.next_power_of_2(max(depth, 1)))
-    edges = max(4, min(128, 2048 // block))
-    launch(
-        kernels._dot_edges, (triton.cdiv(num_edges, edges), heads),
-        x.contiguous(), y.contiguous(), source, target, _dense(dst_scale), _dense(src_scale), in_ptr[-1:], dots,
-        num_edges, DEPTH=depth, HEADS=heads, EDGES=edges, BLOCK=block, num_warps=2,
-    )  # fmt: skip
-    return dots
-
-
-def launch_spread(y: Tensor, target: Tensor, in_ptr: Tensor, dtype: torch.dtype) -> Tensor:
-    """The row of its target for each edge, ``[N, …]`` to ``[E, …]``; zero for padding."""
-    num_edges = target.size(0)
-    values = torch.empty(num_edges, *y.shape[1:], dtype=dtype, device=y.device)
-    if not values.numel():
-        return values
-    width = values.numel() // num_edges
-    block = block_of(width)
-    edges = max(4, 2048 // max(block, 32))
-    launch(
-        kernels._spread_rows, (triton.cdiv(num_edges, edges), triton.cdiv(width, block)),
-        y.contiguous(), target, in_ptr[-1:], values, num_edges, WIDTH=width, EDGES=edges, BLOCK=block, num_warps=2,
-    )  # fmt: skip
-    return values
 
 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:

@@ -150,46 +150,6 @@ def launch_norm(
     return y, kept
 
 
-def launch_gradients(
-    x: Tensor,
-    grad: Tensor,
-    kept: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    count: Tensor | None,
-    *,
-    training: bool,
-    before: str | None,
-    after: str | None,
-) -> tuple[Tensor, Tensor]:
-    """The gradient of x ``[R, D]``, and those of bias and weight ``[2, D]`` in float32."""
-    rows, width = x.shape
-    grad_x, sums = torch.empty_like(x, memory_format=torch.contiguous_format), torch.empty(2, width, device=x.device)
-    if not grad_x.numel():
-        return grad_x, sums.zero_()
-    how = Plan.of(rows, width)
-    parts = torch.empty(2, how.parts, width, device=x.device)
-    part_bias, part_weight = parts.unbind()
-    blocks = triton.cdiv(width, how.columns)
-    share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
-    grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
-    choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
-    inputs = (x.contiguous(), grad, kept.contiguous(), _dense(weight), _dense(bias), count, part_bias, part_weight)
-    launch(
-        kernels.part_gradients, (how.parts, blocks),
-        *inputs, rows, how.rows_of_part, BR=how.step, **choices, **share,
-    )  # fmt: skip
-    if how.whole:
-        columns = triton.cdiv(width, 16)
-        launch(kernels.whole_gradients, (columns,), part_bias, part_weight, sums, how.parts, WIDTH=width, **WHOLE)
-    launch(
-        kernels.gradient_rows, (triton.cdiv(rows, how.tile), blocks),
-        *inputs, sums, grad_x, rows, how.parts, TRAINING=training, WHOLE=how.whole, BP=64, BR=how.tile, **choices,
-        **share,
-    )  # fmt: skip
-    return grad_x, sums
-
-
 def _dense(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
@@ -261,8 +221,32 @@ def batch_norm_gradient_op(
     before: str | None,
     after: str | None,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of x, and those of bias and weight in float32."""
-    return launch_gradients(x, grad, kept, weight, bias, count, training=training, before=before, after=after)
+    """The gradient of x ``[R, D]``, and those of bias and weight ``[2, D]`` in float32."""
+    rows, width = x.shape
+    grad_x, sums = torch.empty_like(x, memory_format=torch.contiguous_format), torch.empty(2, width, device=x.device)
+    if not grad_x.numel():
+        return grad_x, sums.zero_()
+    how = Plan.of(rows, width)
+    parts = torch.empty(2, how.parts, width, device=x.device)
+    part_bias, part_weight = parts.unbind()
+    blocks = triton.cdiv(width, how.columns)
+    share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
+    grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
+    choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
+    inputs = (x.contiguous(), grad, kept.contiguous(), _dense(weight), _dense(bias), count, part_bias, part_weight)
+    launch(
+        kernels.part_gradients, (how.parts, blocks),
+        *inputs, rows, how.rows_of_part, BR=how.step, **choices, **share,
+    )  # fmt: skip
+    if how.whole:
+        columns = triton.cdiv(width, 16)
+        launch(kernels.whole_gradients, (columns,), part_bias, part_weight, sums, how.parts, WIDTH=width, **WHOLE)
+    launch(
+        kernels.gradient_rows, (triton.cdiv(rows, how.tile), blocks),
+        *inputs, sums, grad_x, rows, how.parts, TRAINING=training, WHOLE=how.whole, BP=64, BR=how.tile, **choices,
+        **share,
+    )  # fmt: skip
+    return grad_x, sums
 
 
 @batch_norm_gradient_op.register_fake

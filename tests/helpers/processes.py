@@ -1,0 +1,104 @@
+"""Runs scripts in processes of their own, alone or as the ranks of a process group, and collects what they report.
+
+They are forked from one process that has imported PyTorch and this package already: to import both takes longer than
+most of what the ranks compute.
+"""
+
+import json
+import multiprocessing
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch", "torch_geometric.nn", "lrga.training.problems.links", "lrga.models.gnn"])
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Rank:
+    """A process with the interface of :class:`subprocess.Popen`, as far as tests use it."""
+
+    def __init__(self, rank: int, world: int, port: int, arguments: list[str]) -> None:
+        environment = {
+            **os.environ,
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        self.port = port
+        self._folder = tempfile.TemporaryDirectory()
+        self.texts = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
+        self.process = CONTEXT.Process(target=_run, args=(arguments, environment, [str(text) for text in self.texts]))
+        self.process.start()
+
+    @property
+    def pid(self) -> int | None:
+        return self.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self.process.exitcode
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        self.process.join(timeout)
+        out, errors = (text.read_text() if text.exists() else "" for text in self.texts)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout, out, errors)
+        return out, errors
+
+
+def _run(arguments: list[str], environment: dict[str, str], texts: list[str]) -> None:
+    for descriptor, path in zip((1, 2), texts, strict=True):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(file, descriptor)
+    sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", closefd=False) for descriptor in (1, 2))
+    os.environ.update(environment)
+    sys.argv = arguments
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+def start(script: Path, world: int, *arguments: str) -> list[Rank]:
+    """One process for each rank; none of them is waited for."""
+    port = free_port()
+    return [Rank(rank, world, port, [str(script), *arguments]) for rank in range(world)]
+
+
+def end(ranks: list[Rank]) -> None:
+    """Ends whatever still runs."""
+    for rank in ranks:
+        rank.process.kill()
+        rank.process.join()
+        rank._folder.cleanup()
+
+
+def run_alone(script: Path, *arguments: str, timeout: float = 300) -> tuple[int | None, str, str]:
+    """Exit code, output and errors of a script."""
+    (process,) = processes = start(script, 1, *arguments)
+    try:
+        texts = process.communicate(timeout)
+        return process.returncode, *texts
+    finally:
+        end(processes)
+
+
+def run(script: Path, world: int, folder: Path, *arguments: str, timeout: float = 300) -> list[dict]:
+    """Runs the script on all ranks; each writes ``folder/RANK.json``, which is returned."""
+    ranks = start(script, world, str(folder), *arguments)
+    try:
+        ends = [rank.communicate(timeout=timeout) for rank in ranks]
+        for number, (rank, (_, errors)) in enumerate(zip(ranks, ends, strict=True)):
+            assert rank.returncode == 0, f"rank {number} ended with {rank.returncode}:\n{errors[-3000:]}"
+    finally:
+        end(ranks)
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]
