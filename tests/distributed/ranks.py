@@ -307,30 +307,39 @@ def check_norm(groups):
     return results
 
 
+def attention_difference(world, group, options, *, heads=3, nodes=17, payloads=None):
+    """The largest difference of values, gradients and factors from the attention over all nodes."""
+    torch.manual_seed(3)
+    whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, **options).double()
+    ours = PartitionedAttention.of(copy.deepcopy(whole), nodes, group)
+    x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
+    own, everything = x[mine].requires_grad_(), x.clone().requires_grad_()
+    with count_traffic() as traffic:
+        out = ours(own)
+        out.square().sum().backward()
+    expected = whole(everything)
+    expected.square().sum().backward()
+    reduce_gradients(ours, group)
+    pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
+    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
+    pairs += list(zip(ours.factors(own), [f[mine] for f in whole.factors(everything)], strict=True))
+    if payloads is not None:
+        payloads[f"{heads} {nodes} {world}"] = traffic.payload.get("attention", 0)
+    return max(float((a - b).abs().max()) for a, b in pairs if a.numel())
+
+
 def check_attention(groups):
     results, payloads = {}, {}
     for world, group in groups.items():
         for normalize in ("graph", "row", None):
             for heads in (1, 3):
                 for nodes in (2, 17, 90):
-                    torch.manual_seed(3)
-                    whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize).double()
-                    ours = PartitionedAttention.of(copy.deepcopy(whole), nodes, group)
-                    x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-                    mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
-                    own, everything = x[mine].requires_grad_(), x.clone().requires_grad_()
-                    with count_traffic() as traffic:
-                        out = ours(own)
-                        out.square().sum().backward()
-                    expected = whole(everything)
-                    expected.square().sum().backward()
-                    reduce_gradients(ours, group)
-                    pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
-                    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
-                    pairs += list(zip(ours.factors(own), [f[mine] for f in whole.factors(everything)], strict=True))
-                    worst = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
-                    results[f"{normalize} {heads} {nodes} {world}"] = worst
-                    payloads[f"{heads} {nodes} {world}"] = traffic.payload.get("attention", 0)
+                    results[f"{normalize} {heads} {nodes} {world}"] = attention_difference(
+                        world, group, {"normalize": normalize}, heads=heads, nodes=nodes, payloads=payloads
+                    )
+        for options in ({"qk_norm": True}, {"normalize": "rms"}, {"qk_norm": True, "gate": True}):
+            results[f"{options} {world}"] = attention_difference(world, group, options)
         maps = [tuple(torch.nn.Linear(6, k).double() for k in (2, 2, 3, 1)) for _ in range(2)]
         whole = lrga.LowRankGlobalAttention(6, rank=1, heads=2, maps=maps)
         x = torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
