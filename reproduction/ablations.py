@@ -236,9 +236,7 @@ def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
 
 PARTS: dict[str, Part] = {
     "heads": Part("Is one head on par with several at equal parameters?", _later(_heads)),
-    "attention": Part(
-        "Is the attention steadier or better when its factors or rows are normalised, or gated?", _later(_attention)
-    ),
+    "attention": Part("Options of the attention beyond the paper: qk_norm, RMS norm, gate", _later(_attention)),
     "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _later(_features)),
     "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _later(_presets)),
     "readings": Part("Readings of the augmented layer", _later(_readings)),
