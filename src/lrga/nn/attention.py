@@ -91,6 +91,7 @@ class LowRankGlobalAttention(nn.Module):
         torch.Size([10, 16])
     """
 
+    gate: nn.Parameter | None
     is_partitioned = False  # lrga.distributed has one whose nodes are divided between ranks
 
     def __init__(

@@ -90,9 +90,11 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
     for x in blocks():
         again += x.size(0)
         parts = []
-        for (u, _, z, m4), of_all, gate in zip(_maps(attention, x), sums, attention._gates(), strict=False):
+        for (u, _, z, m4), (context, u_sum, v_sum), gate in zip(
+            _maps(attention, x), sums, attention._gates()[: len(sums)], strict=True
+        ):
             options: dict[str, Any] = {"normalize": attention.normalize, "eps": attention.eps, "dtype": x.dtype}
-            attended = scale_of_rows(u, *of_all, nodes, **options) * (u @ of_all[0])
+            attended = scale_of_rows(u, context, u_sum, v_sum, nodes, **options) * (u @ context)
             if gate is not None:
                 attended = gated(attended, z, gate, attention.eps)
             parts += [attended.to(x.dtype), m4.to(x.dtype)]
