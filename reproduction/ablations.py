@@ -180,6 +180,27 @@ def _features(seeds: Seeds, options: Options) -> list[Cell]:
     return cells
 
 
+_ATTENTION: dict[str, Options] = {
+    "as in the paper": {},
+    "qk_norm": {"qk_norm": True},
+    "rms": {"normalize": "rms"},
+    "gate": {"gate": True},
+    "qk_norm and gate": {"qk_norm": True, "gate": True},
+}
+
+
+def _attention(seeds: Seeds, options: Options) -> list[Cell]:
+    cells = []
+    for which in _TYPICAL:
+        if not which["lrga"]:
+            cells.append(_variant(_cell(which, seeds, options), "without LRGA"))
+            continue
+        for text, changed in _ATTENTION.items():
+            cell = _variant(_cell(which, seeds, options | changed), text, **changed)
+            cells.append(replace(cell, published=None) if changed else cell)
+    return cells
+
+
 def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
     for model in ("graphsage", "gin"):  # of Table 3, whose shapes with LRGA are printed nowhere
@@ -215,6 +236,7 @@ def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
 
 PARTS: dict[str, Part] = {
     "heads": Part("Is one head on par with several at equal parameters?", _later(_heads)),
+    "attention": Part("Options of the attention beyond the paper: qk_norm, RMS norm, gate", _later(_attention)),
     "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _later(_features)),
     "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _later(_presets)),
     "wirings": Part("Wirings of the augmented layer", _later(_wirings)),

@@ -7,13 +7,13 @@ import pytest
 import lrga
 
 SIGNATURES = {
-    "low_rank_attention": "(u, v, z, batch=None, num_graphs=None, *, eps=1e-06, backend='auto')",
-    "LowRankGlobalAttention": "(in_channels, rank, *, heads=1, dropout=0.0, normalize='graph', maps=None, eps=1e-06, "
-    "backend='auto')",
+    "low_rank_attention": "(u, v, z, batch=None, num_graphs=None, *, cu_seqlens=None, eps=1e-06, backend='auto')",
+    "LowRankGlobalAttention": "(in_channels, rank, *, heads=1, dropout=0.0, normalize='graph', qk_norm=False, "
+    "gate=False, maps=None, eps=1e-06, backend='auto')",
     "LowRankGlobalAttention.forward": "(self, x, batch=None, num_graphs=None)",
     "LowRankGlobalAttention.factors": "(self, x, batch=None, num_graphs=None)",
-    "LRGAConv": "(conv, in_channels, out_channels, rank, *, heads=1, skip=True, dropout=0.0, norm='batch_norm', "
-    "act='relu', single_graph=False, backend='auto')",
+    "LRGAConv": "(conv, in_channels, out_channels, rank, *, heads=1, skip=True, dropout=0.0, normalize='graph', "
+    "qk_norm=False, gate=False, norm='batch_norm', act='relu', single_graph=False, backend='auto')",
     "LRGAConv.forward": "(self, x, edge_index, *args, batch=<from the context, else an error>, num_graphs=None, "
     "**kwargs)",
     "augment": "(module, rank, *, include=None, exclude=None, init='identity', **options)",

@@ -156,6 +156,24 @@ def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:
         )
 
 
+def check_offsets(offsets: Tensor, num_nodes: int) -> None:
+    """Refuses anything but offsets ``[0, …, num_nodes]`` of graphs, or sequences, that follow each other."""
+    remedy = "pass the cumulated lengths with a 0 before them, as FlashAttention takes them"
+    if not isinstance(offsets, Tensor):
+        raise DTypeError("cu_seqlens to be a tensor or None", type(offsets).__name__, remedy)
+    check_dense("cu_seqlens", offsets)
+    if offsets.dtype not in (torch.int64, torch.int32):
+        raise DTypeError("int32 or int64 offsets in cu_seqlens", str(offsets.dtype), "call cu_seqlens.int()")
+    if offsets.dim() != 1 or offsets.size(0) < (2 if num_nodes else 1):
+        raise BatchError("cu_seqlens of shape [G + 1]", f"shape {list(offsets.shape)}", remedy)
+    if not may_read_values(offsets):
+        return
+    first, last, falls = int(offsets[0]), int(offsets[-1]), bool((offsets.diff() < 0).any())
+    if first != 0 or last != num_nodes or falls:
+        got = "falling offsets" if falls else f"{first} and {last}"
+        raise BatchError(f"cu_seqlens that rise from 0 to the {num_nodes} rows of u", got, remedy)
+
+
 def count_graphs(batch: Tensor) -> int:
     """How many graphs a checked batch vector tells of, its highest id being the last; this waits for a GPU.
 
@@ -194,6 +212,12 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise OptionError(f"{name} to be one of {listed}", repr(value), f"pick one of them for {name}")
+
+
+def check_flag(name: str, value: bool) -> None:
+    """Refuses anything but a truth value, such as the name of a kind of gate."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} to be True or False", repr(value), f"pass {name} as a bool")
 
 
 def check_fraction(name: str, value: float) -> None:

@@ -286,11 +286,16 @@ def check_norm(group):
     return results
 
 
+SHAPES = [("graph", 1, 17), ("graph", 3, 2), ("graph", 3, 90), ("row", 3, 17), (None, 1, 17)]
+
+
 def check_attention(group):
     results, payloads, world = {}, {}, dist.get_world_size(group)
-    for normalize, heads, nodes in [("graph", 1, 17), ("graph", 3, 2), ("graph", 3, 90), ("row", 3, 17), (None, 1, 17)]:
+    options = [{"qk_norm": True}, {"normalize": "rms"}, {"qk_norm": True, "gate": True}]
+    cases = [({"normalize": n}, heads, nodes) for n, heads, nodes in SHAPES] + [(option, 3, 17) for option in options]
+    for option, heads, nodes in cases:
         torch.manual_seed(3)
-        whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize).double()
+        whole = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, **option).double()
         ours = PartitionedAttention.of(copy.deepcopy(whole), nodes, group)
         x = torch.randn(nodes, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
         mine = Partition.blocks(nodes, world).nodes(dist.get_rank(group))
@@ -304,8 +309,9 @@ def check_attention(group):
         pairs = [(out, expected[mine]), (own.grad, everything.grad[mine])]
         pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), whole.parameters(), strict=True)]
         pairs += list(zip(ours.factors(own), [f[mine] for f in whole.factors(everything)], strict=True))
-        results[f"{normalize} {heads} {nodes}"] = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
-        payloads[f"{heads} {nodes}"] = traffic.payload.get("attention", 0)
+        results[f"{option} {heads} {nodes}"] = max(float((a - b).abs().max()) for a, b in pairs if a.numel())
+        if option.get("normalize") in ("graph", "row", None) and "qk_norm" not in option:
+            payloads[f"{heads} {nodes}"] = traffic.payload.get("attention", 0)
     torch.manual_seed(3)
     maps = [tuple(torch.nn.Linear(6, k).double() for k in (2, 2, 3, 1)) for _ in range(2)]
     whole = lrga.LowRankGlobalAttention(6, rank=1, heads=2, maps=maps)

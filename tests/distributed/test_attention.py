@@ -7,7 +7,7 @@ from lrga.errors import UnsupportedError
 
 
 def test_attention_over_divided_nodes_is_that_over_all(ranks):
-    """Values, gradients and factors; all normalisations, several heads, custom maps, more ranks than nodes."""
+    """Values, gradients and factors; all normalisations, options, several heads, custom maps, more ranks than nodes."""
     for report in ranks:
         for case, difference in report["attention"]["differences"].items():
             assert difference < 1e-9, case

@@ -55,7 +55,7 @@ def test_values_of_another_type_are_refused_with_the_type(key, text, message):
 def test_every_option_of_training_can_be_typed():
     switches = {"lrga", "edge_features", "residual", "batch_norm", "random_features", "tensorboard", "deterministic"}
     switches |= {"resample_features", "skip", "validation_edges", "edge_weights", "standardize_targets"}
-    switches |= {"selective_decay", "recompute_layers"}
+    switches |= {"selective_decay", "recompute_layers", "qk_norm", "gate"}
     for key in SECTION_OF:
         text = "true" if key in switches else "{}" if key == "options" else "1"
         assert list(parse_settings([f"{key}={text}"])) == [key]

@@ -257,7 +257,7 @@ def test_repr_names_what_matters():
         ((-2, 4), {}, OptionError, "in_channels"),
         ((6, 4), {"heads": 0}, OptionError, "heads of at least 1"),
         ((6, 4), {"dropout": 50}, OptionError, "between 0 and 1"),
-        ((6, 4), {"normalize": "softmax"}, OptionError, "'graph', 'row', None"),
+        ((6, 4), {"normalize": "softmax"}, OptionError, "'graph', 'row', 'rms', None"),
         ((6, 4), {"backend": "cuda"}, OptionError, "'auto'"),
         ((6, 4), {"maps": custom_maps()[:3]}, OptionError, "four modules"),
         ((6, 4), {"maps": [custom_maps()], "heads": 2}, OptionError, "each of 2 heads"),

@@ -7,11 +7,15 @@ from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.blocks import attend_in_blocks, attention_of_blocks
 
 
-@pytest.mark.parametrize("normalize", ["graph", "row", None])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"normalize": "row"}, {"normalize": None}, {"normalize": "rms"}, {"qk_norm": True, "gate": True}],
+    ids=str,
+)
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize(("nodes", "block"), [(0, 4), (1, 4), (100, 7), (100, 100), (100, 1000)])
-def test_blocks_give_what_the_whole_gives(normalize, heads, nodes, block):
-    attention = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, normalize=normalize, dropout=0.5).double().eval()
+def test_blocks_give_what_the_whole_gives(options, heads, nodes, block):
+    attention = lrga.LowRankGlobalAttention(6, rank=4, heads=heads, dropout=0.5, **options).double().eval()
     x = torch.randn(nodes, 6, dtype=torch.float64)
     assert torch.allclose(attend_in_blocks(attention, x, block=block), attention(x), atol=1e-12)
 

@@ -143,6 +143,15 @@ def test_a_wide_projection_is_left_to_the_library():
     assert "300 channels" in why
 
 
+@pytest.mark.parametrize("option", ["qk_norm", "gate"])
+def test_options_beyond_the_paper_stand_between_projection_and_kernels(option):
+    pytest.importorskip("triton")
+    x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
+    name, why = explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton", **{option: True})
+    assert name == "triton (attention only)"
+    assert f"{option}=True is computed between" in why
+
+
 @pytest.mark.parametrize(("room", "rank", "taken"), [(101_376, 33, False), (101_376, 32, True), (166_912, 64, True)])
 def test_exact_products_of_high_rank_need_much_shared_memory(monkeypatch, room, rank, taken):
     pytest.importorskip("triton")

@@ -44,6 +44,21 @@ def test_heads_are_compared_at_equal_parameters():
     assert width_of_heads("PATTERN", 1) == 100
 
 
+def test_options_of_the_attention_change_nothing_else():
+    for dataset in ("PATTERN", "CLUSTER", "ZINC"):
+        plain, paper, *others = ablation_cells("attention", dataset=dataset, seeds=(41, 95, 12))
+        assert [cell.labels["variant"] for cell in others] == ["qk_norm", "rms", "gate", "qk_norm and gate"]
+        assert not plain.config.model.lrga
+        counts = [parameters(cell) - parameters(paper) for cell in others]
+        layers = resolve(paper.config.model, spec_of(dataset).inputs, dataset=dataset).num_layers
+        assert counts == [0, 0, layers, layers]  # one number for the head of each layer
+        for cell in others:
+            back = cell.config.changed(normalize="graph", qk_norm=False, gate=False)
+            assert back == paper.config != cell.config
+            assert cell.published is None
+            assert cell.seeds == (41, 95, 12)
+
+
 def test_features_are_fresh_held_or_the_sets_own():
     cells = ablation_cells("features", model="gcn", lrga=True)
     found = [(cell.config.model.random_features, cell.config.model.resample_features) for cell in cells]

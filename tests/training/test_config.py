@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import DTypeError, OptionError
+from lrga.experiments.options import parse_settings
 from lrga.training.config import (
     SECTION_OF,
     DataConfig,
@@ -14,6 +16,7 @@ from lrga.training.config import (
     RunConfig,
     TrainingConfig,
 )
+from lrga.training.problems.architecture import Architecture, resolve
 
 
 def test_a_configuration_survives_json():
@@ -37,7 +40,7 @@ def test_the_options_are_these():
     assert sorted(SECTION_OF) == sorted([
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
         "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "fanouts",
-        "heads", "hidden", "layers", "loss", "lr", "lr_factor",
+        "gate", "normalize", "qk_norm", "heads", "hidden", "layers", "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "readout", "recalibrate_norm", "resample_features",
         "residual", "root", "seed", "source", "standardize_targets", "tensorboard", "weight_decay",
@@ -47,6 +50,21 @@ def test_the_options_are_these():
         "edge_weights", "negatives", "predictor", "predictor_layers", "skip", "validation_edges", "walk_batch_size",
         "walk_context", "walk_epochs", "walk_length", "walk_lr", "walk_p", "walk_pull", "walk_q", "walks_per_node",
     ])  # fmt: skip
+
+
+def test_options_of_the_attention_are_stored_and_older_configurations_read_without_them():
+    config = TrainingConfig(data=DataConfig(name="ZINC"))
+    chosen = config.changed(**parse_settings(["qk_norm=true", "normalize=row", "gate=true"]))
+    assert TrainingConfig.from_json(chosen.to_json()) == chosen != config
+    network = resolve(chosen.model, spec_of("ZINC").inputs, dataset="ZINC")
+    assert Architecture.from_json(network.to_json()) == network
+    attention = network.build().layers[0].attention
+    assert (attention.qk_norm, attention.normalize, attention.gate is not None) == (True, "row", True)
+    older = config.to_json()
+    older["model"] = {key: v for key, v in older["model"].items() if key not in ("qk_norm", "normalize", "gate")}
+    assert TrainingConfig.from_json(older) == config
+    with pytest.raises(OptionError, match="a gate with normalize"):
+        config.changed(gate=True, normalize="rms")
 
 
 def test_no_option_is_in_two_sections():

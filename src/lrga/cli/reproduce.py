@@ -60,7 +60,7 @@ Plain = Annotated[bool, typer.Option("--plain", help="Of table3: with the set's 
 Only = Annotated[
     str | None,
     typer.Option(
-        help="Of ablation: heads, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
+        help="Of ablation: heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
         rich_help_panel=_CELLS,
     ),
 ]

@@ -5,10 +5,13 @@ r"""Low-rank global attention over nodes divided between ranks: exact, at a traf
     \eta = \frac{1}{n} \Big( \sum_s \mathbf 1^\top U_s \Big) \Big( \sum_s V_s^\top \mathbf 1 \Big)
 
 The three sums over ranks s, a κ×κ matrix and two κ-vectors for each head, travel in one buffer by one all-reduce; so
-do their gradients in the backward pass.
+do their gradients in the backward pass. ``qk_norm``, ``normalize="rms"`` and the gate look at one node at a time beside
+these sums, so they are exact as well.
 
 Letters: n nodes of this rank, H heads, K rank, Z columns of z.
 """
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +21,7 @@ from lrga.checks import autocast_is_on
 from lrga.distributed.collectives import Group, all_reduce_sum
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
-from lrga.ops.attention.reference import guarded_inverse, inverse
+from lrga.ops.attention.reference import gate_shares, gated, scale_of_rows, with_ones
 from lrga.ops.attention.segments import Segments
 
 Factors = tuple[Tensor, Tensor, Tensor]
@@ -48,20 +51,26 @@ def partitioned_attention(
 
 
 def _attend(heads: list[Factors], num_nodes: int, normalize: str | None, eps: float, group: Group) -> list[Tensor]:
-    wide = [tuple(t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in head) for head in heads]
-    pieces = [piece for u, v, z in wide for piece in (v.t() @ z, u.sum(0), v.sum(0))]
+    wide = [_wide(head) for head in heads]
+    out = []
+    for (u, _, _), sums, (given, _, _) in zip(wide, _sums(wide, group), heads, strict=True):
+        scale = scale_of_rows(u, *sums, num_nodes, normalize=normalize, eps=eps, dtype=given.dtype)
+        out.append((scale * (u @ sums[0])).to(given.dtype))
+    return out
+
+
+def _wide(head: Factors) -> Factors:
+    """Half precision as float32."""
+    u, v, z = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in head)
+    return u, v, z
+
+
+def _sums(heads: list[Factors], group: Group) -> list[Factors]:
+    """VᵀZ and the sums of U and V of each head over the nodes of all ranks."""
+    pieces = [piece for u, v, z in heads for piece in (v.t() @ z, u.sum(0), v.sum(0))]
     packed = all_reduce_sum(torch.cat([piece.flatten() for piece in pieces]), purpose="attention", group=group)
     sums = [part.view_as(piece) for part, piece in zip(packed.split([p.numel() for p in pieces]), pieces, strict=True)]
-    out = []
-    for i, (u, _, _) in enumerate(wide):
-        context, u_sum, v_sum = sums[3 * i : 3 * i + 3]
-        if normalize == "graph":
-            context = inverse((u_sum * v_sum).sum() / max(num_nodes, 1), eps, heads[i][0].dtype) * context
-        attended = u @ context
-        if normalize == "row":
-            attended = guarded_inverse(u @ v_sum, eps).unsqueeze(-1) * attended
-        out.append(attended.to(heads[i][0].dtype))
-    return out
+    return [(sums[i], sums[i + 1], sums[i + 2]) for i in range(0, len(sums), 3)]
 
 
 class PartitionedAttention(LowRankGlobalAttention):
@@ -87,9 +96,13 @@ class PartitionedAttention(LowRankGlobalAttention):
         heads, fourth = self._factors_of(x, batch, num_graphs)
         if not heads:
             return x.new_zeros(x.size(0), 0)
+        given = heads if self.gate is None else [(u, v, with_ones(z)) for u, v, z in heads]
         attended = partitioned_attention(
-            heads, self.num_nodes, normalize=self.normalize, eps=self.eps, group=self.group
+            given, self.num_nodes, normalize=self.normalize, eps=self.eps, group=self.group
         )
+        for i, gate in enumerate(self._gates()):
+            if gate is not None:
+                attended[i] = gated(attended[i], heads[i][2], gate, self.eps)
         parts = [part for pair in zip(attended, fourth, strict=True) for part in pair]
         return F.dropout(torch.cat(parts, dim=-1), self.dropout, self.training)
 
@@ -98,15 +111,18 @@ class PartitionedAttention(LowRankGlobalAttention):
     ) -> tuple[Tensor, Tensor]:
         """``(u, v)`` of this rank's nodes: the attention of node i to node j of any ranks is ``u_i · v_j``."""
         heads, _ = self._factors_of(x, batch, num_graphs)
-        u = torch.stack([head[0] for head in heads], 1) if heads else x.new_zeros(x.size(0), self.heads, 0)
-        v = torch.stack([head[1] for head in heads], 1) if heads else x.new_zeros(x.size(0), self.heads, 0)
-        if heads and self.normalize is not None:
-            sums = all_reduce_sum(torch.stack([u.sum(0), v.sum(0)]), purpose="attention", group=self.group)  # [2, H, K]
-            if self.normalize == "graph":
-                eta = (sums[0] * sums[1]).sum(-1) / max(self.num_nodes, 1)
-                u = inverse(eta, self.eps, u.dtype).unsqueeze(-1) * u
-            else:
-                u = guarded_inverse((u * sums[1]).sum(-1), self.eps).unsqueeze(-1) * u
+        if not heads:
+            u = v = x.new_zeros(x.size(0), self.heads, 0)
+            return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
+        dtype, heads = heads[0][0].dtype, [_wide(head) for head in heads]
+        options: dict[str, Any] = {"normalize": self.normalize, "eps": self.eps, "dtype": dtype}
+        scaled = []
+        for (u, _, _), sums, gate in zip(heads, _sums(heads, self.group), self._gates(), strict=True):
+            u = scale_of_rows(u, *sums, self.num_nodes, **options) * u
+            if gate is not None:
+                u = gate_shares((u @ sums[2]).unsqueeze(-1), gate, self.eps, dtype)[1] * u
+            scaled.append(u)
+        u, v = torch.stack(scaled, 1), torch.stack([v for _, v, _ in heads], 1)
         return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
 
     def _factors_of(
@@ -118,8 +134,8 @@ class PartitionedAttention(LowRankGlobalAttention):
             raise UnsupportedError("one graph divided between the ranks", f"{segments.num_graphs} graphs", remedy)
         if self.maps is not None:
             mapped = [[m(x) for m in head] for head in self._heads()]
-            return [(u, v, z) for u, v, z, _ in mapped], [m4 for _, _, _, m4 in mapped]
+            return [(*self._normalized(u, v), z) for u, v, z, _ in mapped], [m4 for _, _, _, m4 in mapped]
         if self.project is None:
             return [], []
         split = F.relu(self.project(x)).view(-1, self.heads, 4, self.rank).unbind(1)  # H times [n, 4, K]
-        return [(h[:, 0], h[:, 1], h[:, 2]) for h in split], [h[:, 3] for h in split]
+        return [(*self._normalized(h[:, 0], h[:, 1]), h[:, 2]) for h in split], [h[:, 3] for h in split]

@@ -17,7 +17,7 @@ from lrga.training.config import TrainingConfig, essence
 
 # Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
-    "model": {"resample_features": True},
+    "model": {"resample_features": True, "normalize": "graph", "qk_norm": False, "gate": False},
     "optimizer": {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
         "selective_decay": False, "weight_average": None, "fanouts": None,

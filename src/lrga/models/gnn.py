@@ -1,6 +1,6 @@
 """A graph network as the paper stacks it: encoder, layers, head."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -69,6 +69,7 @@ class GNN(nn.Module):
             the same at every pass (rows repeat after 1,024 nodes).
         generator: Source of that noise, PyTorch's own by default.
         backend: Of the attention.
+        attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of :class:`lrga.LowRankGlobalAttention`.
 
     Shapes:
         - x: ``[N, in_channels]`` real, or ``[N]`` / ``[N, 1]`` integer with ``encoder="embedding"``, ``[N, C]``
@@ -112,6 +113,7 @@ class GNN(nn.Module):
         resample_features: bool = True,
         generator: torch.Generator | None = None,
         backend: str = "auto",
+        attention_options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         check_count("hidden_channels", hidden_channels, minimum=1)
@@ -165,6 +167,7 @@ class GNN(nn.Module):
                 wiring=joined,
                 batch_norm=mixed_norm,
                 backend=backend,
+                attention_options=attention_options,
             )
             self.layers.append(augmented)
         if conv == "gin":

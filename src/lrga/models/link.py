@@ -5,7 +5,7 @@ LRGA row joins ``[LRGA(x), dropout(ReLU(GCN(x))), x]`` (x only with skip) by a l
 both on the last layer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from torch_geometric.nn.inits import reset
 from lrga.checks import check_choice, check_count, check_dense, check_fraction
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError, ShapeError
-from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.attention import LowRankGlobalAttention, check_attention_options
 from lrga.nn.encoders import NodeEmbedding, all_rows
 from lrga.nn.layers.lrga import lrga_update
 from lrga.nn.layers.pyg import convolve, gcn_scale
@@ -163,6 +163,7 @@ class LinkGNN(Stack):
         dropout: After each layer; with LRGA on the convolution's and on the attention's output.
         attention_heads: Heads of the attention.
         backend: Of the attention.
+        attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of :class:`lrga.LowRankGlobalAttention`.
 
     Example:
         >>> import torch
@@ -182,6 +183,7 @@ class LinkGNN(Stack):
         dropout: float = 0.0,
         attention_heads: int = 1,
         backend: str = "auto",
+        attention_options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         check_count("in_channels", in_channels, minimum=1)
@@ -196,10 +198,10 @@ class LinkGNN(Stack):
         self.convs = nn.ModuleList(CONVOLUTIONS[conv](a, b) for a, b in pairs)
         self.attentions, self.mixes, self.norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         if rank is not None:
+            options: dict[str, Any] = {"heads": attention_heads, "dropout": dropout, "backend": backend}
+            options |= check_attention_options(attention_options)
             for a, b in pairs:
-                self.attentions.append(
-                    LowRankGlobalAttention(a, rank, heads=attention_heads, dropout=dropout, backend=backend)
-                )
+                self.attentions.append(LowRankGlobalAttention(a, rank, **options))
                 self.mixes.append(nn.Linear(2 * rank * attention_heads + b + (a if skip else 0), b))
             self.norms.extend(BatchNorm(b) for _, b in pairs[:-1])
         self.reset_parameters()

@@ -1,6 +1,6 @@
 """The Low-Rank Global Attention module of the paper (its equations 2 and 3)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,17 +13,19 @@ from lrga.checks import (
     check_choice,
     check_count,
     check_features,
+    check_flag,
     check_fraction,
     check_same_device,
     check_same_dtype,
 )
 from lrga.errors import OptionError, ShapeError
 from lrga.nn.linear import apply_linear, is_linear, weight_of
-from lrga.ops.attention import BACKENDS, attend, attend_projected, check_eps
-from lrga.ops.attention.reference import NORMALIZATIONS, attention_factors
+from lrga.ops.attention import BACKENDS, attend, attend_projected, check_normalization
+from lrga.ops.attention.reference import attention_factors, rms_normalized
 from lrga.ops.attention.segments import Segments
 
 Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
+OPTIONS = ("normalize", "qk_norm", "gate", "eps")  # beyond the paper, as networks of several layers pass them on
 
 
 class LowRankGlobalAttention(nn.Module):
@@ -42,12 +44,41 @@ class LowRankGlobalAttention(nn.Module):
         heads: Independent attentions side by side.
         dropout: Dropout on the output, as the authors released it.
         normalize: ``"graph"`` divides by η as in the paper, ``"row"`` makes each row of the attention matrix sum to
-            one, ``None`` does neither.
+            one, ``"rms"`` divides each row of the result by its root mean square, ``None`` does none of these.
+        qk_norm: Whether each node's rows of :math:`m_1` and :math:`m_2` are divided by their root mean square.
+        gate: Whether each head has a learned gate by which its attention can fade out.
         maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
             tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
         eps: Added to η, so that η = 0 divides nothing by zero; rows whose sum is below it stay zero under ``"row"``.
+            Added to mean squares and to the divisor of the gate as well.
         backend: ``"auto"``, ``"segmented"``, ``"triton"`` or ``"dense"``; all compute the same function with the same
             parameters.
+
+    Beyond the paper, with :math:`u_i, v_i, z_i` the rows of node i in one head of :math:`m_1, m_2, m_3` and
+    :math:`a_i` what node i attends to; each is exact for batches and the same in every backend:
+
+    ``qk_norm=True`` replaces, before η,
+
+    .. math::
+        u_i \leftarrow \frac{u_i}{\sqrt{\frac{1}{\kappa} \sum_k u_{ik}^2 + \epsilon}}, \qquad
+        v_i \leftarrow \frac{v_i}{\sqrt{\frac{1}{\kappa} \sum_k v_{ik}^2 + \epsilon}}
+
+    so that no node has a much larger part in the attention than the others.
+
+    ``normalize="rms"`` replaces :math:`a_i`, the paper's, by
+    :math:`a_i / \sqrt{\frac{1}{\kappa} \sum_c a_{ic}^2 + \epsilon}`. η scales all rows of a graph alike: it cancels
+    but for ε, which is so independent of the size of the graph.
+
+    ``gate=True`` replaces :math:`a_i` by a weighted mean of the node's own :math:`z_i` and what it attends to,
+
+    .. math::
+        \frac{(1 - g) \, z_i + g \, a_i}{(1 - g) + g \, r_i}, \qquad g = \mathrm{sigmoid}(s),
+
+    where :math:`r_i = u_i \cdot \sum_j v_j / \eta` is the row sum of the attention matrix, 1 on average, and s is the
+    parameter ``gate``, one number for each head. As g goes to 0 the head becomes local; a node with :math:`u_i = 0` is
+    local for any g. The result is bounded by the largest z of the graph. Initially s = 0, where the node itself and the
+    graph have equal weight on average and the gradient of s is largest; with η = n this is SGFormer's
+    :math:`(n z_i + u_i V^\top Z) / (n + u_i V^\top \mathbf 1)`. Only with ``"graph"`` and ``"row"``.
 
     Shapes:
         - x: ``[N, in_channels]``, batch: ``[N]``
@@ -60,6 +91,7 @@ class LowRankGlobalAttention(nn.Module):
         torch.Size([10, 16])
     """
 
+    gate: nn.Parameter | None
     is_partitioned = False  # lrga.distributed has one whose nodes are divided between ranks
 
     def __init__(
@@ -70,6 +102,8 @@ class LowRankGlobalAttention(nn.Module):
         heads: int = 1,
         dropout: float = 0.0,
         normalize: str | None = "graph",
+        qk_norm: bool = False,
+        gate: bool = False,
         maps: Maps | Sequence[Maps] | None = None,
         eps: float = 1e-6,
         backend: str = "auto",
@@ -79,14 +113,18 @@ class LowRankGlobalAttention(nn.Module):
         check_count("rank", rank)
         check_count("heads", heads, minimum=1)
         check_fraction("dropout", dropout)
-        check_choice("normalize", normalize, NORMALIZATIONS)
+        check_flag("qk_norm", qk_norm)
+        check_flag("gate", gate)
+        check_normalization(normalize, eps, qk_norm=qk_norm, gate=gate)
         check_choice("backend", backend, BACKENDS)
-        check_eps(eps)
         self._in_channels, self.rank, self.heads = in_channels, rank, heads
         self.dropout, self.normalize, self.eps, self.backend = float(dropout), normalize, eps, backend
+        self.qk_norm = qk_norm
         self.maps = None if maps is None else nn.ModuleList(nn.ModuleList(m) for m in _maps_of_heads(maps, heads))
         # One product for all maps of all heads; rows are ordered by head, then m1, m2, m3, m4.
         self.project = Linear(in_channels, heads * 4 * rank) if rank and maps is None else None
+        has_gate = gate and (self.project is not None or maps is not None)
+        self.register_parameter("gate", nn.Parameter(torch.zeros(heads)) if has_gate else None)
 
     @property
     def in_channels(self) -> int:
@@ -104,6 +142,8 @@ class LowRankGlobalAttention(nn.Module):
         """Draws all parameters anew."""
         reset(self.project)
         reset(self.maps)
+        if self.gate is not None:
+            nn.init.zeros_(self.gate)
 
     def forward(self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None) -> Tensor:
         """Attends within each graph.
@@ -121,30 +161,35 @@ class LowRankGlobalAttention(nn.Module):
             if fused is not None:
                 return F.dropout(fused, self.dropout, self.training)
             u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
-            attended = self._attend(u, v, z, segments)
+            attended = self._attend(u, v, z, segments, self.gate)
             out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
         else:
             parts = []
-            for head in self._heads():
+            for head, gate in zip(self._heads(), self._gates(), strict=True):
                 u, v, z, m4 = (_as_head(m(x), i, x) for i, m in enumerate(head, start=1))
                 _check_shared_width(u, v)
-                parts += [self._attend(u, v, z, segments).squeeze(1), m4.squeeze(1)]
+                parts += [self._attend(u, v, z, segments, gate).squeeze(1), m4.squeeze(1)]
             out = torch.cat(parts, dim=-1)
         return F.dropout(out, self.dropout, self.training)
 
     def factors(
         self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """``(u, v)`` such that the attention matrix of graph g is ``u_g @ v_g.T``, normalisation included.
+        """``(u, v)`` such that the attention matrix of graph g is ``u_g @ v_g.T``, normalisation and gate included.
+
+        With a gate, what row i lacks to a sum of one is the part of the node's own z.
 
         Shapes:
             - u, v: ``[N, rank]``, with several heads ``[N, heads, rank]``; float32 for half precision
         """
         segments = self._check(x, batch, num_graphs)
         if self.maps is not None:
-            pairs = [(_as_head(head[0](x), 1, x), _as_head(head[1](x), 2, x)) for head in self._heads()]
-            for u, v in pairs:
+            pairs = []
+            for head, gate in zip(self._heads(), self._gates(), strict=True):
+                u, v = _as_head(head[0](x), 1, x), _as_head(head[1](x), 2, x)
                 _check_shared_width(u, v)
+                z = _as_head(head[2](x), 3, x) if self.normalize == "rms" else None
+                pairs.append(self._factors(u, v, z, segments, gate))
             if len({u.size(-1) for u, _ in pairs}) > 1:
                 raise ShapeError(
                     "heads whose m1 have one common width",
@@ -155,9 +200,15 @@ class LowRankGlobalAttention(nn.Module):
         elif self.project is None:
             u = v = x.new_zeros(x.size(0), self.heads, 0)
         else:
-            u, v = self._project(x).unbind(2)[:2]
-        u, v = attention_factors(u, v, segments, self.normalize, self.eps)
+            u, v, z, _ = self._project(x).unbind(2)
+            u, v = self._factors(u, v, z, segments, self.gate)
         return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
+
+    def _factors(
+        self, u: Tensor, v: Tensor, z: Tensor | None, segments: Segments, gate: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        u, v = self._normalized(u, v)
+        return attention_factors(u, v, segments, self.normalize, self.eps, z=z, gate=gate)
 
     def _check(self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None) -> Segments:
         width = self.in_channels
@@ -201,6 +252,8 @@ class LowRankGlobalAttention(nn.Module):
             heads=self.heads,
             rank=self.rank,
             normalize=self.normalize,
+            qk_norm=self.qk_norm,
+            gate=self.gate,
             eps=self.eps,
             backend=self.backend,
         )
@@ -211,12 +264,41 @@ class LowRankGlobalAttention(nn.Module):
             assert isinstance(head, nn.ModuleList)
             yield list(head)
 
-    def _attend(self, u: Tensor, v: Tensor, z: Tensor, segments: Segments) -> Tensor:
-        return attend(u, v, z, segments, normalize=self.normalize, eps=self.eps, backend=self.backend)
+    def _gates(self) -> list[Tensor | None]:
+        """The gate of each head, ``[1]``."""
+        return [None if self.gate is None else self.gate[head : head + 1] for head in range(self.heads)]
+
+    def _normalized(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """u and v after ``qk_norm``, where it is on."""
+        return (rms_normalized(u, self.eps), rms_normalized(v, self.eps)) if self.qk_norm else (u, v)
+
+    def _attend(self, u: Tensor, v: Tensor, z: Tensor, segments: Segments, gate: Tensor | None) -> Tensor:
+        options: dict[str, Any] = {"normalize": self.normalize, "qk_norm": self.qk_norm, "eps": self.eps}
+        return attend(u, v, z, segments, gate=gate, backend=self.backend, **options)
 
     def __repr__(self) -> str:
-        maps = "" if self.maps is None else ", maps=custom"
-        return f"{type(self).__name__}({self.in_channels}, rank={self.rank}, heads={self.heads}{maps})"
+        parts = [f"{self.in_channels}, rank={self.rank}, heads={self.heads}", *self.changed_options()]
+        parts += [] if self.maps is None else ["maps=custom"]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def changed_options(self) -> list[str]:
+        """The options that go beyond the paper, as they are written."""
+        normalize = [] if self.normalize == "graph" else [f"normalize={self.normalize!r}"]
+        return normalize + ["qk_norm=True"] * self.qk_norm + ["gate=True"] * (self.gate is not None)
+
+
+def check_attention_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options of :class:`LowRankGlobalAttention` beyond the paper by name, as networks take them; none are ``{}``.
+
+    Example:
+        >>> check_attention_options({"qk_norm": True})
+        {'qk_norm': True}
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise OptionError("attention_options by name", repr(options), "pass for example {'qk_norm': True}")
+    if unknown := [name for name in options or {} if name not in OPTIONS]:
+        raise OptionError(f"attention_options among {', '.join(OPTIONS)}", repr(unknown[0]), "choose one of these")
+    return dict(options or {})
 
 
 def _maps_of_heads(maps: Maps | Sequence[Maps], heads: int) -> list[list[nn.Module]]:

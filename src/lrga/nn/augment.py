@@ -58,7 +58,8 @@ def augment(
         exclude: Which convolutions not to augment, in the same form.
         init: With ``"identity"`` each layer initially returns the output of its convolution, so the augmented model
             starts with the outputs of the original. ``"paper"`` initialises :math:`m_5` randomly, as the paper does.
-        **options: ``heads``, ``skip``, ``dropout``, ``backend`` as in :class:`lrga.LRGAConv`; ``norm`` and ``act``,
+        **options: ``heads``, ``skip``, ``dropout``, ``normalize``, ``qk_norm``, ``gate``, ``backend`` as in
+            :class:`lrga.LRGAConv`; ``norm`` and ``act``,
             both ``None`` by default, as the model has its own (they need ``init="paper"``); ``single_graph=True``
             treats all nodes as one graph if a call has no batch vector.
 
@@ -72,7 +73,7 @@ def augment(
     """
     if not isinstance(module, nn.Module):
         raise DTypeError("a torch module", type(module).__name__, "pass the model itself, not its class")
-    allowed = ("heads", "skip", "dropout", "backend", "norm", "act", "single_graph")
+    allowed = ("heads", "skip", "dropout", "normalize", "qk_norm", "gate", "backend", "norm", "act", "single_graph")
     if unknown := [name for name in options if name not in allowed]:
         raise OptionError(f"options among {', '.join(allowed)}", ", ".join(unknown), "see help(lrga.augment)")
     check_choice("init", init, INITIALIZATIONS)
@@ -143,7 +144,7 @@ class AugmentedConv(LRGAConv):
     ) -> None:
         nn.Module.__init__(self)
         self._name, self.init, self.single_graph = name, init, bool(single_graph)
-        defaults = {"heads": 1, "skip": True, "dropout": 0.0, "norm": None, "act": None, "backend": "auto"}
+        defaults = {"heads": 1, "skip": True, "dropout": 0.0, "norm": None, "act": None}
         width = input_width(conv)
         self._build(conv, -1 if width is None else width, None, rank, **(defaults | options))
         self._initialize_mix()

@@ -7,6 +7,7 @@ Letters: N nodes, b rows of a block, H heads, K rank, Z columns of z.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from lrga.checks import check_count, check_dense, check_features, check_same_dty
 from lrga.errors import OptionError, ShapeError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.linear import weight_of
-from lrga.ops.attention.reference import guarded_inverse, inverse
+from lrga.ops.attention.reference import gated, scale_of_rows, with_ones
 
 Blocks = Callable[[], Iterable[Tensor]]
 
@@ -79,7 +80,8 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
         check_same_dtype(x, weight)
         nodes += x.size(0)
         for head, (u, v, z, _) in enumerate(_maps(attention, x)):
-            pieces = [v.t() @ z, u.sum(0), v.sum(0)]
+            given = z if attention.gate is None else with_ones(z)
+            pieces = [v.t() @ given, u.sum(0), v.sum(0)]
             if head == len(sums):
                 sums.append(pieces)
             else:
@@ -88,12 +90,13 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
     for x in blocks():
         again += x.size(0)
         parts = []
-        for (u, _, _, m4), (context, u_sum, v_sum) in zip(_maps(attention, x), sums, strict=True):
-            if attention.normalize == "graph":
-                context = inverse((u_sum * v_sum).sum() / max(nodes, 1), attention.eps, x.dtype) * context
-            attended = u @ context
-            if attention.normalize == "row":
-                attended = guarded_inverse(u @ v_sum, attention.eps).unsqueeze(-1) * attended
+        for (u, _, z, m4), (context, u_sum, v_sum), gate in zip(
+            _maps(attention, x), sums, attention._gates()[: len(sums)], strict=True
+        ):
+            options: dict[str, Any] = {"normalize": attention.normalize, "eps": attention.eps, "dtype": x.dtype}
+            attended = scale_of_rows(u, context, u_sum, v_sum, nodes, **options) * (u @ context)
+            if gate is not None:
+                attended = gated(attended, z, gate, attention.eps)
             parts += [attended.to(x.dtype), m4.to(x.dtype)]
         yield torch.cat(parts, dim=-1) if parts else x.new_zeros(x.size(0), 0)
     if again != nodes:  # such as an iterator, which is empty the second time
@@ -113,4 +116,4 @@ def _maps(attention: LowRankGlobalAttention, x: Tensor) -> Iterator[tuple[Tensor
         rows = [list(h.unbind(1)) for h in attention._project(x).unbind(1)]  # H times [b, 4, K]
     for row in rows:
         u, v, z, m4 = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in row)
-        yield u, v, z, m4
+        yield *attention._normalized(u, v), z, m4

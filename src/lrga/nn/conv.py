@@ -54,6 +54,9 @@ class LRGAConv(nn.Module):
         heads: Heads of the attention.
         skip: Whether x itself is among the inputs of :math:`m_5`.
         dropout: Dropout on the attention's output.
+        normalize: Of the attention, as are ``qk_norm`` and ``gate``: see :class:`LowRankGlobalAttention`.
+        qk_norm: See there.
+        gate: See there.
         norm: A normalisation's name as PyG resolves it, a module, or ``None``.
         act: An activation's name as PyG resolves it, a module or function, or ``None``.
         single_graph: Whether to treat all nodes as one graph if a call has no batch vector.
@@ -90,6 +93,9 @@ class LRGAConv(nn.Module):
         heads: int = 1,
         skip: bool = True,
         dropout: float = 0.0,
+        normalize: str | None = "graph",
+        qk_norm: bool = False,
+        gate: bool = False,
         norm: str | nn.Module | None = "batch_norm",
         act: Any = "relu",
         single_graph: bool = False,
@@ -100,7 +106,8 @@ class LRGAConv(nn.Module):
         if not isinstance(conv, nn.Module):
             raise DTypeError("conv to be a module", type(conv).__name__, "pass an instance, e.g. GCNConv(16, 16)")
         check_count("out_channels", out_channels, minimum=1)
-        self._build(conv, in_channels, out_channels, rank, heads, skip, dropout, norm, act, backend)
+        attention: dict[str, Any] = {"normalize": normalize, "qk_norm": qk_norm, "gate": gate, "backend": backend}
+        self._build(conv, in_channels, out_channels, rank, heads, skip, dropout, norm, act, **attention)
 
     def _build(
         self,
@@ -113,10 +120,10 @@ class LRGAConv(nn.Module):
         dropout: float,
         norm: str | nn.Module | None,
         act: Any,
-        backend: str,
+        **attention: Any,
     ) -> None:
         self.conv = conv
-        self.attention = LowRankGlobalAttention(in_channels, rank, heads=heads, dropout=dropout, backend=backend)
+        self.attention = LowRankGlobalAttention(in_channels, rank, heads=heads, dropout=dropout, **attention)
         self.skip = bool(skip)
         local = output_width(conv, in_channels)
         if local is None and in_channels >= 0 and (taken := input_width(conv)) not in (None, in_channels):
@@ -268,9 +275,10 @@ class LRGAConv(nn.Module):
         return lrga_update(self.mix, x, attended, local, PARTS if self.skip else PARTS[1:])
 
     def __repr__(self) -> str:
+        options = "".join(f", {option}" for option in self.attention.changed_options())
         return (
             f"{type(self).__name__}({self.conv}, {self.in_channels}, {self.out_channels}, rank={self.rank}, "
-            f"heads={self.heads})"
+            f"heads={self.heads}{options})"
         )
 
 

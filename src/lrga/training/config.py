@@ -18,6 +18,7 @@ from lrga.models.link import PREDICTORS
 from lrga.models.zoo import RANK, budget_of, model_name
 from lrga.nn.layers.base import PRESETS
 from lrga.nn.layers.lrga import renamed_reading, wiring_of
+from lrga.ops.attention import check_normalization
 
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
@@ -78,6 +79,9 @@ class ModelConfig:
         random_features: Whether fresh noise replaces the node features at every pass.
         resample_features: ``False`` holds that noise: node j of every graph has the same at every pass.
         backend: Of the attention.
+        normalize: Of the attention: ``"graph"`` as in the paper, ``"row"``, ``"rms"`` or ``None``.
+        qk_norm: Whether the attention normalises its m1 and m2.
+        gate: Whether each head of the attention has a learned gate.
     """
 
     model: str = "gcn"
@@ -98,6 +102,9 @@ class ModelConfig:
     random_features: bool = False
     resample_features: bool = True
     backend: str = "auto"
+    normalize: str | None = "graph"
+    qk_norm: bool = False
+    gate: bool = False
 
     def __post_init__(self) -> None:
         embedding = str(self.model).lower()
@@ -113,6 +120,7 @@ class ModelConfig:
         wiring_of(self.wiring)
         check_fraction("dropout", self.dropout)
         _check_bools(self)
+        check_normalization(self.normalize, qk_norm=self.qk_norm, gate=self.gate)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lrga.errors import OptionError
-from lrga.nn.attention import LowRankGlobalAttention
+from lrga.nn.attention import LowRankGlobalAttention, check_attention_options
 from lrga.nn.inputs import as_segments, valid_nodes
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.gated_gcn import GatedGCNLayer
@@ -143,6 +143,7 @@ class LRGALayer(nn.Module):
         wiring: A :class:`Wiring`, or a name among ``WIRINGS``.
         batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none where it has one inside).
         backend: Of the attention.
+        attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of the attention by name.
 
     Example:
         >>> import torch
@@ -163,6 +164,7 @@ class LRGALayer(nn.Module):
         wiring: str | Wiring = "authors-code",
         batch_norm: bool = True,
         backend: str = "auto",
+        attention_options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.wiring = wiring_of(wiring)
@@ -173,7 +175,10 @@ class LRGALayer(nn.Module):
             if has and not wanted:
                 raise OptionError(f"a base layer without {name} in wiring {wiring!r}", "one with", f"pass {name}=False")
         self.base, self.channels, self.rank = base, channels, rank
-        self.attention = LowRankGlobalAttention(channels, rank, heads=heads, dropout=dropout, backend=backend)
+        options = check_attention_options(attention_options)
+        self.attention = LowRankGlobalAttention(
+            channels, rank, heads=heads, dropout=dropout, backend=backend, **options
+        )
         self.mix = nn.Linear(self.wiring.mixed_width(channels, rank, heads), channels)
         self.norm = BatchNorm(channels) if batch_norm else None
 

@@ -11,10 +11,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lrga.checks import autocast_is_on, check_choice, check_features, check_same_device, without_autocast
+from lrga.checks import autocast_is_on, check_choice, check_dense, check_features, check_same_device, without_autocast
 from lrga.errors import OptionError, ShapeError, UnsupportedError
 from lrga.ops._triton import allows_tf32, runs_on_gpu, shared_memory, why_not_triton
-from lrga.ops.attention.reference import NORMALIZATIONS, dense_attention, segmented_attention
+from lrga.ops.attention.reference import (
+    NORMALIZATIONS,
+    dense_attention,
+    gated,
+    rms_normalized,
+    segmented_attention,
+    with_ones,
+)
 from lrga.ops.attention.segments import Segments
 from lrga.ops.attention.tiles import Tiles
 
@@ -24,6 +31,7 @@ EXACT_ROOM = 163_840  # bytes
 LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph whose u, v and z are given: beyond, the sums over tiles take long
 WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
 FEWEST_STREAMED = 16_384  # nodes of one graph from which its projections are not stored
+KERNEL_NORMALIZATIONS = ("graph", "rms")  # the latter is PyTorch's, after the kernels
 
 logger = logging.getLogger("lrga.ops")
 _said: set[str] = set()
@@ -37,8 +45,9 @@ def triton_attention(
     """The same by Triton kernels; :func:`choose_backend` has found that they can."""
     from lrga.ops.attention.batched import tiled_attention
 
-    assert normalize == "graph"
-    return tiled_attention(u, v, z, tiles_of(segments, u.device), eps=eps)
+    assert normalize in KERNEL_NORMALIZATIONS
+    attended = tiled_attention(u, v, z, tiles_of(segments, u.device), eps=eps)
+    return rms_normalized(attended, eps) if normalize == "rms" else attended
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
@@ -56,10 +65,14 @@ def low_rank_attention(
     batch: Tensor | None = None,
     num_graphs: int | None = None,
     *,
+    cu_seqlens: Tensor | None = None,
     eps: float = 1e-6,
     backend: str = "auto",
 ) -> Tensor:
-    r"""Low-rank global attention of the paper, for one graph or a batch of graphs.
+    r"""Low-rank global attention of the paper, for one graph or a batch of graphs of any sizes.
+
+    As a function of tensors it is non-causal linear attention of variable-length sequences, packed one after the other
+    without padding; it needs neither PyG nor graphs.
 
     .. math::
         \frac{1}{\eta_g} \, u_g (v_g^\top z_g), \qquad \eta_g = \frac{(\sum_i u_i) \cdot (\sum_i v_i)}{n_g}
@@ -68,37 +81,59 @@ def low_rank_attention(
     of the batch. Half-precision input is accumulated in float32, also under autocast.
 
     Args:
-        u: The paper's :math:`m_1(X)`.
-        v: The paper's :math:`m_2(X)`.
-        z: The paper's :math:`m_3(X)`.
+        u: The paper's :math:`m_1(X)`; the queries of linear attention, after their feature map.
+        v: The paper's :math:`m_2(X)`; the keys, after their feature map.
+        z: The paper's :math:`m_3(X)`; the values.
         batch: Graph of each node as in PyG, in any order; ``None`` is one graph.
         num_graphs: Number of graphs. Needed for empty graphs at the end; avoids a GPU synchronisation. Without it,
             graph ids far above the number of nodes raise an error, since memory grows with the highest id.
+        cu_seqlens: In place of ``batch``: where each graph (sequence) begins, and N at the end, int32 or int64, as in
+            FlashAttention's functions of variable length. Reads no value of a GPU, unless :func:`lrga.checking` is on.
         eps: Added to η (subtracted where signed inputs make η negative).
         backend: ``"auto"``, ``"segmented"`` (PyTorch, linear), ``"triton"`` (fused kernels, on a GPU) or ``"dense"``
             (the O(N²) definition, for comparison).
 
     Shapes:
-        - u, v: ``[N, K]``; z: ``[N, Z]``; batch: ``[N]``
+        - u, v: ``[N, K]``; z: ``[N, Z]``; batch: ``[N]``; cu_seqlens: ``[G + 1]``
         - result: ``[N, Z]``
+        - with H heads: u, v: ``[N, H, K]``; z and the result: ``[N, H, Z]``; each head has its own η
 
     Example:
         >>> import torch, lrga
         >>> u, v, z = torch.rand(5, 2), torch.rand(5, 2), torch.rand(5, 3)
         >>> lrga.low_rank_attention(u, v, z, batch=torch.tensor([0, 0, 1, 1, 1])).shape
         torch.Size([5, 3])
+        >>> u, v, z = (torch.rand(5, 4, 2) for _ in range(3))  # 4 heads
+        >>> lrga.low_rank_attention(u, v, z, cu_seqlens=torch.tensor([0, 2, 5])).shape
+        torch.Size([5, 4, 2])
     """
     for name, tensor in (("u", u), ("v", v), ("z", z)):
-        check_features(name, tensor)
-    check_same_device(u=u, v=v, z=z, batch=batch if isinstance(batch, Tensor) else None)
-    if not u.size(0) == v.size(0) == z.size(0) or u.size(1) != v.size(1):
+        check_dense(name, tensor)
+        check_features(name, tensor.flatten(1) if tensor.dim() == 3 else tensor)
+    of_graphs = {"batch": batch, "cu_seqlens": cu_seqlens}
+    check_same_device(u=u, v=v, z=z, **{name: t for name, t in of_graphs.items() if isinstance(t, Tensor)})
+    if u.shape != v.shape or u.dim() != z.dim() or u.shape[:-1] != z.shape[:-1]:
         raise ShapeError(
-            "u and v of shape [N, K] and z of shape [N, Z]",
+            "u and v of shape [N, K] and z of shape [N, Z], or [N, H, K] and [N, H, Z] with H heads",
             f"u {list(u.shape)}, v {list(v.shape)}, z {list(z.shape)}",
             "give all three one row per node, and u and v the same number of columns",
         )
-    segments = Segments.from_batch(batch, u.size(0), num_graphs)
+    segments = _segments_of(u.size(0), batch, num_graphs, cu_seqlens)
+    if u.dim() == 3:
+        return attend(u, v, z, segments, eps=eps, backend=backend)
     return attend(u[:, None], v[:, None], z[:, None], segments, eps=eps, backend=backend).squeeze(1)
+
+
+def _segments_of(num_nodes: int, batch: Tensor | None, num_graphs: int | None, cu_seqlens: Tensor | None) -> Segments:
+    if cu_seqlens is None:
+        return Segments.from_batch(batch, num_nodes, num_graphs)
+    if batch is not None:
+        raise OptionError("either batch or cu_seqlens", "both", "leave one of them out")
+    segments = Segments.from_offsets(cu_seqlens, num_nodes)
+    if num_graphs not in (None, segments.num_graphs):
+        got = f"num_graphs={num_graphs} beside cu_seqlens of {segments.num_graphs} graphs"
+        raise OptionError("num_graphs as cu_seqlens has them", got, "leave num_graphs out")
+    return segments
 
 
 def attend(
@@ -108,18 +143,26 @@ def attend(
     segments: Segments,
     *,
     normalize: str | None = "graph",
+    qk_norm: bool = False,
+    gate: Tensor | None = None,
     eps: float = 1e-6,
     backend: str = "auto",
 ) -> Tensor:
-    """The attention of H heads over checked input: ``u, v: [N, H, K]``, ``z: [N, H, Z]`` to ``[N, H, Z]``."""
-    check_choice("normalize", normalize, NORMALIZATIONS)
-    check_eps(eps)
+    """The attention of H heads over checked input: ``u, v: [N, H, K]``, ``z: [N, H, Z]`` to ``[N, H, Z]``.
+
+    ``gate`` is ``[H]``; :mod:`~lrga.ops.attention.reference` has the formulas of the options.
+    """
+    check_normalization(normalize, eps, qk_norm=qk_norm, gate=gate is not None)
     dtype = torch.promote_types(torch.promote_types(u.dtype, v.dtype), z.dtype)
     u, v, z = u.to(dtype), v.to(dtype), z.to(dtype)
-    why_not = _why_not_tiled(u, v, z, segments, normalize)
+    attended = z if gate is None else with_ones(z)
+    why_not = _why_not_tiled(u, v, attended, segments, normalize)
     implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
     with without_autocast(u.device.type):  # it would round the sums over nodes to half precision
-        return implementation(u, v, z, segments, normalize, eps)
+        if qk_norm:
+            u, v = rms_normalized(u, eps), rms_normalized(v, eps)
+        attended = implementation(u, v, attended, segments, normalize, eps)
+        return attended if gate is None else gated(attended, z, gate, eps)
 
 
 def attend_projected(
@@ -131,6 +174,8 @@ def attend_projected(
     heads: int,
     rank: int,
     normalize: str | None = "graph",
+    qk_norm: bool = False,
+    gate: Tensor | None = None,
     eps: float = 1e-6,
     backend: str = "auto",
 ) -> Tensor | None:
@@ -138,7 +183,7 @@ def attend_projected(
     projection, so that the caller projects and calls :func:`attend`."""
     if backend not in ("auto", "triton") or x.size(1) == 0:
         return None
-    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize)
+    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize, qk_norm, gate is not None)
     if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
         return None
     dtype = _product_dtype(x)
@@ -146,11 +191,17 @@ def attend_projected(
     if _is_large(segments):
         from lrga.ops.attention.streaming import streaming_attention
 
-        return streaming_attention(x, weight, bias, heads=heads, rank=rank, eps=eps, dtype=dtype)
-    from lrga.ops.attention.batched import fused_attention
+        out = streaming_attention(x, weight, bias, heads=heads, rank=rank, eps=eps, dtype=dtype)
+    else:
+        from lrga.ops.attention.batched import fused_attention
 
-    tiles = tiles_of(segments, x.device)
-    return fused_attention(x, weight, bias, tiles, heads=heads, rank=rank, eps=eps, dtype=dtype)
+        tiles = tiles_of(segments, x.device)
+        out = fused_attention(x, weight, bias, tiles, heads=heads, rank=rank, eps=eps, dtype=dtype)
+    if normalize != "rms":
+        return out
+    attended, m4 = out.view(-1, heads, 2, rank).unbind(2)
+    with without_autocast(x.device.type):
+        return torch.cat([rms_normalized(attended, eps), m4], dim=-1).flatten(1)
 
 
 def explain_backend(
@@ -161,6 +212,8 @@ def explain_backend(
     *,
     rank: int,
     normalize: str | None = "graph",
+    qk_norm: bool = False,
+    gate: bool = False,
     backend: str = "auto",
 ) -> tuple[str, str]:
     """Which kernels the attention of ``x`` takes, and why not faster ones (empty where there are none).
@@ -173,11 +226,11 @@ def explain_backend(
     """
     if backend not in ("auto", "triton"):
         return backend, f"backend={backend!r} was asked for"
-    fused = _why_not_fused(x, weight, bias, segments, rank, normalize)
+    fused = _why_not_fused(x, weight, bias, segments, rank, normalize, qk_norm, gate)
     if fused is None and (backend == "triton" or runs_on_gpu(x)):
         return f"triton ({'streaming' if _is_large(segments) else 'fused'})", ""
-    u = x.new_empty(x.size(0), 1, rank)
-    tiled = _why_not_tiled(u, u, u, segments, normalize)
+    u, z = x.new_empty(x.size(0), 1, rank), x.new_empty(x.size(0), 1, rank + gate)
+    tiled = _why_not_tiled(u, u, z, segments, normalize)
     if tiled is None and (backend == "triton" or runs_on_gpu(x)):
         return "triton (attention only)", f"the projection is PyTorch's: {fused}"
     return "segmented", tiled or "the tensors are on the CPU"
@@ -205,7 +258,7 @@ def tiles_of(segments: Segments, device: torch.device) -> Tiles:
 
 
 def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
-    if normalize != "graph":
+    if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
     if (why_not := _why_not_rank(max(u.size(-1), z.size(-1)), u.dtype, u.device)) is not None:
         return why_not
@@ -217,10 +270,19 @@ def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normaliz
 
 
 def _why_not_fused(
-    x: Tensor, weight: Tensor, bias: Tensor | None, segments: Segments, rank: int, normalize: str | None
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    segments: Segments,
+    rank: int,
+    normalize: str | None,
+    qk_norm: bool,
+    gate: bool,
 ) -> str | None:
-    if normalize != "graph":
+    if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
+    if qk_norm or gate:
+        return f"{'qk_norm' if qk_norm else 'gate'}=True is computed between projection and attention"
     if bias is None:
         return "the projection has no bias"
     if (why_not := _why_not_rank(rank, _product_dtype(x), x.device)) is not None:
@@ -259,7 +321,15 @@ def _say_once(message: str) -> None:
         logger.info(message)
 
 
-def check_eps(eps: float) -> None:
-    """Refuses an eps that would not keep a division by η = 0 finite."""
+def check_normalization(normalize: str | None, eps: float = 1e-6, *, qk_norm: bool = False, gate: bool = False) -> None:
+    """Refuses a normalisation that does not exist, options that exclude each other, and an eps that would not keep
+    divisions finite."""
+    check_choice("normalize", normalize, NORMALIZATIONS)
     if isinstance(eps, bool) or not isinstance(eps, int | float) or not eps >= 0:
         raise OptionError("eps to be a number of at least 0", repr(eps), "leave it at 1e-6")
+    if eps == 0 and (qk_norm or normalize == "rms"):
+        option = "qk_norm=True" if qk_norm else "normalize='rms'"
+        raise OptionError(f"eps above 0 with {option}, which divides rows of zeros by it", "0", "leave it at 1e-6")
+    if gate and normalize not in ("graph", "row"):
+        remedy = "leave normalize at 'graph': a gated result is bounded as it is"
+        raise OptionError("a gate with normalize 'graph' or 'row'", repr(normalize), remedy)

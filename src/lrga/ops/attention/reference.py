@@ -8,16 +8,24 @@ with :math:`U, V, Z` the paper's :math:`m_1(X), m_2(X), m_3(X)`, for each graph 
 :func:`dense_attention` builds the :math:`n \times n` matrix :math:`U V^\top`; :func:`segmented_attention` never does
 and is what the layers use. Both are differentiable to any order.
 
+What may be different from the paper, each a transformation around the operator, so that every backend computes it:
+
+- ``normalize="rms"`` divides each row :math:`a_i` of the result by its root mean square, :func:`rms_normalized`. η is
+  common to the rows of a graph, so it cancels but for eps.
+- ``qk_norm`` divides each row of U and of V by its root mean square before anything else, :func:`rms_normalized`.
+- a gate lets the attention fade out, :func:`gated`.
+
 Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, M chunks.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.ops.attention.segments import Segments
 from lrga.ops.cached import is_capturing
 
-NORMALIZATIONS = ("graph", "row", None)
+NORMALIZATIONS = ("graph", "row", "rms", None)
 
 
 def dense_attention(
@@ -45,11 +53,13 @@ def _dense_graph(u: Tensor, v: Tensor, z: Tensor, nodes: int | Tensor, normalize
     u, v, z = (_accumulable(t).transpose(0, 1) for t in (u, v, z))  # [H, N, K]
     scores = u @ v.transpose(1, 2)  # [H, N, N]
     row_sums, attended = scores.sum(-1), scores @ z  # [H, N], [H, N, Z]
-    if normalize == "graph":
+    if normalize in ("graph", "rms"):
         eta = row_sums.sum(-1) / nodes  # [H], the mean row sum
         attended = inverse(eta, eps, dtype)[:, None, None] * attended
     elif normalize == "row":
         attended = guarded_inverse(row_sums, eps).unsqueeze(-1) * attended
+    if normalize == "rms":
+        attended = rms_normalized(attended, eps)
     return attended.transpose(0, 1).to(dtype)
 
 
@@ -65,32 +75,117 @@ def segmented_attention(
     dtype = u.dtype
     u, v, z = (segments.pack(_accumulable(t)) for t in (u, v, z))  # [H, M, C, K]
     context = segments.total(v.transpose(-1, -2) @ z)  # [H, G, K, Z]
-    if normalize == "graph":
+    if normalize in ("graph", "rms"):
         scale = inverse(eta_of_graphs(u, v, segments), eps, dtype)
         context = scale[:, :, None, None] * context
     attended = u @ segments.to_chunks(context)  # [H, M, C, Z]
     if normalize == "row":
         attended = guarded_inverse(row_sums_of_chunks(u, v, segments), eps) * attended
-    return segments.unpack(attended).to(dtype)
+    attended = segments.unpack(attended)
+    if normalize == "rms":
+        attended = rms_normalized(attended, eps)
+    return attended.to(dtype)
 
 
 def attention_factors(
-    u: Tensor, v: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
+    u: Tensor,
+    v: Tensor,
+    segments: Segments,
+    normalize: str | None = "graph",
+    eps: float = 1e-6,
+    *,
+    z: Tensor | None = None,
+    gate: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """``(u', v)`` with the normalisation inside u', so that the attention matrix of graph g is ``u'_g v_gᵀ``.
 
+    ``"rms"`` needs z, by which its rows are scaled. A gate is in u' as well; the share of z that it adds is not.
     Half precision comes back as float32: a factor may be smaller than float16 can hold.
     """
     dtype = u.dtype
     u, v = _accumulable(u), _accumulable(v)
+    if normalize == "row":
+        u = segments.unpack(guarded_inverse(_row_sums(u, v, segments), eps)) * u
+    elif normalize is not None:
+        eta = eta_of_graphs(segments.pack(u), segments.pack(v), segments)
+        u = segments.to_nodes(inverse(eta, eps, dtype)).unsqueeze(-1) * u
+    if normalize == "rms":
+        assert z is not None
+        attended = segmented_attention(u, v, _accumulable(z), segments, normalize=None)
+        u = (attended.square().mean(-1, keepdim=True) + eps).rsqrt() * u
+    if gate is not None:
+        _, share = gate_shares(segments.unpack(_row_sums(u, v, segments)), gate, eps, dtype)
+        u = share * u
+    return u, v
+
+
+def rms_normalized(rows: Tensor, eps: float) -> Tensor:
+    r"""Rows divided by their root mean square, :math:`r_i / \sqrt{\frac{1}{K} \sum_k r_{ik}^2 + \epsilon}`.
+
+    Rows of zeros stay zero, with finite gradients. Half precision is squared and added in float32.
+    """
+    return F.rms_norm(rows, rows.shape[-1:], eps=eps)
+
+
+def with_ones(z: Tensor) -> Tensor:
+    """A column of ones after z: what is attended to then ends with the row sums of the attention matrix."""
+    return torch.cat([z, torch.ones_like(z[..., :1])], dim=-1)
+
+
+def gated(attended: Tensor, z: Tensor, gate: Tensor, eps: float) -> Tensor:
+    r"""Attention that can fade out: a weighted mean of the node's own z and what it attends to.
+
+    .. math::
+        \frac{(1 - g) \, z_i + g \, a_i}{(1 - g) + g \, r_i}, \qquad g = \mathrm{sigmoid}(\text{gate})
+
+    with :math:`a_i` what node i attends to and :math:`r_i` its row sum. With g = 1/2 and η = n this is SGFormer's
+    :math:`(n z_i + u_i (V^\top Z)) / (n + u_i (V^\top \mathbf 1))`. A head closes as g goes to 0; a node closes by
+    itself where :math:`u_i = 0`. The divisor has eps added, as η.
+
+    Args:
+        attended: ``[N, H, Z + 1]``, of :func:`with_ones` of z.
+        z: ``[N, H, Z]``.
+        gate: ``[H]``, before the sigmoid.
+        eps: Added to the divisor.
+    """
+    dtype = attended.dtype
+    attended, z = _accumulable(attended), _accumulable(z)
+    own, share = gate_shares(attended[..., -1:], gate, eps, dtype)
+    return (own * z + share * attended[..., :-1]).to(dtype)
+
+
+def gate_shares(row_sums: Tensor, gate: Tensor, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What :func:`gated` multiplies z and the attention with, ``[N, H, 1]`` both."""
+    gate = gate.to(row_sums.dtype).unsqueeze(-1)
+    opened, closed = gate.sigmoid(), (-gate).sigmoid()
+    scale = inverse(closed + opened * row_sums, eps, dtype)
+    return scale * closed, scale * opened
+
+
+def scale_of_rows(
+    u: Tensor,
+    context: Tensor,
+    u_sum: Tensor,
+    v_sum: Tensor,
+    nodes: int,
+    *,
+    normalize: str | None,
+    eps: float,
+    dtype: torch.dtype,
+) -> Tensor:
+    """What the normalisation multiplies rows of ``u @ context`` with, for one head of one graph of so many ``nodes``.
+
+    For nodes that come in parts: the sums are over all of them, u is of any. ``u: [n, K]``, context (VᵀZ) ``[K, Z]``,
+    the sums of U and V ``[K]``; the result is ``[n, 1]``.
+    """
     if normalize is None:
-        return u, v
-    packed_u, packed_v = segments.pack(u), segments.pack(v)
+        return u.new_ones(u.size(0), 1)
+    if normalize == "row":
+        return guarded_inverse(u @ v_sum, eps).unsqueeze(-1)
+    scale = inverse((u_sum * v_sum).sum() / max(nodes, 1), eps, dtype).expand(u.size(0), 1)
     if normalize == "graph":
-        scale = segments.to_nodes(inverse(eta_of_graphs(packed_u, packed_v, segments), eps, dtype)).unsqueeze(-1)
-    else:
-        scale = segments.unpack(guarded_inverse(row_sums_of_chunks(packed_u, packed_v, segments), eps))
-    return scale * u, v
+        return scale
+    return scale * ((scale * (u @ context)).square().mean(-1, keepdim=True) + eps).rsqrt()
 
 
 def eta_of_graphs(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
@@ -103,6 +198,10 @@ def row_sums_of_chunks(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
     """Row sums of U Vᵀ, ``[H, M, C, 1]``, from chunks ``[H, M, C, K]``."""
     v_sum = segments.to_chunks(segments.total(v.sum(-2)))  # [H, M, K]
     return u @ v_sum.unsqueeze(-1)
+
+
+def _row_sums(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
+    return row_sums_of_chunks(segments.pack(u), segments.pack(v), segments)
 
 
 def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lrga.checks import check_batch, count_graphs, may_read_values, stop_tracing
+from lrga.checks import check_batch, check_offsets, count_graphs, may_read_values, stop_tracing
 from lrga.errors import BatchError
 from lrga.ops.cached import Keeps, is_capturing, kept, outside_inference
 
@@ -109,6 +109,22 @@ class Segments(Keeps):
         """
         num_nodes, num_graphs = batch.size(0), ptr.size(0) - 1
         return Segments(num_nodes, num_graphs, ptr.diff(), batch, _chunk_rows(num_nodes, num_graphs), in_order=True)
+
+    @staticmethod
+    def from_offsets(offsets: Tensor, num_nodes: int) -> "Segments":
+        """The same from a user's offsets alone, ``[G + 1]`` int32 or int64, which are checked where they may be read.
+
+        Example:
+            >>> Segments.from_offsets(torch.tensor([0, 2, 2, 5]), 5).batch.tolist()
+            [0, 0, 2, 2, 2]
+        """
+        check_offsets(offsets, num_nodes)
+        if offsets.size(0) == 2:
+            return Segments(num_nodes, 1)
+        ptr = offsets.long()
+        rows = torch.arange(num_nodes, device=ptr.device)
+        batch = torch.searchsorted(ptr[1:].contiguous(), rows, right=True)
+        return Segments.from_ptr(ptr, batch.clamp(max=max(ptr.size(0) - 2, 0)))  # unchecked offsets stay in bounds
 
     @property
     def chunks(self) -> tuple[Tensor | None, Tensor | None]:

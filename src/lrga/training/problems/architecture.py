@@ -20,8 +20,9 @@ from lrga.training.config import ModelConfig, TrainingConfig
 
 _OF_MODEL = (
     "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "random_features",
-    "resample_features", "backend",
+    "resample_features", "backend", "normalize", "qk_norm", "gate",
 )  # fmt: skip
+_OF_ATTENTION = ("normalize", "qk_norm", "gate")
 
 
 class _Saved:
@@ -57,7 +58,7 @@ class _Saved:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture(_Saved):
-    """All arguments of :class:`lrga.GNN`, by its names."""
+    """All arguments of :class:`lrga.GNN`, by its names; ``attention_options`` one by one."""
 
     in_channels: int | list[int]
     hidden_channels: int
@@ -80,10 +81,14 @@ class Architecture(_Saved):
     random_features: bool
     backend: str
     resample_features: bool = True
+    normalize: str | None = "graph"
+    qk_norm: bool = False
+    gate: bool = False
 
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
-        return GNN(**asdict(self))
+        arguments = {key: value for key, value in asdict(self).items() if key not in _OF_ATTENTION}
+        return GNN(**arguments, attention_options=_attention_options(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +108,9 @@ class LinkArchitecture(_Saved):
         predictor: Its kind.
         predictor_layers: Its linear maps.
         backend: Of the attention.
+        normalize: Of the attention, as are ``qk_norm`` and ``gate``.
+        qk_norm: Of the attention.
+        gate: Of the attention.
     """
 
     conv: str
@@ -117,6 +125,9 @@ class LinkArchitecture(_Saved):
     predictor: str
     predictor_layers: int
     backend: str
+    normalize: str | None = "graph"
+    qk_norm: bool = False
+    gate: bool = False
 
     def build(self) -> LinkModel | MatrixFactorization:
         """The network, its weights drawn from PyTorch's random state."""
@@ -140,6 +151,7 @@ class LinkArchitecture(_Saved):
             dropout=self.dropout,
             attention_heads=self.attention_heads,
             backend=self.backend,
+            attention_options=_attention_options(self),
         )
         predictor = LinkPredictor(hidden, hidden, self.predictor_layers, dropout=self.dropout, kind=self.predictor)
         return LinkModel(gnn, predictor, num_nodes=self.num_nodes if self.num_features is None else None)
@@ -223,7 +235,12 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
         predictor=link.predictor,
         predictor_layers=link.predictor_layers,
         backend=model.backend,
+        **_attention_options(model),
     )
+
+
+def _attention_options(given: ModelConfig | Architecture | LinkArchitecture) -> dict[str, Any]:
+    return {name: getattr(given, name) for name in _OF_ATTENTION}
 
 
 def _as_json(channels: int | tuple[int, ...]) -> int | list[int]:

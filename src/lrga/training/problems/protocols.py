@@ -15,12 +15,13 @@ BATCH_SIZE = 65_536  # edges
 OWN_BATCH_SIZE = 32  # graphs of data whose size nobody knows beforehand
 SEED_NODES = 512  # of a batch where neighbours are sampled
 
-_ATTENTION = ("rank", "attention_heads", "wiring", "backend")
+_ATTENTION_MODULE = ("rank", "attention_heads", "normalize", "qk_norm", "gate", "backend")
+_ATTENTION = (*_ATTENTION_MODULE, "wiring")
 _GRAPHS_ONLY = (
     "budget", "heads", "preset", "wiring", "residual", "batch_norm", "readout", "random_features", "resample_features",
     "edge_features", "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
 )  # fmt: skip
-_NETWORK_ONLY = ("rank", "attention_heads", "skip", "backend", "layers", "validation_edges", "edge_weights")
+_NETWORK_ONLY = (*_ATTENTION_MODULE, "skip", "layers", "validation_edges", "edge_weights")
 _WALK_BIAS = ("walk_p", "walk_q")
 _WALKS = (
     "walk_length", "walk_context", "walks_per_node", "walk_epochs", "walk_batch_size", "walk_lr", "walk_pull",
