@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from lrga.tasks.losses import LOSSES, binary_cross_entropy, cross_entropy, l1, mse, weighted_cross_entropy
-from lrga.tasks.metrics import batch_weighted_accuracy
 from lrga.tasks.task import METRICS as ALL_METRICS
 
 
@@ -115,7 +114,7 @@ def test_the_sums_of_a_metric_are_those_of_the_valid_rows(metric, real):
 
 def test_a_class_that_only_padding_has_does_not_occur():
     scores, labels = torch.eye(3)[[0, 1, 2]], torch.tensor([0, 1, 2])
-    assert float(batch_weighted_accuracy(scores, labels, torch.tensor([True, True, False]))) == 100.0
+    assert float(METRICS["weighted_accuracy_by_batch"].sums(scores, labels, torch.tensor([True, True, False]))) == 100.0
 
 
 @pytest.mark.parametrize("metric", sorted(METRICS))
