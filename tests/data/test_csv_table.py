@@ -144,10 +144,10 @@ def test_a_mistake_far_down_a_large_file_is_found_in_its_line(tmp_path):
 
 
 def test_a_large_file_is_read_in_reasonable_time(tmp_path):
-    rows = 200_000
+    rows = 50_000
     values = np.random.default_rng(0).normal(size=(rows, 3)).round(5).tolist()
     path = write(tmp_path, "node,x0,x1,x2\n" + "".join(f"{i},{a},{b},{c}\n" for i, (a, b, c) in enumerate(values)))
     start = time.perf_counter()
     table = read_table(path, texts=["node"])
-    assert time.perf_counter() - start < 10  # about 0.4 s on an idle core
+    assert time.perf_counter() - start < 10  # about 0.1 s on an idle core
     np.testing.assert_array_equal(np.stack([table.numbers[f"x{i}"] for i in range(3)], axis=1), values)

@@ -38,10 +38,13 @@ def train_slice(dataset, tmp_path, *, sizes, **options):
 
 
 @pytest.mark.parametrize("dataset", PAPER_SETS)
-def test_one_epoch_on_a_slice_of(dataset, tmp_path):
-    result = train_slice(dataset, tmp_path, sizes=SIZES.get(dataset, (32, 8, 8)), max_epochs=1, batch_size=8)
-    assert (result.epochs, result.finished) == (1, True)
+def test_the_training_loss_falls_on_a_slice_of(dataset, tmp_path):
+    sizes = SIZES.get(dataset, (16, 4, 4))
+    result = train_slice(dataset, tmp_path, sizes=sizes, max_epochs=2, batch_size=4)
+    assert (result.epochs, result.finished) == (2, True)
     assert all(math.isfinite(value) for value in result.last.to_json().values())
+    first, last = (record.train_loss for record in result.history)
+    assert last < first
     counted = {"PATTERN": 93_254, "CLUSTER": 93_482, "ZINC": 94_457, "MNIST": 93_395, "CIFAR10": 93_485, "TSP": 97_118}
     assert result.parameters == counted[dataset]
 
@@ -52,10 +55,3 @@ def test_mae_falls_on_a_slice_of_zinc(tmp_path):
     assert course == sorted(course, reverse=True)
     assert course[-1] < 0.75 * course[0]
     assert result.metric == "mae_by_batch"
-
-
-@pytest.mark.parametrize("dataset", ["PATTERN", "CLUSTER"])
-def test_the_loss_falls_on_a_slice_of_the_block_models(dataset, tmp_path):
-    result = train_slice(dataset, tmp_path, sizes=(32, 4, 4), max_epochs=3, batch_size=8)
-    losses = [record.train_loss for record in result.history]
-    assert losses[-1] < losses[0]
