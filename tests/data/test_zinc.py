@@ -1,4 +1,3 @@
-import gzip
 import http.server
 import io
 import pickle
@@ -208,9 +207,3 @@ def test_three_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, monk
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(train_size, (3, 4, 5))) == [3, 4, 5]
     assert all(problem is None for _, problem in check_recorded(tmp_path / "ZINC/raw"))
-
-
-def test_smiles_and_graphs_of_the_real_files_belong_together():
-    with gzip.open(shared("zinc/smiles_val.txt.gz"), "rt") as file:
-        count = len(file.read().split())
-    assert count == len(zinc.read_prepared(shared("zinc/zinc12k.npz"), "val"))
