@@ -307,7 +307,7 @@ class TestText:
             file.write("node,x\n0,1\n")
             file.truncate(10**8)  # zero bytes that take no place on the disk
         with pytest.raises(DataError, match="lines of at most 1 MB"):
-            read_table(tmp_path / "nodes.csv", texts=["node"])
+            read_table(tmp_path / "nodes.csv")
 
     def test_more_lines_than_memory_holds_are_refused_after_the_first(self, tmp_path):
         bomb(tmp_path / "edges.csv.gz", b"1,2\n3,4\n" * 100_000, 100)
