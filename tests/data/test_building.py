@@ -268,6 +268,7 @@ def test_a_report_says_what_would_be_done_and_what_is_there(plan, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
+@pytest.mark.slow  # what it leaves is made by hand in the test of a set without its manifest
 def test_a_killed_build_is_not_believed(tmp_path):
     plan = plan_dataset("CLUSTER", tmp_path, sizes=(1000, 100, 100))
     script = (
