@@ -98,18 +98,6 @@ def test_nodes_without_a_label_are_masked_and_told_of(tmp_path, none, way):
     assert found.notes[0].startswith("node classification, 2 classes: 0 (6), 1 (6); train 4, val 4, test 4")
 
 
-@pytest.mark.parametrize("way", ["file", "list"])
-def test_graphs_without_a_label_are_left_out(tmp_path, way):
-    graphs = {name: [ring([y]) for y in (0, 1, -1, 1)] for name in ("train", "val", "test")}
-    if way == "file":
-        torch.save(graphs, tmp_path / "g.pt")
-        found = load_training_data(DataConfig(name=str(tmp_path / "g.pt")))
-    else:
-        found = load_training_data(DataConfig(name="own"), given=graphs)
-    assert [part.y.tolist() for part in found.splits.values()] == [[0, 1, 1]] * 3
-    assert any("3 of 12 graphs have no label" in note for note in found.notes)
-
-
 def test_a_split_is_drawn_among_the_labelled(tmp_path):
     y = torch.full((100,), -1)
     y[:20] = torch.arange(20) % 2
@@ -117,16 +105,6 @@ def test_a_split_is_drawn_among_the_labelled(tmp_path):
     data = load_custom(tmp_path / "g.pt", level="node")
     assert [int(part.attribute("mask").sum()) for part in data.splits.values()] == [16, 2, 2]
     assert data.classes == ("0", "1")
-
-
-@pytest.mark.parametrize(("labels", "message"), [((-1, 1), "at least two classes"), ((-2, -1, 0), "numbered from 0")])
-@pytest.mark.parametrize("way", ["file", "list"])
-def test_minus_one_beside_other_meanings_is_refused(tmp_path, labels, message, way):
-    graphs = {name: [ring([y]) for y in labels * 2] for name in ("train", "val", "test")}
-    torch.save(graphs, tmp_path / "g.pt")
-    name, given = (str(tmp_path / "g.pt"), None) if way == "file" else ("own", graphs)
-    with pytest.raises(DataError, match=message):
-        load_training_data(DataConfig(name=name), given=given)
 
 
 def test_labels_that_are_all_missing_are_named(tmp_path):
@@ -188,21 +166,10 @@ def test_repeats_are_found_graph_by_graph_and_targets_follow(tmp_path):
     assert table.split.code.tolist() == [1, 2, -1, 0]
 
 
-def test_a_mask_of_integers_is_refused():
-    given = {name: [ring([0, 1, 1], mask=torch.tensor([0, 2, 1]))] * 2 for name in ("train", "val", "test")}
-    with pytest.raises(DataError, match=r"truth values as mask.*torch.int64.*rename"):
-        load_training_data(DataConfig(name="own"), given=given)
-
-
 def test_a_mask_of_something_else_is_refused():
     given = {name: [ring([1.5], mask=torch.tensor([True, False, True]))] * 2 for name in ("train", "val", "test")}
     with pytest.raises(DataError, match=r"one for each graph.*torch.bool of shape \[3\]"):
         load_training_data(DataConfig(name="own"), given=given)
-
-
-def test_a_mask_of_truth_values_chooses_the_targets():
-    given = {name: [ring([0, 1, 1], mask=torch.tensor([True, True, False]))] * 2 for name in ("train", "val", "test")}
-    assert load_training_data(DataConfig(name="own"), given=given).notes[0].endswith("train 4, val 4, test 4 nodes")
 
 
 @pytest.mark.parametrize("y", [[0, 1, 1], [0.5, 1.5, 1.0]])

@@ -169,7 +169,7 @@ def test_a_network_learns_on_the_nodes_of_train_alone(tmp_path, small_actor):
     assert result.epochs == 2
 
 
-@pytest.mark.parametrize("options", [{}, {"fanouts": [10, 5]}])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.slow), {"fanouts": [10, 5]}])
 def test_a_small_network_learns_on_the_real_cora(tmp_path, options):
     shared("planetoid")
     config = make_config(

@@ -149,7 +149,6 @@ def test_graphs_without_features_or_edges_are_graphs_too():
         ([Data()], DataError, "empty graph"),
         ([Data(num_nodes=-3, y=1)], DataError, "empty graph"),
         ([Data(num_nodes=float("nan"), edge_index=PATH, y=1)], DataError, "num_nodes of graph 0"),
-        ([Data(x=torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), y=1)], DataError, "nested"),
         ([graph(y=[[[1.0]]])], DataError, "y of one width"),
         ([graph(y=torch.ones(1, 0))], DataError, "y of one width"),
         ([graph(edge_attr=torch.ones(3, 1))], DataError, "edge_attr of 4 rows"),
@@ -218,10 +217,10 @@ def test_whatever_bytes_a_file_holds_it_is_read_or_refused_in_our_words(tmp_path
     graphs = [graph(), graph()]
     torch.save(graphs, tmp_path / "new.pt")
     torch.save(graphs, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    contents = [b"abc", *(draw.randbytes(draw.randrange(100)) for _ in range(150))]
+    contents = [b"abc", *(draw.randbytes(draw.randrange(100)) for _ in range(50))]
     for sound in ((tmp_path / name).read_bytes() for name in ("new.pt", "old.pt")):
-        contents += [sound[: draw.randrange(len(sound))] for _ in range(40)]
-        for _ in range(150):
+        contents += [sound[: draw.randrange(len(sound))] for _ in range(15)]
+        for _ in range(50):
             changed = bytearray(sound)
             changed[draw.randrange(len(changed))] = draw.randrange(256)
             contents.append(bytes(changed))

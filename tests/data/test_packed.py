@@ -5,7 +5,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 from lrga.data import PackedGraphs
-from lrga.data.packed.graphs import Column, positions
+from lrga.data.packed.graphs import Column
 from lrga.errors import BatchError, DTypeError, OptionError
 from lrga.training.capture.engine import no_waiting
 
@@ -147,17 +147,6 @@ def test_a_generator_makes_the_order_reproducible(packed):
     assert first != list(range(23))
 
 
-def test_the_generator_alone_decides(packed):
-    def epoch():
-        generator = torch.Generator().manual_seed(3)
-        return [y for batch in packed.batches(4, shuffle=True, generator=generator) for y in batch.y.tolist()]
-
-    torch.manual_seed(0)
-    first = epoch()
-    torch.manual_seed(1)
-    assert epoch() == first
-
-
 def test_the_order_is_drawn_when_batches_are_asked_for_not_later(packed):
     """So a generator's state after the call tells where the next epoch begins, however much of this one was used."""
     generator = torch.Generator().manual_seed(3)
@@ -210,22 +199,6 @@ def test_a_shuffled_epoch_on_a_gpu_never_waits_for_it():
         assert sorted(y for batch, _ in batches for y in batch.y.tolist()) == list(range(23))
 
 
-def test_rows_come_in_the_type_that_users_see():
-    column = Column("node", torch.tensor([3, 4, 5], dtype=torch.uint8), torch.int64)
-    taken = column.take(torch.tensor([2, 0]))
-    assert taken.dtype == torch.int64
-    assert taken.tolist() == [5, 3]
-
-
-def test_graph_attributes_are_concatenated_as_pyg_does():
-    shape_1 = Column("graph", torch.tensor([[1.0], [2.0]]), torch.float32)
-    assert shape_1.take(slice(None)).shape == (2,)
-    shape_1_3 = Column("graph", torch.zeros(2, 1, 3), torch.float32)
-    assert shape_1_3.take(slice(None)).shape == (2, 3)
-    scalar = Column("graph", torch.tensor([1.0, 2.0]), torch.float32)
-    assert scalar.take(slice(None)).shape == (2,)
-
-
 def test_a_column_moves_with_its_pointer():
     column = Column("list", torch.arange(3), torch.int64, ptr=torch.tensor([0, 1, 3]), dim=1, shift=True)
     moved = column.to(torch.device("meta"))
@@ -233,42 +206,3 @@ def test_a_column_moves_with_its_pointer():
     assert moved.ptr is not None
     assert moved.ptr.is_meta
     assert (moved.dim, moved.shift, moved.level) == (1, True, "list")
-
-
-@pytest.mark.parametrize(
-    ("index", "expected"),
-    [(slice(2, 4), slice(2, 4)), (slice(None), slice(0, 9)), (slice(5, 2), slice(5, 5)), (slice(-3, 99), slice(6, 9))],
-)
-def test_slices_are_cut_to_what_is_there(index, expected):
-    assert positions(index, 9) == expected
-
-
-@pytest.mark.parametrize(
-    ("index", "expected"),
-    [
-        (slice(None, None, -4), [8, 4, 0]),
-        ([0, -1, 3], [0, 8, 3]),
-        (range(2, 5), [2, 3, 4]),
-        (np.array([1, 2], dtype=np.uint8), [1, 2]),
-        (torch.tensor([8], dtype=torch.int16), [8]),
-        (torch.arange(9) > 6, [7, 8]),
-        ([], []),
-        (torch.empty(0), []),
-    ],
-)
-def test_everything_else_becomes_positions(index, expected):
-    found = positions(index, 9)
-    assert found.dtype == torch.int64
-    assert found.tolist() == expected
-
-
-@pytest.mark.parametrize("index", [[9], [-10], [0, 100]])
-def test_what_is_not_there_is_refused(index):
-    with pytest.raises(BatchError, match="from -9 to 8"):
-        positions(index, 9)
-
-
-@pytest.mark.parametrize("index", ["one", [0.5], [[1]], None, [[1], [2, 3]], 3])
-def test_what_is_no_list_of_positions_is_refused(index):
-    with pytest.raises(DTypeError, match="positions of graphs"):
-        positions(index, 9)

@@ -1,11 +1,9 @@
-import gzip
 import http.server
 import io
 import pickle
-import subprocess
-import sys
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +12,12 @@ import pytest
 import torch
 from data_files import Hostile, shared
 
+from lrga.data import load
 from lrga.data.datasets import zinc
 from lrga.data.datasets.source import BuildContext
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 from lrga.io.download import check_recorded
+from lrga.io.progress import silent
 
 SPLITS = ("train", "val", "test")
 
@@ -195,31 +195,15 @@ def test_the_official_archive_is_downloaded_and_read(tmp_path, monkeypatch, site
         build(tmp_path, None, download=False)
 
 
-def test_two_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, site):
-    script = (
-        "import sys\n"
-        "from dataclasses import replace\n"
-        "from lrga.data import load\n"
-        "from lrga.data.datasets import zinc\n"
-        "files = tuple(replace(file, url=f'{sys.argv[1]}/{file.name}') for file in zinc.SPEC.files)\n"
-        "zinc.SPEC = replace(zinc.SPEC, files=files)\n"
-        "print('ready', flush=True)\n"
-        "sys.stdin.readline()\n"
-        "print(len(load('ZINC', sys.argv[2], sizes=(int(sys.argv[3]), 2, 2))['train']))\n"
-    )
-    command = [sys.executable, "-c", script, site, str(tmp_path / "root")]
-    processes = [subprocess.Popen([*command, str(n)], stdin=-1, stdout=-1, stderr=-1, text=True) for n in (3, 4, 5)]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    said = [process.communicate() for process in processes]
-    assert [out.strip() for out, _ in said] == ["3", "4", "5"], said
-    assert all(problem is None for _, problem in check_recorded(tmp_path / "root/ZINC/raw"))
+def test_three_variants_are_downloaded_at_once_into_an_empty_root(tmp_path, monkeypatch, site):
+    files = tuple(replace(file, url=f"{site}/{file.name}") for file in zinc.SPEC.files)
+    monkeypatch.setattr(zinc, "SPEC", replace(zinc.SPEC, files=files))
+    together = threading.Barrier(3)
 
+    def train_size(size):
+        together.wait(timeout=30)
+        return len(load("ZINC", tmp_path, sizes=(size, 2, 2), progress=silent)["train"])
 
-def test_smiles_and_graphs_of_the_real_files_belong_together():
-    with gzip.open(shared("zinc/smiles_val.txt.gz"), "rt") as file:
-        count = len(file.read().split())
-    assert count == len(zinc.read_prepared(shared("zinc/zinc12k.npz"), "val"))
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(train_size, (3, 4, 5))) == [3, 4, 5]
+    assert all(problem is None for _, problem in check_recorded(tmp_path / "ZINC/raw"))

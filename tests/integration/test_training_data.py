@@ -37,25 +37,16 @@ def train_slice(dataset, tmp_path, *, sizes, **options):
     return lrga.training.train(config, tmp_path / "run")
 
 
-@pytest.mark.parametrize("dataset", PAPER_SETS)
-def test_one_epoch_on_a_slice_of(dataset, tmp_path):
-    result = train_slice(dataset, tmp_path, sizes=SIZES.get(dataset, (32, 8, 8)), max_epochs=1, batch_size=8)
-    assert (result.epochs, result.finished) == (1, True)
+SLOW = {"CIFAR10": pytest.mark.slow}  # as MNIST, from a file twice as large
+
+
+@pytest.mark.parametrize("dataset", [pytest.param(name, marks=SLOW.get(name, ())) for name in PAPER_SETS])
+def test_the_training_loss_falls_on_a_slice_of(dataset, tmp_path):
+    sizes = SIZES.get(dataset, (8, 4, 4))
+    result = train_slice(dataset, tmp_path, sizes=sizes, max_epochs=2, batch_size=2)
+    assert (result.epochs, result.finished) == (2, True)
     assert all(math.isfinite(value) for value in result.last.to_json().values())
+    first, last = (record.train_loss for record in result.history)
+    assert last < first
     counted = {"PATTERN": 93_254, "CLUSTER": 93_482, "ZINC": 94_457, "MNIST": 93_395, "CIFAR10": 93_485, "TSP": 97_118}
     assert result.parameters == counted[dataset]
-
-
-def test_mae_falls_on_a_slice_of_zinc(tmp_path):
-    result = train_slice("ZINC", tmp_path, sizes=(384, 64, 64), max_epochs=4, batch_size=32)
-    course = [record.train_metric for record in result.history]
-    assert course == sorted(course, reverse=True)
-    assert course[-1] < 0.75 * course[0]
-    assert result.metric == "mae_by_batch"
-
-
-@pytest.mark.parametrize("dataset", ["PATTERN", "CLUSTER"])
-def test_the_loss_falls_on_a_slice_of_the_block_models(dataset, tmp_path):
-    result = train_slice(dataset, tmp_path, sizes=(32, 4, 4), max_epochs=3, batch_size=8)
-    losses = [record.train_loss for record in result.history]
-    assert losses[-1] < losses[0]

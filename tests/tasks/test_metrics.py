@@ -44,7 +44,7 @@ def recall_by_sklearn(scores, labels):
         return 100 * recall_score(labels, np.argmax(scores, axis=1), average="macro", zero_division=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 40), classes=st.integers(2, 7), seed=st.integers(0, 10_000))
 def test_weighted_accuracy_is_macro_recall_over_classes_that_occur(rows, classes, seed):
     scores, labels = random_case(rows, classes, seed)
@@ -76,14 +76,14 @@ def test_on_a_tie_the_first_class_is_predicted():
     assert float(f1_positive(scores, labels)) == 0.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 40), classes=st.integers(2, 7), seed=st.integers(0, 10_000))
 def test_accuracy_is_sklearn_s(rows, classes, seed):
     scores, labels = random_case(rows, classes, seed)
     assert float(accuracy(scores, labels)) == pytest.approx(accuracy_score(labels, scores.numpy().argmax(1)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 30), seed=st.integers(0, 10_000))
 def test_f1_of_class_1_is_sklearn_s(rows, seed):
     scores, labels = random_case(rows, 2, seed)
@@ -116,15 +116,6 @@ def test_hits_counts_positives_strictly_above_the_kth_best_negative():
     assert float(hits_at_k(positive, negative, 2)) == 0.5
     assert float(hits_at_k(positive, negative, 4)) == 1.0
     assert float(hits_at_k(positive, negative, 5)) == 1.0  # fewer negatives than k
-
-
-def test_hits_is_that_of_a_plain_count():
-    generator = torch.Generator().manual_seed(0)
-    positive, negative = (torch.randn(n, generator=generator).round(decimals=1) for n in (50, 200))
-    for k in (1, 10, 50, 200):
-        threshold = sorted(negative.tolist(), reverse=True)[k - 1]
-        expected = sum(value > threshold for value in positive.tolist()) / 50
-        assert float(hits_at_k(positive, negative, k)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +182,7 @@ KINDS = ["random", "ties", "constant", "infinite"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_metrics_equal_ogbs_evaluator_and_scikit_learn(kind, seed):
     positive, negative = draw(kind, seed)
     p, n = torch.from_numpy(positive), torch.from_numpy(negative)
@@ -204,11 +195,6 @@ def test_metrics_equal_ogbs_evaluator_and_scikit_learn(kind, seed):
     labels = np.r_[np.ones(len(positive)), np.zeros(len(negative))]
     finite = np.nan_to_num(np.r_[positive, negative], posinf=9e9, neginf=-9e9)  # which scikit-learn asks for
     assert float(auc(p, n)) == pytest.approx(roc_auc_score(labels, finite), rel=1e-13)
-
-
-def test_fewer_than_k_negatives_are_a_hit():
-    assert float(hits_at_k(torch.tensor([-1.0]), torch.tensor([5.0, 6.0]), 3)) == 1.0
-    assert float(hits_at_k(torch.tensor([-1.0]), torch.empty(0), 1)) == 1.0
 
 
 @pytest.mark.parametrize("metric", [mrr, auc, lambda p, n: hits_at_k(p, n, 1)])
@@ -251,7 +237,7 @@ def draw_labels(kind, seed, width=6):
 
 @pytest.mark.parametrize("kind", ["random", "ties"])
 @pytest.mark.parametrize(("ours", "theirs"), [(roc_auc, roc_auc_score), (average_precision, average_precision_score)])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_mean_over_labels_with_both_classes_is_scikit_learn_s(kind, ours, theirs, seed):
     scores, labels = draw_labels(kind, seed)
     expected = []

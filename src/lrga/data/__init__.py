@@ -1,14 +1,18 @@
 """Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
 
-from lrga.data.datasets.building import built_sets, load, verify
-from lrga.data.datasets.source import data_root
-from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
-from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
-from lrga.data.links.data import LinkData, LinkSplit
-from lrga.data.own.reading import OwnData, load_custom
-from lrga.data.packed.batch import PackedBatch
-from lrga.data.packed.graphs import PackedGraphs
-from lrga.data.packed.sampler import NeighborSampler, from_neighbor_batch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lrga.data.datasets.building import built_sets, load, verify
+    from lrga.data.datasets.source import data_root
+    from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
+    from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
+    from lrga.data.links.data import LinkData, LinkSplit
+    from lrga.data.own.reading import OwnData, load_custom
+    from lrga.data.packed.batch import PackedBatch
+    from lrga.data.packed.graphs import PackedGraphs
+    from lrga.data.packed.sampler import NeighborSampler, from_neighbor_batch
 
 __all__ = [
     "DatasetSpec",
@@ -30,3 +34,36 @@ __all__ = [
     "synthetic_graph",
     "verify",
 ]
+
+# Loaded on first use: processes that build a set (lrga.data.datasets.shards) need neither PyTorch nor PyG.
+_HOME = {
+    "DatasetSpec": "datasets.spec",
+    "LinkData": "links.data",
+    "LinkSplit": "links.data",
+    "NeighborSampler": "packed.sampler",
+    "OwnData": "own.reading",
+    "PackedBatch": "packed.batch",
+    "PackedGraphs": "packed.graphs",
+    "SyntheticGraph": "datasets.synthetic",
+    "built_sets": "datasets.building",
+    "data_root": "datasets.source",
+    "dataset_specs": "datasets.spec",
+    "from_neighbor_batch": "packed.sampler",
+    "load": "datasets.building",
+    "load_custom": "own.reading",
+    "spec_of": "datasets.spec",
+    "synthetic_edges": "datasets.synthetic",
+    "synthetic_graph": "datasets.synthetic",
+    "verify": "datasets.building",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Large files of numbers, gzip-compressed CSV without a header, read block by block."""
+"""Large files of numbers, gzip-compressed CSV without a header, and refused before they take more than memory holds."""
 
 import gzip
 import warnings
@@ -12,7 +12,7 @@ from lrga.errors import ChecksumError, DataError, DataMissingError
 from lrga.io.limits import check_memory, limited_lines, reading
 from lrga.io.progress import Progress, silent
 
-BLOCK_ROWS = 1 << 20
+BLOCK_ROWS = 1 << 20  # between two looks at the memory
 MAX_ROWS_PER_BYTE = 1 << 10  # of a file: gzip makes text at most 1032 times smaller
 
 
@@ -42,13 +42,15 @@ def read_numbers(
         raise ChecksumError(f"a gzip file {path}", "an empty file", f"delete {path} and get it again")
     if rows is not None and rows > MAX_ROWS_PER_BYTE * max(1, path.stat().st_size):  # before memory is asked for
         raise _wrong_rows(path, rows, f"a file of {path.stat().st_size:,} bytes, too small for them")
-    blocks: list[np.ndarray] = []
-    line = done = size = 0
+    line = 0
 
     def lines(file: Any) -> Iterator[str]:
         nonlocal line
         for text in limited_lines(file, path):
             line += 1
+            if line % BLOCK_ROWS == 0:
+                check_memory(line * np.dtype(dtype).itemsize * (text.count(",") + 1), f"the numbers of {path}")
+                progress(f"reading {path.name}", line, rows)
             yield text
 
     with (
@@ -56,31 +58,25 @@ def read_numbers(
         gzip.open(path, "rt", encoding="ascii") if path.suffix == ".gz" else open(path, encoding="ascii") as file,
         warnings.catch_warnings(),
     ):
-        texts = lines(file)
         warnings.simplefilter("ignore", UserWarning)  # of a file without data
         warnings.simplefilter("error", DeprecationWarning)  # of 1.5 where a whole number belongs
-        while True:
-            try:
-                block: np.ndarray = np.loadtxt(texts, dtype, None, ",", ndmin=2, max_rows=BLOCK_ROWS)
-            except (ValueError, DeprecationWarning) as error:
-                expected = f"as many {'numbers' if dtype is np.float32 else 'whole numbers'} on each line"
-                got = f"others in {path}, line {line:,} ({error})"
-                raise DataError(expected, got, "get the file again from its official source") from error
-            if not len(block):
-                break
-            columns = columns or block.shape[1]
-            if block.shape[1] != columns or not np.isfinite(block).all():
-                got = f"{block.shape[1]} numbers, or some that are not finite, in {path} up to line {line:,}"
-                raise DataError(f"{columns} finite number{'s' * (columns > 1)} on each line", got, "get it again")
-            blocks.append(block)
-            done, size = done + len(block), size + block.nbytes
-            check_memory(size, f"the numbers of {path}")  # as much again when they are joined
-            if rows is not None and done > rows:
-                raise _wrong_rows(path, rows, f"more than {rows:,}")
-            progress(f"reading {path.name}", done, rows)
-    if rows is not None and done != rows:
-        raise _wrong_rows(path, rows, f"{done:,}")
-    return np.concatenate(blocks) if blocks else np.empty((0, columns or 0), dtype)
+        try:
+            # One row more than there must be is enough to refuse the file.
+            most = None if rows is None else rows + 1
+            found: np.ndarray = np.loadtxt(lines(file), dtype, None, ",", ndmin=2, max_rows=most)
+        except (ValueError, DeprecationWarning) as error:
+            expected = f"as many {'numbers' if dtype is np.float32 else 'whole numbers'} on each line"
+            got = f"others in {path}, line {line:,} ({error})"
+            raise DataError(expected, got, "get the file again from its official source") from error
+    if not len(found):
+        found = np.empty((0, columns or 0), dtype)
+    columns = columns or found.shape[1]
+    if found.shape[1] != columns or not np.isfinite(found).all():
+        got = f"{found.shape[1]} numbers, or some that are not finite, in {path} up to line {line:,}"
+        raise DataError(f"{columns} finite number{'s' * (columns > 1)} on each line", got, "get it again")
+    if rows is not None and len(found) != rows:
+        raise _wrong_rows(path, rows, f"{len(found):,}" if len(found) < rows else f"more than {rows:,}")
+    return found
 
 
 def _wrong_rows(path: Path, rows: int, got: str) -> DataError:

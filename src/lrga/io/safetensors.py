@@ -53,7 +53,14 @@ def load_data(path: Path, *, key: str, version: int, what: str) -> tuple[dict[st
     """What :func:`save_data` wrote; its header must say ``"format": version``. ``what`` names it in errors."""
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", "build the data set, or name another file")
-    tensors, metadata = _read(path, "build the data set again", ChecksumError)
+    try:
+        limits.open_regular(path, error=ChecksumError).close()
+        with safe_open(path, framework="pt") as file:
+            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except LRGAError:
+        raise
+    except _DAMAGE as damage:
+        raise ChecksumError(f"a whole safetensors file {path}", str(damage), "build the data set again") from damage
     try:
         header = limits.parse_json(metadata[key])
         found = header["format"]
@@ -76,17 +83,6 @@ def from_bytes(content: bytes) -> dict[str, Tensor]:
         return load(content)
     except SafetensorError as error:
         raise ValueError(str(error)) from error
-
-
-def _read(path: Path, remedy: str, error: type[LRGAError]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    try:
-        limits.open_regular(path, error=error).close()
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except LRGAError:
-        raise
-    except _DAMAGE as damage:
-        raise error(f"a whole safetensors file {path}", str(damage), remedy) from damage
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

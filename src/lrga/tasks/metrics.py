@@ -113,11 +113,6 @@ def mean_recall(sums: Tensor) -> Tensor:
     return 100.0 * (exact(found) / count.clamp(min=1)).sum() / occurs.sum().clamp(min=1)
 
 
-def batch_weighted_accuracy(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
-    """The weighted accuracy of a batch."""
-    return mean_recall(recall_sums(scores, labels, valid))
-
-
 def accuracy_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
     """``[2]``: rows whose highest score is their label's, and rows."""
     correct = scores.argmax(dim=1) == valid_labels(labels, valid)

@@ -72,17 +72,21 @@ class _Metrics(dict[str, Metric]):
     def __missing__(self, name: str) -> Metric:
         if (match := HITS.fullmatch(str(name))) is None:
             raise KeyError(name)
-        return Metric(f"Hits@{match[1]}", partial(metrics.hits_at_k, k=int(match[1])), ("link",), True, decimals=3)
+        return _hits(int(match[1]))
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or HITS.fullmatch(str(name)) is not None
 
 
-def _by_batch(metric: Metric, function: Callable[..., Tensor] | None = None) -> Metric:
+def _by_batch(metric: Metric) -> Metric:
     """The mean over batches of a metric; it stands under the same heading."""
     assert metric.sums is not None
     own, sums = metric.function, metric.sums
-    return replace(metric, sums=function or (lambda *rows: own(sums(*rows))), function=lambda mean: mean, by_batch=True)
+    return replace(metric, sums=lambda *rows: own(sums(*rows)), function=lambda mean: mean, by_batch=True)
+
+
+def _hits(k: int) -> Metric:
+    return Metric(f"Hits@{k}", partial(metrics.hits_at_k, k=k), ("link",), True, decimals=3)
 
 
 HITS = re.compile(r"hits@([1-9][0-9]{0,8})")
@@ -102,12 +106,8 @@ METRICS: dict[str, Metric] = _Metrics(
         "average_precision": Metric("average precision", metrics.average_precision, _LABELS, True, decimals=3),
         # of the benchmark of PATTERN, CLUSTER, ZINC and TSP: they depend on the batch size of the evaluation
         **{name + BY_BATCH: _by_batch(metric) for name, metric in _OF_SETS.items()},
-        "weighted_accuracy_by_batch": _by_batch(_OF_SETS["weighted_accuracy"], metrics.batch_weighted_accuracy),
         # of scores of true and of false pairs (lrga.tasks.task)
-        **{
-            f"hits@{k}": Metric(f"Hits@{k}", partial(metrics.hits_at_k, k=k), ("link",), True, decimals=3)
-            for k in (1, 3, 5, 10, 20, 30, 50, 100)
-        },
+        **{f"hits@{k}": _hits(k) for k in (1, 3, 5, 10, 20, 30, 50, 100)},
         "mrr": Metric("MRR", metrics.mrr, ("link",), True, decimals=3),
         "auc": Metric("AUC", metrics.auc, ("link",), True, decimals=3),
     }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
 from lrga.data.datasets.shards import Shard, make_shards
 from lrga.data.datasets.source import BuildContext, check_seed, check_sizes, find_files, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.data.packed.arrays import pack_arrays
-from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, MissingDependencyError, OptionError
+
+if TYPE_CHECKING:
+    from lrga.data.packed.graphs import PackedGraphs
 
 NEIGHBOURS = 25
 SHARD_INSTANCES = 20  # about ten seconds of work
@@ -173,7 +174,7 @@ def options(
 
 def build(
     context: BuildContext, *, seed: int, sizes: list[int], nodes: list[int], neighbours: int, missing: str
-) -> dict[str, PackedGraphs]:
+) -> "dict[str, PackedGraphs]":
     """The graphs, from prepared tours where there are some, else with tours found here."""
     wanted = dict(zip(SPLITS, sizes, strict=True))
     prepared = {split: read_tours(path).first(wanted[split]) for split, path in _prepared_files(context).items()}
@@ -224,7 +225,7 @@ def _generate(
     return {split: join([read_tours(shard.path(context.work)) for shard in parts]) for split, parts in shards.items()}
 
 
-def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:
+def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> "PackedGraphs":
     """The nearest-neighbour graphs of ``tours``: x [N, 2], edge_attr [E, 1], y [E] 0 or 1, edges i → its neighbours.
 
     Example:
@@ -233,6 +234,8 @@ def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, A
         >>> sorted(graph.edge_index[:, graph.y == 1].t().tolist())
         [[0, 1], [0, 3], [1, 0], [1, 2], [2, 1], [2, 3], [3, 0], [3, 2]]
     """
+    from lrga.data.packed.arrays import pack_arrays  # PyTorch, which the processes that find tours do without
+
     start = np.concatenate([[0], np.cumsum(tours.n)])
     parts = [_edges(tours.xy[a:b] / GRID, tours.tour[a:b], neighbours) for a, b in pairwise(start)]
     return pack_arrays(

@@ -34,13 +34,12 @@ from lrga.data.own.table import GraphTable, Split, Target, as_float32
 from lrga.errors import DataError, DataMissingError
 from lrga.io.limits import check_memory, limited_lines, reading
 
-BLANKS = ("split", "y")
-IDS = ("graph", "node", "source", "target", "split")
+IDS = ("graph", "node", "source", "target")
 BLOCK_ROWS = 4096  # whose numbers are converted together: never more than these are Python objects
 _ONE_GRAPH = "0"  # the id where no file has a column `graph`
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
     """A CSV file in memory.
 
@@ -50,14 +49,14 @@ class Table:
         numbers: The columns of numbers, int64 where every value is written as an integer, else float64; all finite. A
             blank label is 0 or NaN.
         lines: Line of each row below the header.
-        blank: Label → [rows] where it is blank, for the labels that may be.
+        blank: [rows] where the column ``y`` is blank; ``None`` where there is no such column.
     """
 
     path: Path
     texts: dict[str, list[str]] = field(default_factory=dict)
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
-    blank: dict[str, np.ndarray] = field(default_factory=dict)
+    blank: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -86,16 +85,10 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
     """
     if not folder.is_dir():
         raise DataMissingError(f"the folder {folder}", "no such folder", "name a folder with nodes.csv and edges.csv")
-    nodes = read_table(folder / "nodes.csv", texts=IDS, required=["node"], labels=["y"], blanks=BLANKS)
+    nodes = read_table(folder / "nodes.csv", "node")
     several = "graph" in nodes.texts
-    required = ["source", "target", *(["graph"] if several else [])]
-    edges = read_table(
-        folder / "edges.csv", texts=IDS, required=required, labels=["y"], blanks=BLANKS, may_be_empty=True
-    )
-    graphs_file = folder / "graphs.csv"
-    graphs = None
-    if graphs_file.is_file():
-        graphs = read_table(graphs_file, texts=IDS, required=["graph"], labels=["y"], blanks=BLANKS)
+    edges = read_table(folder / "edges.csv", "source", "target", *["graph"] * several, may_be_empty=True)
+    graphs = read_table(folder / "graphs.csv", "graph") if (folder / "graphs.csv").is_file() else None
     if graphs is not None and not several:
         remedy = "add it, or take graphs.csv away if all nodes belong to one graph"
         raise DataError("the column 'graph' beside graphs.csv", f"none in {nodes.path}, line 1", remedy)
@@ -103,13 +96,17 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
     graph_ids, graph_of_node = _graphs(nodes, graphs)
     order = np.argsort(graph_of_node, kind="stable")
     num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
-    _check_no_empty_graph(graphs, graph_ids, num_nodes)
+    if graphs is not None and (num_nodes == 0).any():
+        row = int(np.argmax(num_nodes == 0))
+        remedy = "add its nodes to nodes.csv, or take the graph away"
+        raise graphs.error(row, "a graph with nodes", f"graph {graph_ids[row]!r} without any in nodes.csv", remedy)
+    begin = np.cumsum(num_nodes) - num_nodes
     notes: list[str] = []
     x, x_names = _features("node", nodes, order, notes, strict=target)
-    place = _places(nodes, order, num_nodes)
+    place = np.empty(nodes.rows, np.int64)  # of every row of nodes.csv inside its graph
+    place[order] = np.arange(nodes.rows) - np.repeat(begin, num_nodes)
     graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
-    begin = np.cumsum(num_nodes) - num_nodes
     pair = (begin[graph_of_edge] + source) * nodes.rows + begin[graph_of_edge] + sink
     edge_order = edge_order[_first_rows(edges, pair, notes)[edge_order]]
     edge_attr, edge_names = _features("edge", edges, edge_order, notes, strict=target)
@@ -159,20 +156,6 @@ def _graphs(nodes: Table, graphs: Table | None) -> tuple[list[str], np.ndarray]:
         remedy = "add the graph to graphs.csv, or take its nodes away"
         raise nodes.error(row, "a graph of graphs.csv", f"graph {of_node[row]!r}", remedy)
     return ids, np.array(found, np.int64)
-
-
-def _check_no_empty_graph(graphs: Table | None, ids: list[str], num_nodes: np.ndarray) -> None:
-    if graphs is not None and (num_nodes == 0).any():
-        row = int(np.argmax(num_nodes == 0))
-        remedy = "add its nodes to nodes.csv, or take the graph away"
-        raise graphs.error(row, "a graph with nodes", f"graph {ids[row]!r} without any in nodes.csv", remedy)
-
-
-def _places(nodes: Table, order: np.ndarray, num_nodes: np.ndarray) -> np.ndarray:
-    """Place of every row of ``nodes.csv`` inside its graph."""
-    place = np.empty(nodes.rows, np.int64)
-    place[order] = np.arange(nodes.rows) - np.repeat(np.cumsum(num_nodes) - num_nodes, num_nodes)
-    return place
 
 
 def _ends(
@@ -225,7 +208,8 @@ def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
     if not len(repeated):
         return first
     others = [values for name, values in edges.texts.items() if name not in ("graph", "source", "target")]
-    columns = [codes, *map(np.asarray, others), *map(np.nan_to_num, edges.numbers.values()), *edges.blank.values()]
+    columns = [codes, *map(np.asarray, others), *map(np.nan_to_num, edges.numbers.values())]
+    columns += [] if edges.blank is None else [edges.blank]
     keys = list(zip(*(column[repeated].tolist() for column in columns), strict=True))
     seen = dict(zip(reversed(keys), reversed(repeated.tolist()), strict=True))
     first[repeated] = [seen[key] == row for key, row in zip(keys, repeated.tolist(), strict=True)]
@@ -291,8 +275,7 @@ def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarr
     elif split is not None and split.level == "graph":
         used &= (split.code >= 0)[graph]
         remedy = "fill in y, or leave the split of its graph blank: the graph is then in no split"
-    wrong = table.blank.get("y", np.zeros(table.rows, dtype=bool)) & used
-    if wrong.any():
+    if table.blank is not None and (wrong := table.blank & used).any():
         raise table.error(int(np.argmax(wrong)), "a target in column 'y'", "nothing", remedy)
 
 
@@ -304,8 +287,8 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
     if not given:
         return None
     table, order = present[given[0]]
-    number = dict(zip(SPLITS, range(len(SPLITS)), strict=True))
-    codes = list(map((number | {"": -1}).get, table.texts["split"]))
+    number = {name: code for code, name in enumerate(SPLITS)} | {"": -1}
+    codes = list(map(number.get, table.texts["split"]))
     if None in codes:
         row = codes.index(None)
         got = f"{table.texts['split'][row]!r}"
@@ -314,30 +297,22 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
     return Split(given[0], np.array(codes, np.int8)[order], f"column split of {table.path.name}")
 
 
-def read_table(
-    path: Path,
-    *,
-    texts: Sequence[str],
-    required: Sequence[str] = (),
-    labels: Sequence[str] = (),
-    blanks: Sequence[str] = (),
-    may_be_empty: bool = False,
-) -> Table:
+def read_table(path: Path, *required: str, may_be_empty: bool = False) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
+
+    Ids and ``split`` are text, ``y`` is text if its first value is no number, and all other columns are numbers.
+    ``split`` and ``y`` may be blank in some rows.
 
     Args:
         path: The file.
-        texts: Columns to keep as text, where they are there; all the others must hold numbers.
         required: Columns that must be there.
-        labels: Columns that may hold names of classes: kept as text if their first value is no number.
-        blanks: Texts and labels that may be blank in some rows.
         may_be_empty: Whether a header without rows will do.
 
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "nodes.csv"
         >>> _ = path.write_text("node,x0,x1\\na,1,0.5\\nb,2,oops\\n")
-        >>> read_table(path, texts=["node"])  # doctest: +ELLIPSIS
+        >>> read_table(path, "node")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
         lrga.errors.DataError: expected a number in column 'x1', got 'oops' in ...nodes.csv, line 3. To fix: write a ...
@@ -347,7 +322,7 @@ def read_table(
         rows = ((reader.line_num, row) for row in reader if row)
         header = [name.strip() for name in next(rows, (0, []))[1]]
         _check_header(path, header, required)
-        table.texts.update({name: [] for name in header if name in {*texts, *labels}})
+        table.texts.update({name: [] for name in header if name in (*IDS, "split", "y")})
         parts: dict[str, list[np.ndarray]] = {name: [] for name in header if name not in table.texts}
         while block := list(islice(rows, BLOCK_ROWS)):
             begin = table.rows
@@ -364,35 +339,34 @@ def read_table(
     if table.rows == 0 and not may_be_empty:
         remedy = "write one row for each item, or take the file away if there is none"
         raise DataError(f"rows below the header in {path}", "a header alone (line 1)", remedy)
-    for name in set(table.texts) - {*labels, *blanks}:
-        if "" in table.texts[name]:
+    for name in IDS:
+        if "" in table.texts.get(name, ()):
             row = table.texts[name].index("")
             raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
     for name, blocks in parts.items():
         table.numbers[name] = np.concatenate([np.zeros(0, np.int64), *blocks])
-    # Only now that a label is read to its end is it known whether it is a number: its first rows may be blank.
-    for name in [name for name in labels if name in table.texts]:
-        _read_label(table, name, may_be_blank=name in blanks)
+    if "y" in table.texts:
+        _read_label(table)
     return table
 
 
-def _read_label(table: Table, name: str, *, may_be_blank: bool) -> None:
-    texts = table.texts[name]
-    filled = [row for row, text in enumerate(texts) if text or not may_be_blank]
-    if filled and texts[filled[0]] and _number(texts[filled[0]]) is None:
-        for row in filled:  # names alone: a number among them is a mistake, as is a gap
-            if not texts[row] or _number(texts[row]) is not None:
-                got = f"{texts[row]!r} (an earlier row has {texts[filled[0]]!r})" if texts[row] else "nothing"
-                expected = f"numbers alone or names of classes alone in column {name!r}"
+def _read_label(table: Table) -> None:
+    """Only when ``y`` is read to its end is it known whether it is a number: its first rows may be blank."""
+    texts = table.texts["y"]
+    filled = [row for row, text in enumerate(texts) if text]
+    if filled and _number(texts[filled[0]]) is None:
+        for row in filled:  # names alone: a number among them is a mistake
+            if _number(texts[row]) is not None:
+                got = f"{texts[row]!r} (an earlier row has {texts[filled[0]]!r})"
+                expected = "numbers alone or names of classes alone in column 'y'"
                 raise table.error(row, expected, got, "write the same kind throughout")
     else:
-        numbers = _numbers(table, name, [texts[row] for row in filled], filled, label=True)
-        table.numbers[name] = np.full(table.rows, 0 if numbers.dtype.kind == "i" else np.nan, numbers.dtype)
-        table.numbers[name][filled] = numbers
-        del table.texts[name]
-    if may_be_blank:
-        table.blank[name] = np.ones(table.rows, dtype=bool)
-        table.blank[name][filled] = False
+        numbers = _numbers(table, "y", [texts[row] for row in filled], filled, label=True)
+        table.numbers["y"] = np.full(table.rows, 0 if numbers.dtype.kind == "i" else np.nan, numbers.dtype)
+        table.numbers["y"][filled] = numbers
+        del table.texts["y"]
+    table.blank = np.ones(table.rows, dtype=bool)
+    table.blank[filled] = False
 
 
 @contextmanager

@@ -145,12 +145,7 @@ def _classes(target: Target, rows: np.ndarray) -> Labels:
 
 
 def make_split(
-    table: GraphTable,
-    level: str,
-    fractions: Sequence[float],
-    seed: int,
-    source: str,
-    known: np.ndarray | None = None,
+    table: GraphTable, level: str, fractions: Sequence[float], seed: int, source: str, known: np.ndarray | None = None
 ) -> Split:
     """The given split, or one drawn from ``seed``: of graphs where there are at least three, else of nodes or edges.
 

@@ -89,10 +89,10 @@ def pack_arrays(
         in_degree=narrow(in_degree),
         edge_order=narrow(order) if keep_edge_order and order is not None else None,
         columns=columns,
-        objects=objects,
+        objects=dict(objects or {}),
         y_level=y_level if y is not None else None,
         explicit_num_nodes=x is None,
-        meta=meta,
+        meta=dict(meta or {}),
     )
 
 

@@ -5,7 +5,7 @@ Letters: G graphs, N nodes and E edges of the whole set.
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,7 @@ class Column:
         return replace(self, values=self.values.to(device), ptr=None if self.ptr is None else self.ptr.to(device))
 
 
+@dataclass(eq=False, kw_only=True, repr=False)
 class PackedGraphs:
     """Many graphs in few tensors, edges sorted by destination, integers in the smallest type that holds them.
 
@@ -87,29 +88,23 @@ class PackedGraphs:
         (2, [[1, 0, 3, 2], [0, 1, 2, 3]])
     """
 
-    def __init__(
-        self,
-        *,
-        node_ptr: Tensor,
-        edge_ptr: Tensor,
-        source: Tensor,
-        in_degree: Tensor,
-        edge_order: Tensor | None = None,
-        columns: Mapping[str, Column] | None = None,
-        objects: Mapping[str, list[Any]] | None = None,
-        y_level: str | None = None,
-        edge_dtype: torch.dtype | None = torch.int64,
-        explicit_num_nodes: bool = False,
-        meta: Mapping[str, Any] | None = None,
-        host_ptrs: tuple[Tensor, Tensor] | None = None,
-    ) -> None:
-        self.node_ptr, self.edge_ptr = node_ptr, edge_ptr
-        self.source, self.in_degree, self.edge_order = source, in_degree, edge_order
-        self.columns, self.objects = dict(columns or {}), dict(objects or {})
-        self.y_level, self.meta = y_level, dict(meta or {})
-        self.edge_dtype, self.explicit_num_nodes = edge_dtype, explicit_num_nodes
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    source: Tensor
+    in_degree: Tensor
+    edge_order: Tensor | None = None
+    columns: dict[str, Column] = field(default_factory=dict)
+    objects: dict[str, list[Any]] = field(default_factory=dict)
+    y_level: str | None = None
+    edge_dtype: torch.dtype | None = torch.int64
+    explicit_num_nodes: bool = False
+    meta: dict[str, Any] = field(default_factory=dict)
+    host_ptrs: InitVar[tuple[Tensor, Tensor] | None] = None
+
+    def __post_init__(self, host_ptrs: tuple[Tensor, Tensor] | None) -> None:
+        self.columns, self.objects, self.meta = dict(self.columns), dict(self.objects), dict(self.meta)
         # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
-        self.host_node_ptr, self.host_edge_ptr = host_ptrs or (node_ptr.cpu(), edge_ptr.cpu())
+        self.host_node_ptr, self.host_edge_ptr = host_ptrs or (self.node_ptr.cpu(), self.edge_ptr.cpu())
         self._kept: dict[str, Any] = {}  # what follows from the edges alone, for all sets that share them
         self._padded: PaddedGraphs | None = None
 
@@ -247,14 +242,14 @@ class PackedGraphs:
         target = torch.empty(0, device=device).device
         if target == self.device:
             return self
-        moved = self._with(
+        moved = replace(
+            self,
             node_ptr=self.node_ptr.to(target),
             edge_ptr=self.edge_ptr.to(target),
             source=self.source.to(target),
             in_degree=self.in_degree.to(target),
             edge_order=None if self.edge_order is None else self.edge_order.to(target),
             columns={name: column.to(target) for name, column in self.columns.items()},
-            objects=self.objects,
             host_ptrs=(self.host_node_ptr, self.host_edge_ptr),
         )
         if "transposed" in self._kept:
@@ -314,7 +309,8 @@ class PackedGraphs:
                 rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
                 columns[name] = replace(column, values=take(column.values, rows))
         chosen = range(len(self))[host] if isinstance(host, slice) else host.tolist()
-        result = self._with(
+        result = replace(
+            self,
             node_ptr=node_part.ptr,
             edge_ptr=edge_part.ptr,
             source=take(self.source, edges),
@@ -365,15 +361,6 @@ class PackedGraphs:
                 if twin is not None and column is not splits[twin].columns.get(key):
                     moved[name] = moved[name].with_column(key, column.to(moved[name].device))
         return moved
-
-    def _with(self, **tensors: Any) -> "PackedGraphs":
-        return PackedGraphs(
-            **tensors,
-            y_level=self.y_level,
-            edge_dtype=self.edge_dtype,
-            explicit_num_nodes=self.explicit_num_nodes,
-            meta=self.meta,
-        )
 
 
 def positions(index: Index, count: int) -> slice | Tensor:

@@ -7,12 +7,7 @@ import numpy as np
 from lrga.data.datasets import BENCHMARK
 from lrga.data.datasets.source import BuildContext, check_md5, check_sums, find_files, sizes_option
 from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.data.datasets.superpixels.images import (
-    CITATIONS,
-    Images,
-    ImageSet,
-    build_superpixels,
-)
+from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet, build_superpixels
 from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, DataMissingError

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from lrga.data.datasets.source import BuildContext, find_files, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec
 from lrga.data.datasets.superpixels.edges import superpixel_edges
 from lrga.data.datasets.superpixels.slic import SlicSettings, slic_labels
-from lrga.data.packed.arrays import pack_arrays
-from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 from lrga.io.files import atomic_path
+
+if TYPE_CHECKING:
+    from lrga.data.packed.graphs import PackedGraphs
 
 VALIDATION = 5_000  # the first images of the official training set, as in the benchmark
 SHARD_IMAGES = 1_000
@@ -102,7 +104,7 @@ class ImageSet:
         return context.find(names, remedy, below=below)
 
 
-def build_superpixels(images: ImageSet, context: BuildContext, sizes: list[int]) -> dict[str, PackedGraphs]:
+def build_superpixels(images: ImageSet, context: BuildContext, sizes: list[int]) -> "dict[str, PackedGraphs]":
     """The splits of ``images``, the first ``sizes`` graphs of each."""
     wanted = dict(zip(SPLITS, sizes, strict=True))
     prepared = find_files(context.source or context.raw, images.prepared, below=("superpixels",))
@@ -166,7 +168,9 @@ def _from_images(
 
 def _graphs(
     images: ImageSet, regions: Regions, label: np.ndarray, context: BuildContext, step: str, meta: Mapping[str, str]
-) -> PackedGraphs:
+) -> "PackedGraphs":
+    from lrga.data.packed.arrays import pack_arrays  # PyTorch, which the processes that cut images do without
+
     colour, position = regions.features(images.width)
     edges = superpixel_edges(regions.count, position, workers=context.workers, progress=context.progress, label=step)
     return pack_arrays(
@@ -182,7 +186,7 @@ def _graphs(
     )
 
 
-def _check_counts(images: ImageSet, packed: Mapping[str, PackedGraphs]) -> None:
+def _check_counts(images: ImageSet, packed: "Mapping[str, PackedGraphs]") -> None:
     """A complete set has the published mean number of superpixels, or it was cut differently."""
     facts = images.spec
     if {split: len(graphs) for split, graphs in packed.items()} != facts.splits:

@@ -33,16 +33,9 @@ MNIST_SETTINGS = SlicSettings(limit=75, extra=20, compactness=0.25)
 CIFAR10_SETTINGS = SlicSettings(limit=150, extra=50, compactness=10.0)
 
 
-@dataclass(frozen=True)
-class _Kernels:
-    cluster: Callable[..., Any]
-    connect: Callable[..., Any]
-    grid: Callable[..., tuple[slice, ...]]
-    to_lab: Callable[..., np.ndarray]
-
-
 @cache
-def _kernels() -> _Kernels:
+def _kernels() -> tuple[Callable[..., Any], ...]:
+    """Clustering, joining of stray pixels, the grid of seeds, and the change to the colour space of distances."""
     remedy = 'pip install "lrga[superpixels]" (scikit-image 0.24 to 0.26 are known to work)'
     try:
         from skimage.color import rgb2lab
@@ -52,7 +45,7 @@ def _kernels() -> _Kernels:
         raise MissingDependencyError(
             "scikit-image with its compiled SLIC, to cut images", str(error), remedy
         ) from error
-    return _Kernels(_slic_cython, _enforce_label_connectivity_cython, regular_grid, rgb2lab)
+    return _slic_cython, _enforce_label_connectivity_cython, regular_grid, rgb2lab
 
 
 def slic_labels(image: np.ndarray, settings: SlicSettings) -> np.ndarray:
@@ -72,13 +65,13 @@ def slic_labels(image: np.ndarray, settings: SlicSettings) -> np.ndarray:
         >>> labels.shape, int(labels.max()) + 1 == len(np.unique(labels)) <= 75
         ((28, 28), True)
     """
-    kernels = _kernels()
-    volume = _as_volume(image, kernels)
+    cluster, connect, regular_grid, to_lab = _kernels()
+    volume = _as_volume(image, to_lab)
     area = image.shape[0] * image.shape[1]
     clustered: dict[tuple[tuple[int | None, int | None, int | None], ...], np.ndarray] = {}
     seen: set[tuple[object, int, int]] = set()
     for asked in range(settings.limit + settings.extra, 0, -1):
-        slices = kernels.grid(volume.shape[:3], asked)
+        slices = regular_grid(volume.shape[:3], asked)
         grid = tuple((s.start, s.stop, s.step) for s in slices)
         smallest, largest = int(MIN_SIZE * area / asked), int(MAX_SIZE * area / asked)
         # Neighbouring requests mostly lead to the same seeds and the same bounds, thus to the same regions.
@@ -86,32 +79,34 @@ def slic_labels(image: np.ndarray, settings: SlicSettings) -> np.ndarray:
             continue
         seen.add((grid, smallest, largest))
         if grid not in clustered:
-            clustered[grid] = _cluster(volume, slices, settings.compactness, kernels)
-        labels = np.asarray(kernels.connect(clustered[grid], smallest, largest, start_label=0))[0]
+            clustered[grid] = _cluster(volume, slices, settings.compactness, cluster)
+        labels = np.asarray(connect(clustered[grid], smallest, largest, start_label=0))[0]
         used, labels = np.unique(labels, return_inverse=True)
         if len(used) <= settings.limit:
             return labels.reshape(image.shape[:2])
     return np.zeros(image.shape[:2], dtype=np.int64)  # reached only by a limit of 0: one region is the least there is
 
 
-def _as_volume(image: np.ndarray, kernels: _Kernels) -> np.ndarray:
+def _as_volume(image: np.ndarray, to_lab: Callable[..., Any]) -> np.ndarray:
     """``[1, H, W, C]`` in the colour space in which distances are measured."""
     if image.dtype != np.uint8:
         raise DTypeError("an image of bytes (uint8)", str(image.dtype), "convert the image to 0 .. 255")
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
         raise ShapeError("an image of shape [H, W] or [H, W, 3]", f"shape {list(image.shape)}", "move the colours last")
     values = (image / 255.0).astype(np.float32).astype(np.float64)  # the recipe rounds to float32 on the way
-    return values[None, :, :, None] if image.ndim == 2 else kernels.to_lab(values[None])
+    return values[None, :, :, None] if image.ndim == 2 else np.asarray(to_lab(values[None]))
 
 
-def _cluster(volume: np.ndarray, slices: tuple[slice, ...], compactness: float, kernels: _Kernels) -> np.ndarray:
+def _cluster(
+    volume: np.ndarray, slices: tuple[slice, ...], compactness: float, cluster: Callable[..., Any]
+) -> np.ndarray:
     axes = np.meshgrid(*(np.arange(n) for n in volume.shape[:3]), indexing="ij")
     where = np.stack([axis[slices].ravel() for axis in axes], axis=1)
     seeds = np.zeros((len(where), 3 + volume.shape[3]))  # position, colour
     seeds[:, :3] = where
     step = max(float(s.step or 1) for s in slices)
     try:
-        labels = kernels.cluster(
+        labels = cluster(
             np.ascontiguousarray(volume * (1.0 / compactness)),
             None,
             seeds,
