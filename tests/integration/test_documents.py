@@ -240,6 +240,8 @@ def test_what_a_page_shows_runs(page, reader):
                     reader.run(words, block.mark)
         except Exception as error:
             raise AssertionError(f"{where}: {error}") from error
+    if page.stem == "README":  # each of the twelve graphs is predicted
+        assert len((reader.folder / "predictions.csv").read_text().splitlines()) == 13
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
