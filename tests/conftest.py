@@ -19,6 +19,7 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 torch.set_num_threads(THREADS)
+os.fsync = lambda file: None  # no test cuts the power: waiting for the disk is an eighth of a short run
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ from lrga.errors import OptionError
 from lrga.experiments.cell import Cell, check_seeds, essence, model_label, refuse_taken, run_name
 from lrga.paper.protocols import paper_config, table1
 from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.resume import check_same
 
 
 def test_every_option_that_changes_the_result_changes_the_name_of_the_run():
@@ -24,7 +23,7 @@ def test_where_a_run_is_made_changes_neither_its_name_nor_whether_it_can_be_cont
     config = paper_config("ZINC")
     assert run_name(config.changed(**change)) == run_name(config)
     RunFolder(tmp_path).continue_with(config)
-    check_same(RunFolder(tmp_path), config.changed(**change))  # training agrees on what may differ
+    RunFolder(tmp_path).check_same(config.changed(**change))  # training agrees on what may differ
 
 
 def test_the_name_of_a_run_on_own_data_is_a_sound_folder_name():

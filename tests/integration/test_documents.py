@@ -11,6 +11,7 @@ is executed, each line of ``sh`` by :class:`Shell` below. A comment in the line 
     <!-- test: not run, REASON -->         left out, and counted
 """
 
+import functools
 import inspect
 import re
 import shlex
@@ -126,7 +127,9 @@ class Shell:
             assert not word.startswith("--") or f'"{word.split("=")[0]}"' in source, f"{word} of {script.name}"
 
     def make(self, words, mark):
-        done = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["make", "-n", f"PYTHON={sys.executable}", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         for line in done.stdout.splitlines():
             if "/lrga " in line and mark.startswith("with "):  # what it would run, small
@@ -217,6 +220,8 @@ def reader(tmp_path, data_root, monkeypatch):
     for name, value in {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # Graphs are traced as shown; the C++ that Inductor makes of them is compiled in test_compile.py.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small runs, beside others
     yield Shell(tmp_path)
@@ -240,6 +245,8 @@ def test_what_a_page_shows_runs(page, reader):
                     reader.run(words, block.mark)
         except Exception as error:
             raise AssertionError(f"{where}: {error}") from error
+    if page.stem == "README":  # each of the twelve graphs is predicted
+        assert len((reader.folder / "predictions.csv").read_text().splitlines()) == 13
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -1,30 +1,42 @@
 """The examples run as they are shown."""
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(name, *arguments):
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """``run(name, *arguments)``: what an example prints, run as a script in this process."""
+
+    def run_script(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        finally:
+            torch.set_num_threads(threads)
+        return capsys.readouterr().out
+
+    return run_script
 
 
-def test_lrga_inside_gps_learns_and_does_not_leak():
+def test_lrga_inside_gps_learns_and_does_not_leak(run):
     performer, ours = run("gps.py").splitlines()
     assert float(ours.split("LRGA")[1].split("%")[0]) > 90
     assert float(ours.split("by ")[1]) < 1e-5
     assert float(performer.split("by ")[1]) > 1e-3
 
 
-def test_links_of_an_own_edge_list_are_found():
+def test_links_of_an_own_edge_list_are_found(run):
     lines = run("link_prediction.py").splitlines()
     scores = [float(line.split("AUC ")[1].split()[0]) for line in lines if "test AUC" in line]
     assert len(scores) == 2
@@ -33,7 +45,7 @@ def test_links_of_an_own_edge_list_are_found():
     assert sum(same_club) >= 3
 
 
-def test_an_augmented_model_attends_to_what_no_edge_reaches(tmp_path):
+def test_an_augmented_model_attends_to_what_no_edge_reaches(run, tmp_path):
     lines = run("augmented_model.py", str(tmp_path / "page.html")).splitlines()
     plain, augmented = (float(line.split()[1].rstrip("%")) for line in lines[:2])
     assert plain < 85 < 97 < augmented
@@ -42,7 +54,7 @@ def test_an_augmented_model_attends_to_what_no_edge_reaches(tmp_path):
     assert "conv1.attention" in (tmp_path / "page.html").read_text()
 
 
-def test_a_graph_divided_between_two_processes_gives_the_losses_of_one():
+def test_a_graph_divided_between_two_processes_gives_the_losses_of_one(run):
     options = ("--nodes", "400", "--steps", "3", "--device", "cpu")
     alone = [line.split(",")[0] for line in run("partitioned.py", *options).splitlines() if line.startswith("step")]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -1,14 +1,18 @@
 """Captured steps on a GPU: what is replayed is the plain loop, with fresh randomness and the rate of the moment."""
 
 import gc
-import itertools
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
 
-import lrga
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+from test_engine import TASKS, losses, weights
+from test_engine import make_trainer as engine_trainer
+
 from lrga.data.packed import PackedGraphs
 from lrga.errors import NonFiniteError
 from lrga.tasks import Task
@@ -17,23 +21,13 @@ from lrga.training.callbacks.base import Callback
 from lrga.training.capture.engine import no_waiting
 from lrga.training.capture.graphs import GraphEngine
 from lrga.training.determinism import deterministic
-from lrga.training.problems.graphs import GraphProblem
 from lrga.training.runs.seeds import train_interleaved
-from lrga.training.trainer import Checkpointer, Trainer
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use"),
 ]
 CONVS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
-TASKS = {
-    "node": Task(
-        level="node", kind="classification", out_channels=2, loss="weighted_cross_entropy",
-        metric="weighted_accuracy_by_batch",
-    ),
-    "edge": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
-    "graph": Task(level="graph", kind="regression", out_channels=1),
-}  # fmt: skip
 
 
 def graph(generator, level, nodes):
@@ -56,39 +50,9 @@ def make_splits(level="node", sizes=(100, 20, 20), device="cuda"):
     return splits
 
 
-class Records(Checkpointer):
-    def __init__(self):
-        self.records, self.notes = [], []
-
-    def end_epoch(self, trainer, record):
-        self.records.append(record)
-        self.save(trainer)
-
-    def log(self, text, facts):
-        self.notes.append(text)
-
-
-def make_trainer(splits, engine, *, level="node", dtype=torch.float32, model_options=None, wrap=None, **options):
-    torch.manual_seed(0)
-    options = {"batch_size": 16, "max_epochs": 100, "lr": 2**-12} | options
-    of_model = {"conv": "gcn", "rank": 5, "edge_channels": 2} | (model_options or {})
-    model = lrga.GNN(3, 16, TASKS[level].out_channels, 2, task=level, **of_model).to("cuda", dtype)
-    model = model if wrap is None else wrap(model)
-    problem = GraphProblem(model, TASKS[level], splits, OptimizerConfig(**options), seed=1)
-    return Trainer(problem, checkpointer=Records(), engine=engine)
-
-
-def losses(trainer, steps):
-    found, before = [], 0.0
-    for _ in itertools.islice(trainer.steps(), steps):
-        total = float(trainer.problem.sums.loss.total)
-        found.append(total - (before if trainer.batch > 1 else 0.0))
-        before = total
-    return torch.tensor(found, dtype=torch.float64)
-
-
-def weights(trainer):
-    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+def make_trainer(splits, engine, *, dtype=torch.float32, model_options=None, **options):
+    model_options = {"hidden_channels": 16, "rank": 5} | (model_options or {})
+    return engine_trainer(splits, engine, dtype=dtype, model_options=model_options, **({"batch_size": 16} | options))
 
 
 @pytest.mark.parametrize("rank", [None, 5])

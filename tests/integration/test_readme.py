@@ -1,8 +1,6 @@
 """What the README says is so; its blocks and commands run in test_documents.py."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,29 +10,6 @@ README = (ROOT / "README.md").read_text()
 def test_the_files_it_points_to_are_there():
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
-
-
-def test_your_own_graphs_train_and_predict_as_shown(tmp_path):
-    graphs = [f"g{i}" for i in range(12)]
-    (tmp_path / "my_graphs").mkdir()
-    nodes, edges, tops = ["graph,node,x0,x1"], ["graph,source,target"], ["graph,y,split"]
-    for i, graph in enumerate(graphs):
-        nodes += [f"{graph},{n},{n / 3},{(n + i) % 2}" for n in range(4)]
-        edges += [f"{graph},{a},{b}" for a, b in ((0, 1), (1, 0), (2, 3), (3, 2))]
-        tops.append(f"{graph},{'odd' if i % 2 else 'even'},{'train' if i < 8 else 'val' if i < 10 else 'test'}")
-    for name, lines in (("nodes", nodes), ("edges", edges), ("graphs", tops)):
-        (tmp_path / "my_graphs" / f"{name}.csv").write_text("\n".join(lines) + "\n")
-
-    def lrga(*arguments):
-        command = [sys.executable, "-m", "lrga", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-    shape = ("--model", "gin", "--hidden", "64", "--layers", "4")
-    lrga("train", "my_graphs/", *shape, "--run-name", "mine", "--epochs", "2")
-    lrga("predict", "runs/mine", "my_graphs/", "-o", "predictions.csv")
-    rows = (tmp_path / "predictions.csv").read_text().splitlines()
-    assert len(rows) == 1 + len(graphs)
 
 
 def test_no_placeholder_is_left():

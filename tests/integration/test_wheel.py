@@ -1,6 +1,7 @@
 """What is published: a wheel with all it needs, that works in an empty environment."""
 
 import email
+import json
 import os
 import re
 import subprocess
@@ -106,31 +107,47 @@ def installed(wheel, tmp_path_factory):
     return python
 
 
+# Commands in one process; each ends with what it printed.
+SCRIPT = """
+import json, sys
+import lrga
+from typer.testing import CliRunner
+from lrga.cli.main import app
+said = [lrga.__file__]
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, (words, result.output, result.exception)
+    said.append(result.output)
+print(json.dumps(said))
+"""
+
+
 def test_the_wheel_works_where_the_checkout_is_not(installed, tmp_path):
     environment = {**os.environ, "LRGA_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
-
-    def lrga(*words):
-        return command(installed.parent / "lrga", *words, cwd=tmp_path, env=environment)
-
-    where = command(installed, "-c", "import lrga; print(lrga.__file__)", cwd=tmp_path, env=environment)
-    assert str(ROOT) not in where
-    assert lrga("--version").strip() == __version__
-    assert "CLUSTER" in lrga("data", "ls")
-    small = ("--sizes", "16,8,8", "--epochs", "1", "--batch-size", "8", "--device", "cpu")
-    lrga("train", "CLUSTER", *small, "--run-name", "a")
-    assert (tmp_path / "runs" / "a" / "result.json").is_file()
-    lrga("report", "runs", "-o", "page.html")
-    lrga("explain", "runs/a", "-o", "attention.html")
-    assert (tmp_path / "page.html").stat().st_size > 10_000
-    cells = ("--dataset", "CLUSTER", "--model", "gcn", "--dry-run")
-    assert "16 runs: 16 pending." in lrga("reproduce", "run", "table1", *cells)
-    assert "101,655" in lrga("params")
     (tmp_path / "a.txt").write_text("a b\nb c\nc a\n")
     (tmp_path / "b.txt").write_text("a b\nb c\n")
-    assert "yes" in lrga("wl", "a.txt", "b.txt")
-    assert "recorded" in lrga("theory", "learned-head")
-    words = [installed.parent / "lrga", "reproduce", "ablation", "--dry-run"]
+    commands = [
+        "data ls",
+        "train CLUSTER --sizes 16,8,8 --epochs 1 --batch-size 8 --device cpu --run-name a",
+        "report runs -o page.html",
+        "explain runs/a -o attention.html",
+        "reproduce run table1 --dataset CLUSTER --model gcn --dry-run",
+        "params",
+        "wl a.txt b.txt",
+        "theory learned-head",
+    ]
+    words = json.dumps([line.split() for line in commands])
+    where, *said = json.loads(command(installed, "-c", SCRIPT, words, cwd=tmp_path, env=environment).splitlines()[-1])
+    assert str(ROOT) not in where
+    expected = ("CLUSTER", "", "", "", "16 runs: 16 pending.", "101,655", "yes", "recorded")
+    for line, output, part in zip(commands, said, expected, strict=True):
+        assert part in output, line
+    assert (tmp_path / "runs" / "a" / "result.json").is_file()
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    script = installed.parent / "lrga"
+    assert command(script, "--version", cwd=tmp_path, env=environment).strip() == __version__
+    words = [script, "reproduce", "ablation", "--dry-run"]
     alone = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert alone.returncode == 1
     assert "clone the repository" in alone.stderr

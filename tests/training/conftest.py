@@ -1,5 +1,6 @@
 """Small graphs and short runs for the tests of training."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 from lrga.data.packed import PackedGraphs
-from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
 
 sys.path.insert(0, str(Path(__file__).parent))
 import link_graphs
@@ -87,3 +88,24 @@ def kind(request, make_config, make_splits):
     if request.param == "graphs":
         return Kind("graphs", make_config, lambda seed=0: make_splits(seed=seed))
     return Kind("links", link_graphs.config_of, lambda seed=0: link_graphs.communities(seed=seed))
+
+
+@pytest.fixture(scope="session")
+def made_runs(tmp_path_factory):
+    """The folder of runs that are made once for all tests."""
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def copy_run(kind, made_runs, tmp_path):
+    """``copy_run(finished)``: a copy of a run of two epochs, finished or paused in the second."""
+
+    def make(finished=True):
+        source, target = made_runs / f"{kind.name}-{finished}", tmp_path / "run"
+        if not source.exists():
+            train(kind.config(max_epochs=1), source, data=kind.data())
+            continue_run(source, data=kind.data(), max_epochs=2, time_limit=None if finished else 1e-9)
+        shutil.rmtree(target, ignore_errors=True)
+        return shutil.copytree(source, target)
+
+    return make

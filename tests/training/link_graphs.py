@@ -1,6 +1,7 @@
 """Small graphs to predict links in, for tests."""
 
 import numpy as np
+import pytest
 import torch
 
 from lrga.data.links.split import SplitRequest, split_edges
@@ -43,3 +44,6 @@ def link_trainer(data=None, task=None, *, checkpointer=None, engine="plain", see
     run = RunData(data=data, task=task, architecture=architecture, sizes={})
     stages = run.stages(architecture.build().to(data.device), config)
     return Trainer(*stages, checkpointer=checkpointer, engine=engine)
+
+
+on_graphs = pytest.mark.parametrize("kind", ["graphs"], indirect=True)  # where the problem makes no difference

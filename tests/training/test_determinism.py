@@ -5,10 +5,10 @@ import torch
 
 from lrga.errors import DeviceError
 from lrga.training.determinism import (
+    NORM_STREAM,
     OwnRandomness,
     choose_device,
     deterministic,
-    norm_generator,
     order_generator,
     random_states,
     restore_random_states,
@@ -39,7 +39,7 @@ def test_orders_do_not_touch_the_other_random_streams():
     first = torch.rand(3)
     torch.manual_seed(5)
     torch.randperm(50, generator=order_generator(5, 0))
-    torch.randperm(50, generator=norm_generator(5, 0))
+    torch.randperm(50, generator=order_generator(5, 0, stream=NORM_STREAM))
     assert torch.equal(torch.rand(3), first)
 
 

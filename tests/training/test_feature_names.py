@@ -45,15 +45,29 @@ def train_on(source, folder, *, model="gatedgcn", **options):
 
 
 @pytest.fixture
-def predictor(tmp_path):
-    train_on(write_folder(tmp_path / "data"), tmp_path / "run")
+def own_predictor(tmp_path):
+    """Of a run of one's own, to be changed."""
+    train_on(write_folder(tmp_path / "data"), tmp_path / "run", max_epochs=1)
     return Predictor.of(tmp_path / "run", device="cpu")
 
 
-def test_columns_in_another_order_are_put_into_the_model_s(predictor, tmp_path):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run and of its data, to be read."""
+    folder = tmp_path_factory.mktemp("trained")
+    train_on(write_folder(folder / "data"), folder / "run")
+    return folder
+
+
+@pytest.fixture
+def predictor(trained):
+    return Predictor.of(trained / "run", device="cpu")
+
+
+def test_columns_in_another_order_are_put_into_the_model_s(predictor, trained, tmp_path):
     other = write_folder(tmp_path / "other", nodes=("age", "size", "charge"), edges=("cost", "length"), y=False)
     assert "y" not in (other / "graphs.csv").read_text()
-    expected = list(predictor.rows(predictor.read(tmp_path / "data")))
+    expected = list(predictor.rows(predictor.read(trained / "data")))
     assert len({tuple(row[1:]) for row in expected}) > 6  # graphs are told apart, so the order of the columns matters
     assert list(predictor.rows(predictor.read(other))) == expected
     assert predictor.read(other).meta.get("notes", []) == []
@@ -90,14 +104,14 @@ def test_a_feature_in_place_of_none_is_refused(tmp_path):
         predictor.read(write_folder(tmp_path / "other", nodes=("size",)))
 
 
-def test_a_run_without_names_predicts_and_says_so(predictor, tmp_path):
+def test_a_run_without_names_predicts_and_says_so(own_predictor, tmp_path):
     facts = json.loads((tmp_path / "run" / "model.json").read_text())
     assert facts.pop("features") == {"node": list(NODES), "edge": list(EDGES)}
     del facts["config"], facts["sha256"]  # as an older version wrote it
     (tmp_path / "run" / "model.json").write_text(json.dumps(facts))
     older = Predictor.of(tmp_path / "run", device="cpu")
     graphs = older.read(tmp_path / "data")
-    assert list(older.rows(graphs)) == list(predictor.rows(predictor.read(tmp_path / "data")))
+    assert list(older.rows(graphs)) == list(own_predictor.rows(own_predictor.read(tmp_path / "data")))
     assert [note for note in graphs.meta["notes"] if "node features of the run are unknown" in note]
 
 
@@ -107,14 +121,14 @@ def test_graphs_without_names_are_taken_in_their_order_and_it_is_said(predictor,
     assert "are unknown" in predictor.read(tmp_path / "new.pt").meta["notes"][0]
 
 
-def test_a_run_does_not_go_on_under_other_names(predictor, tmp_path):
+def test_a_run_does_not_go_on_under_other_names(own_predictor, tmp_path):
     nodes = tmp_path / "data" / "nodes.csv"
     nodes.write_text(nodes.read_text().replace("size,charge", "charge,size"))
     with pytest.raises(CheckpointError, match="the features that"):
         continue_run(tmp_path / "run", max_epochs=6)
 
 
-def test_the_run_s_own_data_are_explained_by_name(predictor, tmp_path):
+def test_the_run_s_own_data_are_explained_by_name(own_predictor, tmp_path):
     before = explain(tmp_path / "run", graph=0)
     for path in (tmp_path / "data").iterdir():
         path.unlink()

@@ -21,7 +21,10 @@ from lrga.training.runs.folder import RunFolder
 from tests.helpers.processes import run
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+SLOW = [pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 4)]
+
+
+@pytest.fixture(scope="module", params=[3, *SLOW])  # the last batch of two graphs leaves one of three ranks out
 def reports(request, tmp_path_factory):
     return run(Path(__file__).with_name("parallel_ranks.py"), request.param, tmp_path_factory.mktemp("parallel"))
 

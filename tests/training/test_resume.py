@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from link_graphs import communities, config_of
+from link_graphs import communities, config_of, on_graphs
 
 from lrga.errors import CheckpointError, DataError, FolderInUseError, LRGAError, OptionError
 from lrga.training import continue_run, train
@@ -22,11 +22,10 @@ def paused(make_config, make_splits, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("change", [{"lr": 0.1}, {"seed": 8}, {"hidden": 9}, {"name": "others"}, {"batch_size": 4}])
-def test_another_run_in_the_same_folder_is_refused(make_config, make_splits, paused, change):
-    (key,) = change
-    with pytest.raises(CheckpointError, match=key):
-        train(make_config(**change), paused, data=make_splits())
+def test_another_run_in_the_same_folder_is_refused(make_config, make_splits, paused):
+    for key, value in {"lr": 0.1, "seed": 8, "hidden": 9, "name": "others", "batch_size": 4}.items():
+        with pytest.raises(CheckpointError, match=key):
+            train(make_config(**{key: value}), paused, data=make_splits())
 
 
 def test_where_and_how_it_is_saved_may_change(make_config, make_splits, paused):
@@ -87,9 +86,8 @@ def content(folder):
 
 
 @pytest.fixture
-def finished(kind, tmp_path):
-    train(kind.config(max_epochs=2), tmp_path / "run", data=kind.data())
-    return tmp_path / "run"
+def finished(copy_run):
+    return copy_run(finished=True)
 
 
 @contextmanager
@@ -106,11 +104,13 @@ def test_a_finished_run_is_not_continued_on_other_data(kind, finished):
         continue_run(finished, data=kind.data(seed=1), max_epochs=4)
 
 
+@on_graphs
 def test_a_run_that_another_process_trains_is_not_continued(kind, finished):
     with RunFolder(finished).lock(), refused(finished, error=FolderInUseError):
         continue_run(finished, data=kind.data(), max_epochs=4)
 
 
+@on_graphs
 def test_a_run_is_not_continued_with_fewer_epochs_than_are_done(kind, finished):
     with refused(finished, "2 epochs", OptionError):
         continue_run(finished, data=kind.data(), max_epochs=1)
@@ -150,6 +150,7 @@ DAMAGES = {
 }  # fmt: skip
 
 
+@on_graphs
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_run_is_not_continued(kind, finished, damage):
     change, match = DAMAGES[damage]
@@ -158,6 +159,7 @@ def test_a_damaged_run_is_not_continued(kind, finished, damage):
         continue_run(finished, data=kind.data(), max_epochs=4)
 
 
+@on_graphs
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
 @pytest.mark.parametrize("special", ["pipe", "folder", "link"])
 @pytest.mark.parametrize(
@@ -176,6 +178,7 @@ def test_with_something_else_in_place_of_a_file(kind, finished, tmp_path, name, 
         continue_run(finished, data=kind.data(), max_epochs=4)
 
 
+@on_graphs
 def test_with_an_environment_that_cannot_be_written_again(kind, finished):
     (finished / "environment.json").write_text('[{"load": 1e400}]')
     with refused(finished, r"environment\.json.*1e400"):

@@ -16,7 +16,7 @@ from lrga.training.runs.seeds import train_interleaved, train_seeds
 
 
 def test_mean_and_deviation_are_those_of_the_runs(make_config, make_splits, tmp_path):
-    done = train_seeds(make_config(), (41, 95, 12), tmp_path, data=make_splits())
+    done = train_seeds(make_config(max_epochs=1), (41, 95, 12), tmp_path, data=make_splits())
     tests = [outcome.test for outcome in done.outcomes]
     assert (done.mean, done.std) == (statistics.fmean(tests), statistics.stdev(tests))
     written = done.to_json()
@@ -59,7 +59,7 @@ def in_turns(monkeypatch):
 
 
 def configs_of(make_config, **options):
-    options = {"engine": "captured", "dropout": 0.3, "random_features": True} | options
+    options = {"engine": "captured", "dropout": 0.3, "random_features": True, "max_epochs": 2} | options
     return [make_config(seed=seed, **options) for seed in SEEDS]
 
 

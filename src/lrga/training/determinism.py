@@ -10,9 +10,7 @@ from torch import Tensor
 
 from lrga.errors import DeviceError
 
-# One seed drives several independent streams; the order of the graphs has its own, so that it does not depend on
-# how much noise a model draws.
-_ORDER_STREAM, _NORM_STREAM = 1, 2
+NORM_STREAM = 2
 
 
 def choose_device(name: str) -> torch.device:
@@ -40,25 +38,18 @@ def choose_device(name: str) -> torch.device:
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
-def order_generator(seed: int, epoch: int) -> torch.Generator:
-    """The source of an epoch's order of the graphs; it follows from seed and epoch, so nothing of it need be saved."""
-    return _generator(seed, epoch, _ORDER_STREAM)
+def order_generator(seed: int, epoch: int, *, stream: int = 1) -> torch.Generator:
+    """The source of an epoch's order of the graphs; it follows from seed and epoch, so nothing of it need be saved.
 
-
-def norm_generator(seed: int, epoch: int) -> torch.Generator:
-    """The source of the batches over which an epoch's BatchNorm statistics are averaged afresh."""
-    return _generator(seed, epoch, _NORM_STREAM)
+    One seed drives several independent streams, so that the order does not depend on how much noise a model draws. That
+    of the batches over which BatchNorm statistics are averaged afresh is :data:`NORM_STREAM`.
+    """
+    return torch.Generator().manual_seed((seed * 1_000_003 + epoch) * 7 + stream & 0x7FFF_FFFF_FFFF_FFFF)
 
 
 def step_seed(seed: int, epoch: int, batch: int, rank: int) -> int:
     """Of the noise of one step on one of several ranks."""
     return (((seed * 1_000_003 + epoch) * 1_000_003 + batch) * 65_537 + rank) & 0x7FFF_FFFF_FFFF_FFFF
-
-
-def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
-    generator = torch.Generator()
-    generator.manual_seed((seed * 1_000_003 + epoch) * 7 + stream & 0x7FFF_FFFF_FFFF_FFFF)
-    return generator
 
 
 def stream_generator(seed: int, *path: int, device: torch.device) -> torch.Generator:

@@ -378,26 +378,16 @@ class LinkScorer:
     def top(self, node: int, k: int = 10, *, block: int = 65_536) -> list[tuple[int, float]]:
         """The ``k`` nodes most likely linked to ``node`` that are not yet, best first; equal ones by their number.
 
-        Known edges of all splits are left out. Candidates are scored ``block`` at a time, so memory grows neither with
-        the number of nodes nor with that of the edges, but for one mark for each node.
+        Known edges of all splits are left out. Candidates are scored ``block`` at a time.
         """
         self._check_node(node)
         check_count("k", k, minimum=1)
         check_count("block", block, minimum=1)
-        taken = self._known(node)
-        best_scores = torch.empty(0, device=self.h.device)
-        best_nodes = torch.empty(0, dtype=torch.int64, device=self.h.device)
-        for first in range(0, self.data.num_nodes, block):
-            free = ~taken[first : first + block]
-            others = torch.nonzero(free).squeeze(1) + first
-            if others.numel() == 0:
-                continue
-            # in order of the logits: the probabilities of several may all round to 1
-            scores = self._logits(torch.stack([torch.full_like(others, node), others], dim=1), batch_size=block)
-            nodes = torch.cat([best_nodes, others])
-            order = torch.argsort(torch.cat([best_scores, scores]), descending=True, stable=True)[:k]
-            best_scores, best_nodes = torch.cat([best_scores, scores])[order], nodes[order]
-        return list(zip(best_nodes.tolist(), best_scores.sigmoid().tolist(), strict=True))
+        others = torch.nonzero(~self._known(node)).squeeze(1)
+        logits = self._logits(torch.stack([torch.full_like(others, node), others], dim=1), batch_size=block)
+        # in order of the logits: the probabilities of several may all round to 1
+        best = torch.argsort(logits, descending=True, stable=True)[:k]
+        return list(zip(others[best].tolist(), logits[best].sigmoid().tolist(), strict=True))
 
     def _check_node(self, node: int) -> None:
         if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < self.data.num_nodes:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -107,54 +107,48 @@ class Board:
     """Bars of several runs with the numbers of their last epochs below; shown while any of them runs."""
 
     def __init__(self) -> None:
-        self._live: Any = None
-        self._bars: Any = None
-        self._lines: dict[int, str] = {}  # of the runs that are shown
+        self._bars: Any = None  # rich's, while a run is shown
 
     def open(self, title: str, total: int, done: int) -> int:
         """A new bar; returns its number."""
-        from rich.console import Console
-        from rich.live import Live
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        if self._live is None:
-            title_column = TextColumn("{task.description}")
-            self._bars = Progress(
-                SpinnerColumn(), title_column, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
-            )
-            self._live = Live(self._bars, console=Console(stderr=True), transient=True)
-            self._live.start()
-        number = int(self._bars.add_task(title, total=total, completed=done))
-        self._lines[number] = ""
-        return number
+        if self._bars is None:
+            self._bars = _bars()
+            self._bars.start()
+        return int(self._bars.add_task(title, total=total, completed=done, line=""))
 
     def update(self, number: int, **values: Any) -> None:
-        """Changes a bar: ``completed``, ``total``, ``description``."""
-        if number in self._lines:
-            self._bars.update(number, **values)
-
-    def show(self, number: int, line: str) -> None:
-        """The numbers of a run, below the bars."""
-        from rich.console import Group
-        from rich.text import Text
-
-        if number in self._lines:
-            self._lines[number] = line
-            texts = [Text(line, style="dim") for line in self._lines.values() if line]
-            self._live.update(Group(self._bars, *texts), refresh=True)
+        """Changes a bar: ``completed``, ``total``, ``description``, and the ``line`` of numbers below the bars."""
+        if self._bars is not None and number in self._bars.task_ids:
+            self._bars.update(number, **values, refresh="line" in values)
 
     def print(self, text: str) -> None:
         """A line above the bars."""
-        if self._live is None:
+        if self._bars is None:
             print(visible(text), file=sys.stderr, flush=True)
         else:
-            self._live.console.print(visible(text), markup=False, highlight=False)
+            self._bars.console.print(visible(text), markup=False, highlight=False)
 
     def close(self, number: int) -> None:
         """The run of a bar is over; with the last one the bars go."""
-        if self._lines.pop(number, None) is not None and not self._lines:
-            self._live.stop()
-            self._live = None
+        if self._bars is not None and number in self._bars.task_ids:
+            self._bars.remove_task(number)
+            if not self._bars.task_ids:
+                self._bars.stop()
+                self._bars = None
+
+
+def _bars() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Bars(Progress):
+        def get_renderables(self) -> Iterator[Any]:
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(task.fields["line"], style="dim") for task in self.tasks if task.fields["line"])
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
+    return Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
 
 
 class LiveProgress(Callback):
@@ -182,7 +176,7 @@ class LiveProgress(Callback):
 
     def on_epoch_end(self, record: EpochRecord) -> None:
         if self._facts is not None:
-            self._board.show(self._number, self._label + epoch_line(record, self._facts))
+            self._board.update(self._number, line=self._label + epoch_line(record, self._facts))
 
     def on_close(self) -> None:
         self._board.close(self._number)

@@ -54,7 +54,25 @@ class Captured:
         generators: Sequence[torch.Generator] = (),
     ) -> None:
         self._function = function
-        self._graph = None if stream is None else _record(function, stream, snapshot, pool, generators)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        if stream is None:
+            return
+        restore, here = snapshot(), torch.cuda.current_stream(stream.device)
+        stream.wait_stream(here)
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UPS):
+                    function()
+                with no_waiting():
+                    function()
+        finally:
+            here.wait_stream(stream)
+            restore()
+        self._graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            self._graph.register_generator_state(generator)
+        with torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+            function()
 
     def __call__(self) -> None:
         """Runs it once."""
@@ -75,32 +93,6 @@ def recording_stream(device: torch.device) -> torch.cuda.Stream | None:
         return None
     here = torch.cuda.current_stream(device)
     return torch.cuda.Stream(device) if here == torch.cuda.default_stream(device) else here
-
-
-def _record(
-    function: Callable[[], object],
-    stream: torch.cuda.Stream,
-    snapshot: Callable[[], Callable[[], None]],
-    pool: Any,
-    generators: Sequence[torch.Generator],
-) -> torch.cuda.CUDAGraph:
-    restore, here = snapshot(), torch.cuda.current_stream(stream.device)
-    stream.wait_stream(here)
-    try:
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UPS):
-                function()
-            with no_waiting():
-                function()
-    finally:
-        here.wait_stream(stream)
-        restore()
-    graph = torch.cuda.CUDAGraph()
-    for generator in generators:
-        graph.register_generator_state(generator)
-    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-        function()
-    return graph
 
 
 @contextmanager
@@ -160,7 +152,8 @@ class Engine(ABC):
     def __init__(self, trainer: "Trainer") -> None:
         self.trainer, self.device = trainer, trainer.device
         self._rate, self._lr = -1.0, torch.zeros((), dtype=torch.float32, device=self.device)  # as Adam reads it
-        self._generators = generators_of(trainer.model, self.device)
+        sources = [getattr(module, "generator", None) for module in trainer.model.modules()]
+        self._generators = [own for own in sources if isinstance(own, torch.Generator)]  # on this device: why_plain
         self._stream = recording_stream(self.device)
         self._pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._ready: dict[Hashable, Captured | None] = {}
@@ -231,12 +224,6 @@ class Engine(ABC):
                 group["lr"] = lr
                 if "capturable" in group:
                     group["capturable"] = capturable
-
-
-def generators_of(model: nn.Module, device: torch.device) -> list[torch.Generator]:
-    """Sources of randomness that modules of the model hold, those on ``device``."""
-    found = [getattr(module, "generator", None) for module in model.modules()]
-    return [own for own in found if isinstance(own, torch.Generator) and own.device.type == device.type]
 
 
 def start_engine(trainer: "Trainer") -> Engine | None:

@@ -17,7 +17,7 @@ from lrga.models.gnn import GNN
 from lrga.ops.attention.segments import known_segments
 from lrga.training.capture.capacity import Batches, Work
 from lrga.training.capture.engine import Captured, Engine
-from lrga.training.determinism import norm_generator, order_generator, random_states, restore_random_states
+from lrga.training.determinism import NORM_STREAM, order_generator, random_states, restore_random_states
 from lrga.training.evaluate import Averages, Scores, autocast, in_mode, run_model
 
 if TYPE_CHECKING:
@@ -74,13 +74,12 @@ class GraphEngine(Engine):
     def _plan_evaluation(self, split: str) -> None:
         """The batches of a split; several in one step where a graph's result does not depend on its batch."""
         graphs, level = self.problem.splits[split], self.problem.task.level
-        batches, order = (
-            Batches(graphs.padded, self.problem.eval_size, level, shuffled=False),
-            torch.arange(len(graphs)),
-        )
+        batches = Batches(graphs.padded, self.problem.eval_size, level, shuffled=False)
+        order = torch.arange(len(graphs))
         work = batches.of(order)
         self._counts[split] = [entry.valid for entry in work]
-        if level == "graph" and _graphs_are_independent(self.problem.model):
+        # A graph's result in evaluation is known not to depend on the graphs beside it, nor on random numbers.
+        if level == "graph" and isinstance(self.problem.model, GNN) and not self.problem.model.random_features:
             largest = max(entry.capacity.nodes + entry.capacity.edges for entry in work)
             several = min(MAX_BATCHES_AT_ONCE, len(work), MAX_ROWS_AT_ONCE // largest)
             if several > 1:
@@ -92,7 +91,7 @@ class GraphEngine(Engine):
         self.problem.model.train()
         for capacity in self.train.capacities:
             self._step_of("train", capacity)
-        with self._evaluating():
+        with in_mode(self.problem.model, training=False):
             for split, work in self._work.items():
                 for capacity in sorted({entry.capacity for entry in work}):
                     self._step_of(split, capacity)
@@ -141,12 +140,9 @@ class GraphEngine(Engine):
 
     def evaluate(self, split: str) -> tuple[float, float]:
         self._sums.reset()
-        with self._evaluating():
+        with in_mode(self.problem.model, training=False):
             for work in self._work[split]:
-                run = self._step_of(split, work.capacity)
-                assert run is not None
-                self.put(work.graphs)
-                run()
+                self._run(split, work)
         for valid in self._counts[split]:
             self._sums.count(valid)
         return self._sums.means()
@@ -155,30 +151,29 @@ class GraphEngine(Engine):
         problem, averages = self.problem, self._averages
         if averages is None or not averages.norms:
             return
-        order = problem.splits["train"].shuffled(norm_generator(problem.seed, self.trainer.epoch))
-        with self._evaluating(), averages.taking():
+        order = problem.splits["train"].shuffled(order_generator(problem.seed, self.trainer.epoch, stream=NORM_STREAM))
+        with in_mode(problem.model, training=False), averages.taking():
             for work in self.train.of(order)[: problem.options.recalibrate_norm]:
-                run = self._step_of("norm", work.capacity)
-                assert run is not None
-                self.put(work.graphs)
-                run()
+                self._run("norm", work)
 
     def _step_of(self, kind: str, capacity: Capacity) -> Captured | None:
         key = (kind, capacity)
         if key not in self._ready:
-            usual = kind != "train" or capacity in self.train.capacities
+            make = {"train": self.training_step, "norm": self._statistics_step}.get(kind)
             try:
-                self._ready[key] = self._make(kind, capacity)
+                self._ready[key] = self._evaluation_step(kind, capacity) if make is None else make(capacity)
             except RuntimeError:
-                if usual:
+                if kind != "train" or capacity in self.train.capacities:
                     raise
                 self._ready[key] = None
         return self._ready[key]
 
-    def _make(self, kind: str, capacity: Capacity) -> Captured:
-        if kind == "train":
-            return self.training_step(capacity)
-        return self._statistics_step(capacity) if kind == "norm" else self._evaluation_step(kind, capacity)
+    def _run(self, kind: str, work: Work) -> None:
+        """A step that changes no weights."""
+        step = self._step_of(kind, work.capacity)
+        assert step is not None
+        self.put(work.graphs)
+        step()
 
     def _evaluation_step(self, split: str, capacity: Capacity) -> Captured:
         batches, task, size = self.held_out[split], self.problem.task, self.problem.eval_size
@@ -218,11 +213,6 @@ class GraphEngine(Engine):
         with known_segments(batch.segments), autocast(self.device, self.problem.options.precision):
             yield
 
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        with in_mode(self.problem.model, training=False):
-            yield
-
     def why_differs(self) -> str | None:
         """Compares a batch with much padding to the same without, for models with modules that are neither ours nor
         PyTorch's, in evaluation and in training, dropout aside.
@@ -249,11 +239,6 @@ class GraphEngine(Engine):
                 if culprit is not None:
                     return f"padding changes what {culprit} computes"
         return None
-
-
-def _graphs_are_independent(model: nn.Module) -> bool:
-    """Whether a graph's result in evaluation is known not to depend on the graphs beside it, nor on random numbers."""
-    return isinstance(model, GNN) and not model.random_features
 
 
 def _outputs(problem: "GraphProblem", batch: Any, seen: list[_Output]) -> list[_Output]:

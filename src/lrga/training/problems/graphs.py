@@ -22,7 +22,7 @@ from lrga.tasks.losses import weighted_cross_entropy
 from lrga.tasks.task import Task
 from lrga.training.callbacks.guard import first_non_finite
 from lrga.training.config import OptimizerConfig
-from lrga.training.determinism import norm_generator, order_generator, step_seed, stream_generator
+from lrga.training.determinism import NORM_STREAM, order_generator, step_seed, stream_generator
 from lrga.training.evaluate import Scores, autocast, evaluate, in_mode, recalibrate_norm, run_model
 from lrga.training.problems.problem import Problem, StepLoss
 
@@ -90,7 +90,7 @@ class GraphProblem(Problem):
                     self.splits["train"],
                     batches=self.options.recalibrate_norm,
                     batch_size=self.options.batch_size,
-                    generator=norm_generator(self.seed, trainer.epoch),
+                    generator=order_generator(self.seed, trainer.epoch, stream=NORM_STREAM),
                 )
         found = {"train": self.sums.means()}
         for split in ("val", "test"):
@@ -239,10 +239,7 @@ class Shares:
         self, batch_size: int, *, shuffle: bool = False, generator: torch.Generator | None = None
     ) -> Iterator[PackedBatch]:
         """This rank's shares of the batches that :meth:`PackedGraphs.batches` gives one process."""
-        order = torch.arange(len(self.graphs))
-        if shuffle:
-            device = "cpu" if generator is None else generator.device
-            order = torch.randperm(len(self.graphs), generator=generator, device=device).cpu()
+        order = self.graphs.shuffled(generator) if shuffle else torch.arange(len(self.graphs))
         for begin in range(0, len(order), batch_size):
             yield self.graphs.batch(share_of(order[begin : begin + batch_size], rank_of(), world_size()))
 

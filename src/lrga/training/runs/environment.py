@@ -1,5 +1,6 @@
 """Where a run was made: hardware, versions, commit."""
 
+import functools
 import os
 import platform
 import shutil
@@ -43,9 +44,11 @@ def commit() -> str | None:
     A copy without history may name it in the environment variable ``LRGA_COMMIT``.
     A package that merely lies inside somebody's repository (in a virtual environment, say) has none.
     """
-    if named := os.environ.get("LRGA_COMMIT"):
-        return named
-    source = Path(__file__).resolve()
+    return os.environ.get("LRGA_COMMIT") or _commit_of(Path(__file__).resolve())
+
+
+@functools.cache  # of the code that is loaded, whatever happens to its files
+def _commit_of(source: Path) -> str | None:
     if shutil.which("git") is None or _git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
         return None
     head = _git(source.parent, "rev-parse", "HEAD")
@@ -63,6 +66,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return version(package)

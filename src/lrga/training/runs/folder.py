@@ -121,7 +121,15 @@ class RunFolder:
         config = self.config()
         facts = unsealed(read_json(path), path)
         if "config" in facts:
-            self._check_config(config, facts["config"], path)
+            try:
+                begun = TrainingConfig.from_json(facts["config"])
+            except (OptionError, DTypeError) as error:
+                raise CheckpointError(f"{error.expected} in {path}", error.got, "restore the file") from error
+            if (found := first_difference(config, begun, ignore=("max_epochs",))) is not None:
+                key, now, then = found  # epochs are added by continue_with
+                change = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
+                got = f"{key}={now!r} in {self.path / 'config.json'}"
+                raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, change)
         try:
             return *read_facts(facts["architecture"], facts["task"]), str(facts["data"])
         except (OptionError, DTypeError) as error:
@@ -176,18 +184,14 @@ class RunFolder:
             check_plain(self.path / name)
         if (path := self.path / "checkpoints").is_symlink():
             raise CheckpointError(f"a folder at {path}", "a link to another one", "put the folder itself there")
+        self.environments()  # which refuses a damaged file
 
-    def _check_config(self, config: TrainingConfig, written: Any, path: Path) -> None:
-        """Refuses a ``config.json`` that was changed since the run began; epochs are added by :meth:`continue_with`."""
-        try:
-            begun = TrainingConfig.from_json(written)
-        except (OptionError, DTypeError) as error:
-            raise CheckpointError(f"{error.expected} in {path}", error.got, "restore the file") from error
-        if (found := first_difference(config, begun, ignore=("max_epochs",))) is not None:
-            key, now, then = found
-            remedy = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
-            got = f"{key}={now!r} in {self.path / 'config.json'}"
-            raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, remedy)
+    def check_same(self, config: TrainingConfig, *, ignore: tuple[str, ...] = ()) -> None:
+        """Refuses to continue the run under a configuration that would compute something else."""
+        if (found := first_difference(config, self.config(), ignore=ignore)) is not None:
+            key, value, there = found
+            remedy = "train into another folder, or pass the options of that run"
+            raise CheckpointError(f"the run that {self.path} holds ({key}={there!r})", f"{key}={value!r}", remedy)
 
     @rank_zero_only(Path())
     def save_checkpoint(self, name: str, parts: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:

@@ -24,11 +24,10 @@ from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
 from lrga.training.problems.data import AnyArchitecture, Given, RunData, load_run_data
-from lrga.training.runs.checkpoint import FolderCheckpointer
+from lrga.training.runs.checkpoint import FolderCheckpointer, restore
 from lrga.training.runs.environment import environment
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import FINISHED, TrainingResult
-from lrga.training.runs.resume import begin_folder, check_folder, check_same, restored, written_result
 from lrga.training.runs.trust import data_from_file
 from lrga.training.trainer import Trainer
 
@@ -87,16 +86,19 @@ class StopRequest:
 
 
 class Session:
-    """A run in its folder, whose lock the caller holds.
+    """A run in its folder, whose lock the caller holds; begun, or restored from the newest sound checkpoint.
+
+    All checks come before the first write, so a start that fails leaves the folder unchanged.
 
     Args:
-        folder: The folder, checked (:func:`lrga.training.runs.resume.check_folder`).
+        folder: The folder: new, or that of this very run.
         config: The configuration.
         run: Data, task and network, on the device to train on.
         fingerprint: Of the data.
         callbacks: Called as training goes on.
         request: Of the user to stop.
         deadline: On the clock ``time.monotonic``, when to pause.
+        extend: Whether the run of the folder may have another number of epochs.
     """
 
     def __init__(
@@ -108,19 +110,33 @@ class Session:
         callbacks: Sequence[Callback],
         request: StopRequest,
         deadline: float | None,
+        *,
+        extend: bool = False,
     ) -> None:
-        self.folder, self.config = folder, config
-        device = run.data.device
+        self.folder, self.config, device = folder, config, run.data.device
+        if folder.holds_a_run:
+            self._check_same_run(run, fingerprint, extend)
         torch.manual_seed(config.run.seed)
         stages = run.stages(run.architecture.build().to(device), config)
         checkpointer = FolderCheckpointer(folder, request, config.run.checkpoint_minutes, deadline)
         self.trainer = Trainer(*stages, callbacks=callbacks, checkpointer=checkpointer, engine=config.run.engine)
-        found = restored(folder, self.trainer)
-        begin_folder(folder, config, run, fingerprint, found)
+        checkpoint, problems = broadcast(folder.checkpoint())
+        if checkpoint is not None:
+            restore(self.trainer, checkpoint.parts, checkpoint.state)
+            _check_epochs(self.trainer.epoch, self.trainer.problem.options.max_epochs)
+        elif folder.holds_a_run and folder.result() is not None:
+            remedy = "restore the folder checkpoints, or train anew in another folder"
+            raise CheckpointError(f"a checkpoint in {folder.path} to go on from", "none", remedy)
+        if folder.holds_a_run:
+            folder.continue_with(config)
+        else:
+            folder.create(config, run.architecture, run.task, fingerprint, run.features)
+        for text in problems:
+            folder.log(f"a checkpoint was passed over: {text}")
+        folder.cut_metrics(0 if checkpoint is None else checkpoint.state["metrics_bytes"])
         # The loop that trains says so itself where there is a choice.
         loop = {"engine": "plain"} if config.run.engine == "plain" else {}
         folder.add_environment({**environment(device), **loop})
-        problem = self.trainer.problem
         self.facts = RunFacts(
             config=config,
             task=run.task,
@@ -130,11 +146,28 @@ class Session:
             folder=folder.path,
             epoch=self.trainer.epoch,
             batch=self.trainer.batch,
-            batches=problem.batches,
+            batches=self.trainer.problem.batches,
             unit=stages[-1].unit,
             notes=run.notes,
         )
         self.result: TrainingResult | None = None
+
+    def _check_same_run(self, run: RunData, fingerprint: str, extend: bool) -> None:
+        folder = self.folder
+        # Again: another process may have begun another run while this one waited for the lock, or read its data.
+        folder.check_same(self.config, ignore=("max_epochs",) if extend else ())
+        architecture, task, seen = folder.model_facts()
+        if seen != fingerprint:
+            remedy = "restore the original data, or train in another folder"
+            raise CheckpointError(f"the data that {folder.path} was trained on", "others under the same name", remedy)
+        if (architecture, task) != (run.architecture, run.task):
+            remedy = "continue with the version of lrga that began it, or train in another folder"
+            raise CheckpointError(f"the network of {folder.path}", "another one from the same configuration", remedy)
+        if (names := folder.features()) is not None and names != run.features:
+            remedy = "give the columns their names again, or train in another folder"
+            expected = f"the features that {folder.path} was trained on ({names})"
+            raise CheckpointError(expected, f"{run.features}", remedy)
+        folder.check_files()
 
     def steps(self) -> Iterator[None]:
         """Trains one batch after the other, to the end or until it is to pause; then there is a :attr:`result`."""
@@ -250,9 +283,7 @@ def _train(
     extend: bool = False,
 ) -> TrainingResult:
     """As :func:`train`; with ``extend`` the run of the folder may have another number of epochs."""
-    if time_limit is not None and not time_limit > 0:
-        raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
-    begin = time.monotonic()
+    deadline = deadline_after(time_limit)
     called = [*callbacks, TensorBoardLog()] if config.run.tensorboard else list(callbacks)
     run_folder = RunFolder(new_folder(config) if folder is None else folder)
     if (written := broadcast(written_result(run_folder, config, extend=extend))) is not None:
@@ -262,13 +293,20 @@ def _train(
     device = choose_device(config.run.device)
     with run_folder.lock(), torch.random.fork_rng(forked_devices(device)):
         fingerprint = run.data.fingerprint()
-        check_folder(run_folder, config, run, fingerprint, extend=extend)
-        deadline = None if time_limit is None else begin + 60 * time_limit
         with StopRequest() as request, deterministic(config.run.deterministic):
-            session = Session(run_folder, config, run.to(device), fingerprint, called, request, deadline)
+            session = Session(run_folder, config, run.to(device), fingerprint, called, request, deadline, extend=extend)
             for _ in session.steps():
                 continue
     return session.outcome(request)
+
+
+def deadline_after(time_limit: float | None) -> float | None:
+    """When runs that may take so many minutes pause, on the clock ``time.monotonic``."""
+    if time_limit is None:
+        return None
+    if not time_limit > 0:
+        raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
+    return time.monotonic() + 60 * time_limit
 
 
 def continue_run(
@@ -301,7 +339,7 @@ def continue_run(
         command = f"lrga train {written.data.name} --resume {shlex.quote(str(folder))}"
         written = replace(written, data=data_from_file(written.data, folder, trust=trust, command=command))
     if config is not None:
-        check_same(run_folder, config, ignore=("max_epochs",))
+        run_folder.check_same(config, ignore=("max_epochs",))
     config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
     if device is not None:
         config = config.changed(device=device)
@@ -375,6 +413,30 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
     remember_folder(folder, base)
     return folder
+
+
+def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:
+    """The result of a run that is finished; ``None`` where there is something to train. Another run is refused.
+
+    Args:
+        folder: Where the run is.
+        config: What is to be trained.
+        extend: Whether the number of epochs may be another one: a run that ended by the old number then goes on.
+    """
+    if not folder.holds_a_run:
+        return None
+    folder.check_same(config, ignore=("max_epochs",) if extend else ())
+    written, wanted = folder.result(), config.optimizer.max_epochs
+    if written is not None and extend:
+        _check_epochs(written["epochs"], wanted)
+        if written["stopped_by"] == "max_epochs" and written["epochs"] < wanted:
+            return None
+    return written
+
+
+def _check_epochs(done: int, wanted: int) -> None:
+    if wanted < done:
+        raise OptionError(f"at least the {done} epochs that are done", str(wanted), "ask for more")
 
 
 def finished_result(run_folder: RunFolder, written: dict[str, Any]) -> TrainingResult:

@@ -6,9 +6,10 @@ nothing would be gained, the runs come one after the other.
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,17 @@ from lrga.training.parallel import markers_kept
 from lrga.training.problems.data import Given, load_run_data
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import TrainingResult
-from lrga.training.runs.resume import check_folder, written_result
-from lrga.training.runs.run import Interrupted, Session, StopRequest, finished_result, forked_devices, new_folder, train
+from lrga.training.runs.run import (
+    Interrupted,
+    Session,
+    StopRequest,
+    deadline_after,
+    finished_result,
+    forked_devices,
+    new_folder,
+    train,
+    written_result,
+)  # fmt: skip
 
 STEPS_PER_TURN = 8
 Outcome = TrainingResult | Exception
@@ -53,34 +63,28 @@ def train_interleaved(
         For each run its result, or the error that ended it: one that fails does not cost the others. On Ctrl-C all
         write a checkpoint and :class:`~lrga.training.runs.run.Interrupted` is raised.
     """
-    _check(configs, folders, time_limit)
+    _check(configs, folders)
+    deadline, device = deadline_after(time_limit), choose_device(configs[0].run.device)
     called = [list(own) for own in callbacks] or [[] for _ in configs]
-    for config, own in zip(configs, called, strict=True):
-        own += [TensorBoardLog()] if config.run.tensorboard else []
-    begin, device = time.monotonic(), choose_device(configs[0].run.device)
     if len(configs) == 1 or not worth_interleaving(configs[0], device):
-        return _one_by_one(configs, folders, data, called, begin, time_limit)
-    outcomes: dict[int, Outcome] = {}
+        return [_train_alone(*own, data, deadline) for own in zip(configs, folders, called, strict=True)]
     run = load_run_data(configs[0], data)
     on_device, fingerprint = run.to(device), run.data.fingerprint()
-    deadline = None if time_limit is None else begin + 60 * time_limit
+    outcomes: dict[int, Outcome] = {}
     with ExitStack() as stack, torch.random.fork_rng(forked_devices(device)):
         request = stack.enter_context(StopRequest())
         stack.enter_context(deterministic(configs[0].run.deterministic))
         waiting: dict[int, _Interleaved] = {}
         for number, (config, path) in enumerate(zip(configs, folders, strict=True)):
-            folder = RunFolder(path)
+            folder, own = RunFolder(path), called[number]
             try:
                 if (written := written_result(folder, config)) is not None:
                     outcomes[number] = finished_result(folder, written)
                     continue
+                own += [TensorBoardLog()] if config.run.tensorboard else []
                 stack.enter_context(folder.lock())
-                check_folder(folder, config, run, fingerprint)
-                own_run = _Interleaved(device)
-                with own_run.turn():
-                    session = Session(folder, config, on_device, fingerprint, called[number], request, deadline)
-                    own_run.session, own_run.steps = session, session.steps()
-                waiting[number] = own_run
+                begin = partial(Session, folder, config, on_device, fingerprint, own, request, deadline)
+                waiting[number] = _Interleaved(device, begin)
             except Exception as error:  # one run that cannot begin must not cost the others
                 outcomes[number] = error
         outcomes |= _take_turns(waiting, request)
@@ -97,14 +101,14 @@ def worth_interleaving(config: TrainingConfig, device: torch.device) -> bool:
 class _Interleaved:
     """A run with its stream and random states."""
 
-    session: Session
-    steps: Iterator[None]
-
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, begin: Callable[[], Session]) -> None:
         self.random = OwnRandomness(device)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream(device))
+        with self.turn():
+            self.session = begin()
+        self.steps = self.session.steps()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -135,30 +139,19 @@ def _take_turns(waiting: dict[int, _Interleaved], request: StopRequest) -> dict[
     return outcomes
 
 
-def _one_by_one(
-    configs: Sequence[TrainingConfig],
-    folders: Sequence[str | Path],
-    data: Given,
-    callbacks: Sequence[Sequence[Callback]],
-    begin: float,
-    time_limit: float | None,
-) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    for config, folder, called in zip(configs, folders, callbacks, strict=True):
-        left = None if time_limit is None else max(time_limit - (time.monotonic() - begin) / 60, 1e-9)
-        quiet = config.changed(tensorboard=False)  # its callback is among those given
-        try:
-            outcomes.append(
-                train(config if not called else quiet, folder, data=data, callbacks=called, time_limit=left)
-            )
-        except RankLostError:  # the next run would wait for that rank
-            raise
-        except Exception as error:  # one run that fails must not cost the others
-            outcomes.append(error)
-    return outcomes
+def _train_alone(
+    config: TrainingConfig, folder: str | Path, called: list[Callback], data: Given, deadline: float | None
+) -> Outcome:
+    left = None if deadline is None else max((deadline - time.monotonic()) / 60, 1e-9)
+    try:
+        return train(config, folder, data=data, callbacks=called, time_limit=left)
+    except RankLostError:  # the next run would wait for that rank
+        raise
+    except Exception as error:  # one run that fails must not cost the others
+        return error
 
 
-def _check(configs: Sequence[TrainingConfig], folders: Sequence[str | Path], time_limit: float | None) -> None:
+def _check(configs: Sequence[TrainingConfig], folders: Sequence[str | Path]) -> None:
     if not configs or len(folders) != len(configs):
         got = f"{len(configs)} and {len(folders)}"
         raise OptionError("as many folders as runs, at least one", got, "name a folder for each seed")
@@ -166,8 +159,6 @@ def _check(configs: Sequence[TrainingConfig], folders: Sequence[str | Path], tim
     seeds = [config.run.seed for config in configs]
     if len(same) > 1 or len(set(seeds)) < len(seeds):
         raise OptionError("runs that differ in their seeds only", f"seeds {seeds}", "train others one by one")
-    if time_limit is not None and not time_limit > 0:
-        raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
 
 
 @dataclass(frozen=True)
