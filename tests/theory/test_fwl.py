@@ -10,14 +10,12 @@ import pytest
 import torch
 
 from lrga.errors import DeviceError
-from lrga.theory.graphs import circular_skip_links, random_graph
-from lrga.theory.inputs import as_graph
-from lrga.theory.multiset import same_partition
-from lrga.theory.strongly_regular import rook, shrikhande
+from lrga.theory.kernels import same_partition
+from lrga.theory.labelled import as_graph
 from lrga.theory.wl import fwl
 from lrga.theory.wl.fwl import refine_pairs
-from lrga.theory.wl.joint import join
-from lrga.theory.wl.pairs import pair_types
+from lrga.theory.wl.joint import join, pair_types
+from lrga.theory.zoo import circular_skip_links, random_graph, rook, shrikhande
 
 
 def by_definition(graphs, rounds=None):
@@ -126,7 +124,7 @@ def test_memory_stays_within_what_is_asked_for():
     script = (
         "import torch; torch.set_num_threads(1)\n"
         "from lrga.theory.wl import fwl\n"
-        "from lrga.theory.graphs import random_graph\n"
+        "from lrga.theory.zoo import random_graph\n"
         "def peak_of_process():\n"
         "    lines = open('/proc/self/status').read().splitlines()\n"
         "    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith('VmHWM'))\n"

@@ -11,28 +11,44 @@ import numpy as np
 import torch
 
 from lrga.errors import OptionError
-from lrga.theory.alignment import align, align_heads, eta_of, head_of, multiply_heads
-from lrga.theory.atlas import connected_graphs
-from lrga.theory.bounds import RANGES, matrix_bound, observed_deviation
-from lrga.theory.equivariance import equivariance_gap
-from lrga.theory.factorization import factorize, isomorphism_types, random_factorization
-from lrga.theory.graphs import circular_skip_link, cycle, random_graph
-from lrga.theory.labelled import Array, LabelledGraph
-from lrga.theory.monomials import (
+from lrga.theory.bounds import (
+    RANGES,
+    TriangleDeepSets,
+    equivariance_gap,
+    matrix_bound,
+    observed_deviation,
+    triangle_error,
+)
+from lrga.theory.factorization import (
+    align,
+    align_heads,
+    eta_of,
+    factorize,
+    head_of,
+    isomorphism_types,
+    multiply_heads,
+    random_factorization,
+)
+from lrga.theory.kernels import (
     MultiIndex,
+    PolynomialFeatures,
+    ProductFeatures,
+    colours_of,
+    feature_size,
+    fwl_update,
+    heads,
     multi_indices,
     multinomial,
     power,
     power_sum_coefficients,
+    same_partition,
     sample_complexity,
     vandermonde_norms,
 )
-from lrga.theory.multiset import colours_of, fwl_update, heads, same_partition
-from lrga.theory.polynomial import PolynomialFeatures, ProductFeatures, feature_size
+from lrga.theory.labelled import Array, LabelledGraph
 from lrga.theory.tour import Measurement, Series, Statement, slope
-from lrga.theory.universality import TriangleDeepSets, triangle_error
 from lrga.theory.wl.verdicts import refine, verdict_matrix
-from lrga.theory.zoo import zoo
+from lrga.theory.zoo import circular_skip_link, connected_graphs, cycle, random_graph, zoo
 
 _WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 _ROUNDING = 1e-9  # what counts as equal in double precision
