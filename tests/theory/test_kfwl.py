@@ -11,7 +11,7 @@ from lrga.theory.kernels import same_partition
 from lrga.theory.labelled import as_graph
 from lrga.theory.wl import kfwl
 from lrga.theory.wl.fwl import refine_pairs
-from lrga.theory.wl.joint import Colouring, check_no_self_loops, histograms_differ, join, pair_types
+from lrga.theory.wl.joint import check_no_self_loops, histograms_differ, join, pair_types
 from lrga.theory.wl.kfwl import refine_pairs_obliviously, refine_tuples
 from lrga.theory.wl.verdicts import verdict_matrix
 from lrga.theory.zoo import cai_fuerer_immerman, connected_graphs, random_graph, rook, shrikhande
@@ -46,16 +46,6 @@ def test_colours_too_many_for_one_word_are_renumbered():
     ]
     result = refine_tuples(graphs, 5)
     assert [len(np.unique(c)) for c in result.colours] == [5**5, 5**5]
-
-
-def test_fewer_than_two_dimensions_are_refused():
-    with pytest.raises(OptionError, match="2 or more"):
-        refine_tuples([rook()], 1)
-
-
-def test_self_loops_are_refused():
-    with pytest.raises(DataError, match="3-fwl"):
-        refine_tuples([as_graph([(0, 0)])], 3)
 
 
 def by_definition(graph):
@@ -176,15 +166,11 @@ def test_types_are_shared_by_all_graphs():
     assert types[0, 0, 1] == types[1, 1, 2]
 
 
-def test_a_self_loop_is_refused_with_its_node():
+def test_a_self_loop_and_too_few_dimensions_are_refused():
+    with pytest.raises(OptionError, match="2 or more"):
+        refine_tuples([rook()], 1)
     with pytest.raises(DataError, match="graph 1 with 1, the first at node 2"):
         check_no_self_loops([as_graph([(0, 1)]), as_graph([(0, 1), (2, 2)])], "2-fwl")
-
-
-def test_the_histogram_counts_colours():
-    colouring = Colouring("2-fwl", np.array([[0, 1], [1, 0]]), rounds=1, stable=True)
-    assert colouring.histogram == {0: 2, 1: 2}
-    assert colouring.num_colours == 2
 
 
 def test_histograms_differ_by_counts_not_by_places():

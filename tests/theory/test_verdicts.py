@@ -5,8 +5,6 @@ import json
 import networkx as nx
 import numpy as np
 import pytest
-import torch
-from torch_geometric.data import Data
 
 import lrga
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
@@ -18,19 +16,9 @@ HEXAGON = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]
 TRIANGLES = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
 
 
-def both_ways(edges):
-    pairs = torch.tensor(edges).T
-    return Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=6)
-
-
-@pytest.mark.parametrize("form", [list, lambda e: torch.tensor(e).T, np.array, nx.Graph, both_ways])
-@pytest.mark.parametrize(("test", "apart"), [("1-wl", False), ("2-wl", False), ("2-fwl", True), ("3-fwl", True)])
-def test_hexagon_and_triangles_in_every_form(form, test, apart):
-    assert lrga.theory.distinguishes(form(HEXAGON), form(TRIANGLES), test) is apart
-
-
-def test_the_verdict_is_a_plain_bool():
-    assert type(distinguishes(HEXAGON, TRIANGLES)) is bool
+@pytest.mark.parametrize(("test", "apart"), [("1-wl", False), ("2-wl", False), ("2-FWL", True), ("3-fwl", True)])
+def test_hexagon_and_triangles(test, apart):
+    assert lrga.theory.distinguishes(HEXAGON, TRIANGLES, test) is apart
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -86,11 +74,6 @@ def test_self_loops_are_refused_where_pairs_stand_for_nodes(test):
         distinguishes([(0, 0), (0, 1)], [(0, 1), (1, 1)], test)
 
 
-def test_self_loops_are_seen_by_1wl():
-    assert not distinguishes([(0, 0), (0, 1)], [(0, 1), (1, 1)], "1-wl")
-    assert distinguishes([(0, 0), (0, 1)], [(0, 1)], "1-wl")
-
-
 def test_bad_input_is_refused_with_an_error_of_its_kind():
     with pytest.raises(OptionError, match="1-wl, 2-wl, 2-fwl, 3-fwl"):
         distinguishes(HEXAGON, TRIANGLES, "4-wl")
@@ -111,10 +94,6 @@ def test_bad_input_is_refused_with_an_error_of_its_kind():
 def test_labels_of_different_types_are_refused_even_when_sizes_differ():
     with pytest.raises(DTypeError, match="same type"):
         distinguishes(as_graph(HEXAGON, node_labels=range(6)), [(0, 1)])
-
-
-def test_upper_case_names_of_tests_are_understood():
-    assert distinguishes(HEXAGON, TRIANGLES, "2-FWL")
 
 
 def test_the_stable_colouring_has_histogram_and_rounds():

@@ -77,10 +77,10 @@ def _types_by_definition(graph: LabelledGraph, features: list[list[int]]) -> Arr
     return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
 
-def hoeffding_bounds_the_deviation() -> Measurement:
+def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
     """Observed shares beside the bounds, at widths where the paper's bound lies between .05 and .9."""
     generator = torch.Generator().manual_seed(0)
-    nodes, deviation, trials, width = 4, 0.5, 20_000, RANGES["rademacher"]
+    nodes, deviation, width = 4, 0.5, RANGES["rademacher"]
     told, holds = [], True
     values: dict[str, float] = {}
     curves: dict[str, list[float]] = {"bound of the paper": [], "sharp bound": [], "observed": []}
@@ -238,10 +238,10 @@ def colourings_have_their_known_power() -> Measurement:
     return Measurement(f"{right} of {total} verdicts as known", right == total, {"right": right, "verdicts": total})
 
 
-def power_sums_are_one_round() -> Measurement:
-    """Classes of pairs under the power sums and under one round of 2-FWL, over all connected graphs up to 7 nodes."""
+def power_sums_are_one_round(max_nodes: int = 7) -> Measurement:
+    """Classes of pairs under the power sums and under one round of 2-FWL, over all connected graphs of few nodes."""
     graphs = pairs = different = 0
-    for size in range(1, 8):
+    for size in range(1, max_nodes + 1):
         family = connected_graphs(size)
         matrices = np.stack([g.adjacency() for g in family])
         identity = np.broadcast_to(np.eye(size, dtype=np.int64), matrices.shape)
@@ -326,14 +326,14 @@ def random_features_approach_the_head() -> Measurement:
     )
 
 
-def many_heads_are_one_round() -> Measurement:
+def many_heads_are_one_round(max_nodes: int = 6) -> Measurement:
     """Multi-head LRGA beside one round of 2-FWL: classes of pairs without η, and of whole graphs with it.
 
     With η, pairs carry a number that belongs to their graph, and so pairs of different graphs may differ more than
     under 2-FWL; the graphs that can be told apart by their histograms are the same.
     """
     graphs, pairs_differ, graphs_differ = 0, 0, 0
-    for size in range(2, 7):
+    for size in range(2, max_nodes + 1):
         family = connected_graphs(size)
         refined = np.stack([c.colours for c in refine(family, "2-fwl", rounds=1)])
         pairs_differ += not same_partition(_encoded_by_heads(family, None), refined)
