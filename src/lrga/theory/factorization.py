@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv
 
+from lrga.checks import check_count
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.attention import LowRankGlobalAttention, Maps
 from lrga.nn.random_features import DISTRIBUTIONS
@@ -143,9 +144,8 @@ def factorizing_layer(channels: int, num_features: int = 0) -> GraphConv:
         channels: The paper's d, the number of random features.
         num_features: F.
     """
-    for name, value, least in (("channels", channels, 1), ("num_features", num_features, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise OptionError(f"{name} as a count, {least} or more", repr(value), "pass the number of columns")
+    check_count("channels", channels, minimum=1)
+    check_count("num_features", num_features)
     width = num_features + channels
     zero, one = torch.zeros(channels, width), torch.eye(width)
     if num_features:

@@ -41,6 +41,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lrga.checks import check_count
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.theory.labelled import Array
 
@@ -145,8 +146,7 @@ class ProductFeatures(nn.Module):
 
 def _check_size(degrees: Sequence[int], widths: Sequence[int]) -> None:
     for degree in degrees:
-        if isinstance(degree, bool) or not isinstance(degree, int) or degree < 0:
-            raise OptionError("degrees as counts, 0 or more", repr(degree), "pass a multi-index such as (1, 2)")
+        check_count("degrees", degree)
     size = feature_size(degrees, widths)
     if size > _MAX_COORDINATES:
         raise OptionError(
@@ -163,7 +163,8 @@ def multi_indices(dimension: int, degree: int) -> list[MultiIndex]:
         >>> multi_indices(2, 1)
         [(0, 0), (0, 1), (1, 0)]
     """
-    _check_count(dimension=dimension, degree=degree)
+    check_count("dimension", dimension, minimum=1)
+    check_count("degree", degree, minimum=1)
     # A multi-index of degree k is a choice of k variables with repetition.
     chosen = (c for k in range(degree + 1) for c in itertools.combinations_with_replacement(range(dimension), k))
     return sorted((tuple(c.count(i) for i in range(dimension)) for c in chosen), key=lambda b: (sum(b), b))
@@ -183,7 +184,6 @@ def vandermonde(degree: int, dimension: int) -> list[list[int]]:
 @functools.cache
 def vandermonde_inverse(degree: int, dimension: int) -> tuple[tuple[Fraction, ...], ...]:
     """V⁻¹, exactly."""
-    _check_count(dimension=dimension, degree=degree)
     count = math.comb(degree + dimension, dimension)
     if count > _MAX_INDICES:
         raise OptionError(
@@ -288,12 +288,6 @@ def monomial_complexity(monomial: Sequence[int], epsilon: float, delta: float) -
     coefficients = power_sum_coefficients(monomial, n)
     total = sum(n * float(abs(a)) * math.hypot(*beta, 1) ** n for beta, a in coefficients.items())
     return (total + math.log(1 / delta)) / epsilon**2
-
-
-def _check_count(**values: int) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise OptionError(f"{name} as a count, 1 or more", repr(value), "pass a positive integer")
 
 
 def _check_accuracy(epsilon: float, delta: float) -> None:

@@ -5,8 +5,8 @@ Functions return :class:`lrga.theory.LabelledGraph` objects without labels.
 In a strongly regular graph srg(n, d, λ, μ) every node has d neighbours, adjacent nodes have λ in common and others μ.
 The colours of pairs "equal, adjacent, neither" are stable under 2-FWL then, with numbers that follow from the
 parameters alone. Seidel switching of a graph about a set of nodes exchanges edges and non-edges between the set and the
-rest. Graphs that can be switched into each other form a switching class, or two-graph; its descendant at a node is what
-remains when the node has been isolated by switching and deleted.
+rest. Graphs that can be switched into each other form a two-graph; its descendant at a node is what remains when the
+node has been isolated by switching and deleted.
 """
 
 import functools
@@ -19,7 +19,6 @@ import numpy as np
 
 from lrga.errors import MissingDependencyError, OptionError
 from lrga.theory.labelled import Array, LabelledGraph, as_graph, graph_from_arcs
-from lrga.theory.wl.verdicts import verdict_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,27 +269,38 @@ def chang_family() -> list[LabelledGraph]:
     return [from_adjacency(matrix) for matrix in family]
 
 
-@functools.cache
 def paulus_family() -> tuple[LabelledGraph, ...]:
-    """All fifteen srg(25, 12, 5, 6), as descendants of the four regular two-graphs on 26 points.
+    """All fifteen srg(25, 12, 5, 6), from a list; their parameters and that they differ are easily verified.
 
-    Two of these come from the Latin squares of order 5 (cells adjacent when they agree in row, column or symbol, and
-    an isolated point), two from the Steiner triple systems on 13 points (triples adjacent when they meet). The
-    descendants of each at all 26 points are made; an invariant takes fifteen values on them, and there are no more such
-    graphs (Paulus 1973).
+    They are the descendants of the four regular two-graphs on 26 points: two come from the Latin squares of order 5,
+    two from the Steiner triple systems on 13 points. There are no more such graphs (Paulus 1973).
     """
-    two_graphs = [_with_isolated_point(_latin_square_graph(square)) for square in _LATIN_SQUARES]
-    two_graphs += [_block_graph(system) for system in (_cyclic_triple_system(), _switched_triple_system())]
-    descendants = [_descendant(matrix, node) for matrix in two_graphs for node in range(len(matrix))]
-    apart = verdict_matrix([_with_clique_counts(matrix) for matrix in descendants], "1-wl")
-    _, first = np.unique(apart, axis=0, return_index=True)
-    return tuple(from_adjacency(descendants[i]) for i in np.sort(first))
+    upper = np.triu_indices(25, k=1)
+    graphs = []
+    for row in _PAULUS:
+        matrix = np.zeros((25, 25), dtype=np.int64)
+        matrix[upper] = [int(bit) for bit in f"{int(row, 16):0300b}"]
+        graphs.append(from_adjacency(matrix + matrix.T))
+    return tuple(graphs)
 
 
-# One of each main class of order 5: addition modulo 5, and one that contains a Latin square of order 2.
-_LATIN_SQUARES = (
-    [[(i + j) % 5 for j in range(5)] for i in range(5)],
-    [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 3, 4, 0, 1], [3, 4, 1, 2, 0], [4, 2, 0, 1, 3]],
+# The entries above the diagonal of each adjacency matrix, row after row, as hexadecimal digits.
+_PAULUS = (
+    "f62057c5970741f24b502b47999f2bb25e074a794739d2d575913860d6efd25ac017f9b4474",
+    "ff2083c5941f09f889107d639acc1ce7fe2c5a6cc1cba2e4f53d3d00d6e970eb98a478ea58c",
+    "e2ca0fc42ae7e0570e5d0168b2f179e0276da933cd6b545aefc5153e5506f4f468ab6691a4c",
+    "88e6b310739fd165e67668b29d1b9041e2fa3407ffa091cd799b58317a1cea72d417e171692",
+    "fc4a34f84b15968664ca90c654c7e34975259b285995288d3f2c7c2765233147f1f8cd517ff",
+    "2e9c2b73847d93e9a21353aaea3217496c93ad19af4e6134e47c615d9a870f49f9d7805c4ea",
+    "a9966a824b7daba2a3d52876ec91998cf11f022f7080f3ae6fe6fa4870b45c626cbd54f1247",
+    "2eb1597393e193ad2a151f2aa9960d4aea5c6e6d0f3360e721e6655bc83e55740c892750dbf",
+    "2eb1592ef152e627e646b6906cf2aa19c388ba876426f933f94adfc061b49fc7552f946680c",
+    "3275a53989f85de2a977899c80ff379824e8d6c8a8693e5384cb4c315e9379c1a9d3927e4d2",
+    "dc1a956aa867d164d19bcc0ec458a78796f12fc45e9a33b58cac8f0e9295005f661cf3fdb12",
+    "a99956826fe1ab8533d4c336b4a99666707862bb500792b3ef37ea6a624b1fd95a208a1d7cc",
+    "b69f20bc630d53b684155eb5128de2a2ed494c23ce9f027d2c0cf3b26278accad35666571bf",
+    "4c1fcab68d27780e2d489be0cedb59283d541b529691ac9f8c79f01a58f8ad1e39bc4cfa712",
+    "9067a7f181e2641afa575caec99299494d5d5ced414cf3c72de0e6f2c241bf75025c336290f",
 )
 
 
@@ -321,52 +331,3 @@ def _cycle_edges(points: list[int]) -> set[tuple[int, int]]:
 def _switched(matrix: Array, chosen: Array) -> Array:
     """Edges and non-edges exchanged between the chosen nodes and the others."""
     return np.where(chosen[:, None] != chosen[None, :], 1 - matrix, matrix)
-
-
-def _descendant(matrix: Array, node: int) -> Array:
-    isolated = _switched(matrix, matrix[node] == 1)
-    return np.delete(np.delete(isolated, node, axis=0), node, axis=1)
-
-
-def _with_isolated_point(matrix: Array) -> Array:
-    return np.pad(matrix, (0, 1))
-
-
-def _latin_square_graph(square: list[list[int]]) -> Array:
-    cells = [(i, j, square[i][j]) for i in range(5) for j in range(5)]
-    return _adjacency(cells, lambda a, b: any(x == y for x, y in zip(a, b, strict=True)))
-
-
-def _block_graph(system: list[frozenset[int]]) -> Array:
-    return _adjacency(system, lambda a, b: bool(a & b))
-
-
-def _cyclic_triple_system() -> list[frozenset[int]]:
-    """The triples {0, 1, 4} and {0, 2, 7} moved around Z_13: every pair of points in exactly one of 26 triples."""
-    return [frozenset((point + shift) % 13 for point in base) for base in ((0, 1, 4), (0, 2, 7)) for shift in range(13)]
-
-
-def _switched_triple_system() -> list[frozenset[int]]:
-    """The other system on 13 points: one Pasch configuration of the cyclic one exchanged for its opposite.
-
-    Four triples {a,b,c}, {a,d,e}, {f,b,d}, {f,c,e} cover the same pairs as {f,b,c}, {f,d,e}, {a,b,d}, {a,c,e}.
-    """
-    system = _cyclic_triple_system()
-    for four in itertools.combinations(system, 4):
-        points = frozenset().union(*four)
-        if len(points) == 6 and all(sum(p in block for block in four) == 2 for p in points):
-            # Each point has one that it shares no triple of the four with; triples are replaced by complements.
-            return [block for block in system if block not in four] + [points - block for block in four]
-    raise AssertionError("the cyclic triple system on 13 points has Pasch configurations")
-
-
-def _with_clique_counts(matrix: Array) -> LabelledGraph:
-    """All pairs as edges, labelled by adjacency and by the number of edges among the common neighbours.
-
-    On adjacent pairs this counts the complete graphs on four nodes: more than 2-FWL sees, and enough for 1-WL on these
-    labels to tell the family apart.
-    """
-    common = matrix[:, None, :] * matrix[None, :, :]
-    count = np.einsum("ijk,kl,ijl->ij", common, matrix, common, optimize=True)
-    source, target = np.nonzero(~np.eye(len(matrix), dtype=bool))
-    return graph_from_arcs(source, target, len(matrix), edge_labels=2 * count[source, target] + matrix[source, target])

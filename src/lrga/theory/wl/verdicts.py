@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from lrga.checks import check_count
 from lrga.errors import DTypeError, OptionError
 from lrga.theory.files import read_graphs
 from lrga.theory.labelled import AUTO, Array, GraphLike, LabelledGraph, as_graph
@@ -77,7 +78,18 @@ def distinguishes(
         >>> distinguishes([(0, 1)], [(0, 1)], node_labels=([6, 8], [6, 6]))
         True
     """
-    first, second = _pair(a, b, num_nodes, node_labels, edge_labels, directed)
+    pairs: dict[str, Any] = {
+        "num_nodes": num_nodes if isinstance(num_nodes, tuple | list) else (num_nodes, num_nodes),
+        "node_labels": (None, None) if node_labels is None else node_labels,
+        "edge_labels": (None, None) if edge_labels is None else edge_labels,
+    }
+    for name, pair in pairs.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise OptionError(f"{name} as a pair, one for each graph", repr(pair), f"pass {name}=(of a, of b)")
+    first, second = (
+        as_graph(graph, directed=directed, **{name: pair[i] for name, pair in pairs.items()})
+        for i, graph in enumerate((a, b))
+    )
     return compare(first, second, test, device=device, memory_limit=memory_limit).distinguished
 
 
@@ -130,7 +142,8 @@ def refine(
         ([2, 2], [1, 3])
     """
     name = check_test(test)
-    _check_rounds(rounds)
+    if rounds is not None:
+        check_count("rounds", rounds)
     read = _as_graphs(graphs)
     check_same_label_types(read)
     sizes = np.array([0 if name == "1-wl" else g.num_nodes for g in read])
@@ -196,11 +209,6 @@ def check_test(test: str) -> str:
     return name
 
 
-def _check_rounds(rounds: int | None) -> None:
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0):
-        raise OptionError("rounds as a count, 0 or more, or None", repr(rounds), "None refines until stable")
-
-
 def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device | str, **options: Any) -> Refinement:
     if test == "2-fwl":
         return refine_pairs(graphs, device=device, **options)
@@ -211,36 +219,6 @@ def _as_graphs(graphs: Sequence[GraphLike]) -> list[LabelledGraph]:
     if not isinstance(graphs, Sequence) or isinstance(graphs, str | bytes):
         raise DTypeError("a list of graphs", type(graphs).__name__, "pass e.g. [graph_a, graph_b]")
     return [as_graph(g) for g in graphs]
-
-
-def _pair(
-    a: GraphLike,
-    b: GraphLike,
-    num_nodes: int | tuple[int | None, int | None] | None,
-    node_labels: tuple[Any, Any] | None,
-    edge_labels: tuple[Any, Any] | None,
-    directed: bool | None,
-) -> tuple[LabelledGraph, LabelledGraph]:
-    counts = num_nodes if isinstance(num_nodes, tuple | list) else (num_nodes, num_nodes)
-    given: dict[str, Any] = {
-        "num_nodes": counts,
-        "node_labels": (None, None) if node_labels is None else node_labels,
-        "edge_labels": (None, None) if edge_labels is None else edge_labels,
-    }
-    for name, pair in given.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise OptionError(f"{name} as a pair, one for each graph", repr(pair), f"pass {name}=(of a, of b)")
-    first, second = (
-        as_graph(
-            graph,
-            num_nodes=given["num_nodes"][i],
-            node_labels=given["node_labels"][i],
-            edge_labels=given["edge_labels"][i],
-            directed=directed,
-        )
-        for i, graph in enumerate((a, b))
-    )
-    return first, second
 
 
 DEFAULT_TESTS = ("1-wl", "2-wl", "2-fwl")
