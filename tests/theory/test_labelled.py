@@ -68,56 +68,8 @@ def test_a_permuted_graph_carries_its_labels_along():
     assert all(moved_matrix[order[i], order[j]] == matrix[i, j] for i in range(3) for j in range(3))
 
 
-def test_a_list_that_is_no_permutation_is_refused():
-    with pytest.raises(OptionError, match="permutation"):
-        graph_from_arcs(*arcs((0, 1))).permuted([0, 0])
-
-
-def test_an_edge_to_a_missing_node_is_named():
-    with pytest.raises(DataError, match=r"edge 1 = \(1, 7\)"):
-        graph_from_arcs(*arcs((0, 1), (1, 7)), 3)
-
-
-def test_a_negative_node_is_refused():
-    with pytest.raises(DataError, match="-1"):
-        graph_from_arcs(*arcs((0, -1)))
-
-
-def test_a_number_of_nodes_that_is_no_count_is_refused():
-    with pytest.raises(OptionError, match="num_nodes"):
-        graph_from_arcs(*arcs((0, 1)), -3)
-    with pytest.raises(OptionError, match="num_nodes"):
-        graph_from_arcs(*arcs((0, 1)), 2.5)
-
-
-def test_a_number_of_nodes_beyond_memory_is_refused_at_once():
-    with pytest.raises(OptionError, match=r"a graph to fit.*up to \d+ nodes"):
-        graph_from_arcs(*arcs((0, 1)), 10**13)
-
-
-def test_one_edge_with_two_labels_is_refused():
-    with pytest.raises(DataError, match="one label per edge"):
-        graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[1, 2], both_ways=True)
-
-
-@pytest.mark.parametrize("labels", [[0.5, 1.0], ["C", "O"], [None, 1], [float("nan"), 1.0]])
-def test_labels_that_are_no_integers_are_refused(labels):
-    with pytest.raises(DTypeError, match="integer node labels"):
-        integer_labels(labels, 2, "node labels")
-
-
 def test_whole_numbers_stored_as_floats_are_labels():
     assert integer_labels(np.array([[1.0, 0.0], [0.0, 1.0]]), 2, "node labels").dtype == np.int64
-
-
-def test_a_wrong_number_of_labels_is_refused():
-    with pytest.raises(ShapeError, match="3 node labels"):
-        integer_labels([1, 2], 3, "node labels")
-
-
-def test_ragged_labels_are_refused():
-    with pytest.raises(ShapeError, match="node labels"):
-        integer_labels([[1], [1, 2]], 2, "node labels")
 
 
 def test_a_graph_without_nodes_is_a_graph():
@@ -234,46 +186,6 @@ def test_given_labels_take_the_place_of_the_graphs_own():
     assert relabelled.node_labels[:, 0].tolist() == [1, 1, 2]
 
 
-def test_edges_to_missing_nodes_are_refused_in_every_form():
-    for given, options in (
-        ([(0, 5)], {"num_nodes": 3}),
-        (Data(edge_index=torch.tensor([[0], [5]]), num_nodes=3), {}),
-        (torch.tensor([[0, 1, 2], [1, 2, 9]]), {"num_nodes": 3}),
-    ):
-        with pytest.raises(DataError, match="edges between the nodes 0 … 2"):
-            as_graph(given, **options)
-
-
-def test_a_number_of_nodes_against_the_graphs_own_is_refused():
-    with pytest.raises(OptionError, match="num_nodes=3"):
-        as_graph(nx.path_graph(3), num_nodes=4)
-
-
-@pytest.mark.parametrize("wrong", [5, None, "graph.g6", HeteroData(), {"a": 1}])
-def test_what_is_no_graph_is_refused(wrong):
-    with pytest.raises(DTypeError, match="PyG Data, a networkx graph or a list of edges"):
-        as_graph(wrong)
-
-
-def test_edges_that_are_no_pairs_are_refused():
-    with pytest.raises(ShapeError, match="pairs"):
-        as_graph([(0, 1, 2), (1, 2, 3), (2, 3, 4)])
-    with pytest.raises(ShapeError, match="pairs"):
-        as_graph([(0, 1), (1,)])
-
-
-def test_nodes_that_are_no_integers_are_refused():
-    with pytest.raises(DTypeError, match="integers"):
-        as_graph([("a", "b")])
-    with pytest.raises(DTypeError, match="integers"):
-        as_graph(torch.tensor([[0.0], [1.0]]))
-
-
-def test_a_data_without_edges_index_is_refused():
-    with pytest.raises(DataError, match="edge_index"):
-        as_graph(Data(x=torch.zeros(3, 1)))
-
-
 def test_the_largest_size_that_fits_is_named():
     with pytest.raises(OptionError, match=r"up to 100 nodes.*101 nodes"):
         check_fits(101, lambda n: n * n, what="a test", memory_limit=10_000)
@@ -285,3 +197,49 @@ def test_a_graph_too_large_for_memory_is_refused_before_anything_is_allocated(te
     edges = [(0, 1), (1, 2)]
     with pytest.raises(OptionError, match=r"up to \d+ nodes"):
         distinguishes(edges, edges, test, num_nodes=5_000_000, memory_limit=2**28)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "error", "said"),
+    [
+        ([(0, 1), (1, 7)], {"num_nodes": 3}, DataError, r"edge 1 = \(1, 7\)"),
+        ([(0, -1)], {}, DataError, "-1"),
+        ([(0, 1)], {"num_nodes": -3}, OptionError, "num_nodes"),
+        ([(0, 1)], {"num_nodes": 2.5}, OptionError, "num_nodes"),
+        ([(0, 1)], {"num_nodes": 10**13}, OptionError, r"a graph to fit.*up to \d+ nodes"),  # refused at once
+        ([(0, 1), (1, 0)], {"edge_labels": [1, 2], "both_ways": True}, DataError, "one label per edge"),
+        *(
+            ([(0, 1)], {"node_labels": labels}, DTypeError, "integer node labels")
+            for labels in ([0.5, 1.0], ["C", "O"], [None, 1], [float("nan"), 1.0])
+        ),
+        ([(0, 1), (1, 2)], {"node_labels": [1, 2]}, ShapeError, "3 node labels"),
+        ([(0, 1)], {"node_labels": [[1], [1, 2]]}, ShapeError, "node labels"),
+    ],
+)
+def test_wrong_arcs_and_labels_are_refused(pairs, options, error, said):
+    with pytest.raises(error, match=said):
+        graph_from_arcs(*arcs(*pairs), **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "error", "said"),
+    [
+        *(
+            (wrong, {}, DTypeError, "PyG Data, a networkx graph or a list of edges")
+            for wrong in (5, None, "graph.g6", HeteroData(), {"a": 1})
+        ),
+        ([(0, 1, 2), (1, 2, 3), (2, 3, 4)], {}, ShapeError, "pairs"),
+        ([(0, 1), (1,)], {}, ShapeError, "pairs"),
+        ([("a", "b")], {}, DTypeError, "integers"),
+        (torch.tensor([[0.0], [1.0]]), {}, DTypeError, "integers"),
+        (Data(x=torch.zeros(3, 1)), {}, DataError, "edge_index"),
+        (nx.path_graph(3), {"num_nodes": 4}, OptionError, "num_nodes=3"),
+        (Data(edge_index=torch.tensor([[0], [5]]), num_nodes=3), {}, DataError, "edges between the nodes 0 … 2"),
+        (torch.tensor([[0, 1, 2], [1, 2, 9]]), {"num_nodes": 3}, DataError, "edges between the nodes 0 … 2"),
+    ],
+)
+def test_what_is_no_graph_is_refused(given, options, error, said):
+    with pytest.raises(error, match=said):
+        as_graph(given, **options)
+    with pytest.raises(OptionError, match="permutation"):
+        as_graph(PATH).permuted([0, 0])

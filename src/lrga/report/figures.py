@@ -163,47 +163,46 @@ def result_figures(rows: Sequence[Row]) -> list[tuple[str, Figure]]:
 
 
 def _results(metric: str, rows: Sequence[Row]) -> Figure:
-    names, places = [chart_text(row.cell.labels["model"]) for row in rows], list(range(len(rows)))
-    spreads = [spread for row in rows if (spread := row.spread()) is not None]
     decimals = rows[0].metric.decimals + 1
-    ours = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "ours",
-        "x": [spread.mean for spread in spreads],
-        "y": places,
-        "error_x": {"type": "data", "array": [spread.std or 0.0 for spread in spreads], "thickness": 2, "width": 5},
-        "marker": {"color": COLOURS[0], "size": 11},
-        "customdata": [
-            [name, f"{spread.text(decimals)}, {_seeds(spread.n)}"] for name, spread in zip(names, spreads, strict=True)
-        ],
-        "hovertemplate": "%{customdata[0]}<br>ours %{customdata[1]}<extra></extra>",
+    ours: list[tuple[int, Any, str]]
+    ours = [(place, spread, _seeds(spread.n)) for place, row in enumerate(rows) if (spread := row.spread()) is not None]
+    paper: list[tuple[int, Any, str]]
+    paper = [(place, cell, cell.source) for place, row in enumerate(rows) if (cell := row.cell.published) is not None]
+    shapes: dict[str, Figure] = {
+        "ours": {"color": COLOURS[0], "size": 11},
+        "published": {"color": COLOURS[1], "size": 11, "symbol": "diamond-open", "line": {"width": 2}},
     }
-    printed = [(place, row.cell.published) for place, row in enumerate(rows) if row.cell.published is not None]
-    paper = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "published",
-        "x": [cell.mean for _, cell in printed],
-        "y": [place for place, _ in printed],
-        "error_x": {"type": "data", "array": [cell.std or 0.0 for _, cell in printed], "thickness": 2, "width": 5},
-        "marker": {"color": COLOURS[1], "size": 11, "symbol": "diamond-open", "line": {"width": 2}},
-        "customdata": [[names[i], f"{c.text(decimals)}, {chart_text(c.source)}"] for i, c in printed],
-        "hovertemplate": "%{customdata[0]}<br>published %{customdata[1]}<extra></extra>",
-    }
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "x": [value.mean for _, value, _ in points],
+            "y": [place for place, _, _ in points],
+            "error_x": {"type": "data", "array": [v.std or 0.0 for _, v, _ in points], "thickness": 2, "width": 5},
+            "marker": shapes[name],
+            "customdata": [
+                [chart_text(rows[place].cell.labels["model"]), f"{value.text(decimals)}, {chart_text(said)}"]
+                for place, value, said in points
+            ],
+            "hovertemplate": f"%{{customdata[0]}}<br>{name} %{{customdata[1]}}<extra></extra>",
+        }
+        for name, points in (("ours", ours), ("published", paper))
+        if points
+    ]
     few = len(rows) <= _FEW
     layout = {
         "xaxis": {"title": {"text": f"test {metric}"}, "tickangle": 0, "nticks": 6},
         "yaxis": {
-            "tickvals": places,
+            "tickvals": list(range(len(rows))),
             "ticktext": [_wrapped(row.cell.labels["model"], lines=3 if few else 1) for row in rows],
             "range": [len(rows) - 0.5, -0.5],
             "zeroline": False,
         },
-        "height": 130 + (48 if few else 20) * len(names),
+        "height": 130 + (48 if few else 20) * len(rows),
         "showlegend": True,
     }
-    return {"data": [ours, *([paper] if printed else [])], "layout": layout}
+    return {"data": traces, "layout": layout}
 
 
 def _wrapped(text: str, width: int = 24, lines: int = 3) -> str:
