@@ -24,10 +24,9 @@ from rich.table import Table
 from timing import at_least_one, need_device
 
 from lrga.theory import as_graph, stable_colouring
+from lrga.theory.kernels import same_partition
 from lrga.theory.labelled import LabelledGraph
-from lrga.theory.multiset import same_partition
-from lrga.theory.wl.joint import join
-from lrga.theory.wl.pairs import pair_types
+from lrga.theory.wl.joint import join, pair_types
 
 LARGE: dict[str, Callable[[], nx.Graph]] = {
     "random, 20k nodes": lambda: nx.gnm_random_graph(20_000, 100_000, seed=0),

@@ -20,9 +20,9 @@ from torch_geometric.data import Data
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.models.gnn import GNN
 from lrga.tasks.task import Task
-from lrga.theory.alignment import head_of
-from lrga.theory.graphs import random_graph
+from lrga.theory.factorization import head_of
 from lrga.theory.trained import HEAD_NETWORKS
+from lrga.theory.zoo import random_graph
 from lrga.training.config import OptimizerConfig
 from lrga.training.evaluate import evaluate
 from lrga.training.problems.graphs import GraphProblem

@@ -1,4 +1,4 @@
-"""The page of one graph's attention, as a file."""
+"""The page of one graph's attention, and its figure, as files."""
 
 import base64
 import json
@@ -10,8 +10,14 @@ import pytest
 
 from lrga.errors import OptionError
 from lrga.explain import explorer
-from lrga.explain.attention import explain
+from lrga.explain.attention import LayerFactors, explain
+from lrga.explain.attention_picture import BLOCKS, ORDERS, WHOLE, order_of, plot_attention, shown_matrix
 from lrga.explain.explorer import explorer_page, packed, write_explorer
+
+
+@pytest.fixture(scope="module")
+def found(trained):
+    return explain(trained)
 
 
 def data_of(page):
@@ -41,8 +47,7 @@ def test_numbers_are_little_endian_of_four_bytes():
     assert unpacked(packed(np.array([7], dtype=np.int64)), "<i4").tolist() == [7]
 
 
-def test_a_large_graph_draws_some_of_its_edges_only(trained, monkeypatch):
-    found = explain(trained)
+def test_a_large_graph_draws_some_of_its_edges_only(found, monkeypatch):
     monkeypatch.setattr(explorer, "DRAWN_EDGES", 10)
     data = data_of(explorer_page(found))
     assert len(unpacked(data["edges"], "<i4")) == 20
@@ -50,15 +55,43 @@ def test_a_large_graph_draws_some_of_its_edges_only(trained, monkeypatch):
     assert len(unpacked(data["neighbours"], "<i4")) == 2 * len(found.edges)
 
 
-def test_more_than_a_browser_opens_is_refused(trained, monkeypatch):
+def test_more_than_a_browser_opens_is_refused(found, monkeypatch):
     monkeypatch.setattr(explorer, "LARGEST", 100)
     with pytest.raises(OptionError, match="--layers"):
-        explorer_page(explain(trained))
+        explorer_page(found)
 
 
-def test_names_stay_text(trained):
+def test_names_stay_text(found):
     nasty = "</script><script>alert(1)</script>"
-    found = explain(trained)
     page = explorer_page(replace(found, run=nasty, dataset=nasty, graph_id=nasty, node_ids=[nasty] * found.num_nodes))
     assert "<script>alert" not in page
     assert data_of(page)["ids"][0] == nasty
+
+
+def test_the_matrix_is_drawn_in_each_order(found, tmp_path):
+    for order in ORDERS:
+        assert sorted(order_of(found, order)) == list(range(found.num_nodes))
+    path = plot_attention(found, tmp_path / "a.pdf", order="degree", layer=1, head=2, log=True)
+    assert path.read_bytes().startswith(b"%PDF")
+
+
+def test_a_small_matrix_is_whole_and_a_large_one_is_means_over_blocks():
+    rng = np.random.default_rng(0)
+    for nodes in (WHOLE, WHOLE + 337):
+        u, v = rng.random((2, nodes, 2, 3)).astype(np.float32)
+        layer, order = LayerFactors("l", u, v), rng.permutation(nodes)
+        whole = layer.matrix(1)[np.ix_(order, order)]
+        if nodes > WHOLE:
+            cuts = [order.size * b // BLOCKS for b in range(BLOCKS + 1)]
+            block = whole[cuts[7] : cuts[8], cuts[400] : cuts[401]]
+            shown = shown_matrix(layer, 1, order)
+            assert shown.shape == (BLOCKS, BLOCKS)
+            assert np.isclose(shown[7, 400], block.mean())
+        else:
+            np.testing.assert_allclose(shown_matrix(layer, 1, order), whole)
+
+
+@pytest.mark.parametrize("options", [{"layer": 0}, {"layer": 3}, {"head": 3}, {"order": "colour"}])
+def test_a_choice_that_is_not_there_is_refused(found, tmp_path, options):
+    with pytest.raises(OptionError, match="choose one of these"):
+        plot_attention(found, tmp_path / "a.png", **options)

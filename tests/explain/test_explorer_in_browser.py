@@ -179,19 +179,26 @@ def test_twenty_thousand_nodes_are_walked_about_in(open_page, tmp_path, keep_scr
     assert page.complaints == []
 
 
-def test_no_link_is_drawn_to_a_node_that_is_not_attended_to(explored, open_page, tmp_path):
+def test_names_stay_text_and_no_link_is_drawn_to_a_node_that_is_not_attended_to(explored, open_page, tmp_path):
+    nasty = "<script>window.hacked=1</script><b>x</b>"
     u, v = (np.zeros((explored[1].num_nodes, 1, 1), dtype=np.float32) for _ in range(2))
     u[:2], v[7] = 1.0, 2.0  # nodes 0 and 1 attend to node 7 alone, all others to none
-    found = replace(explored[1], layers=[LayerFactors("only", u, v)])
+    names = {"node_ids": [nasty] * len(u), "graph_id": nasty, "run": nasty}
+    found = replace(explored[1], layers=[LayerFactors("only", u, v)], **names)
     (tmp_path / "sparse.html").write_text(explorer_page(found), encoding="utf-8")
     page = open_page(tmp_path / "sparse.html")
-    for node, ends, words in ((1, 1, "strongest to 7."), (2, 0, "attends to no node.")):
+    for node, ends, words in ((1, 1, "strongest to 7"), (2, 0, "attends to no node.")):
         page.fill("#node", str(node))
         page.press("#node", "Enter")
         settle(page)
         drawn = page.evaluate("document.getElementById('graph').data.at(-2).x.length")
         assert drawn == 3 * ends
         assert words in page.inner_text("#said")
+    assert page.evaluate("window.hacked") is None
+    assert nasty in page.inner_text("#chosen")
+    assert page.evaluate("document.querySelectorAll('main b').length") == 0
+    page.evaluate("Plotly.Fx.hover('graph', [{curveNumber: 1, pointNumber: 0}])")
+    assert nasty in page.locator("#graph .hovertext").first.text_content()
     assert page.complaints == []
 
 
@@ -225,19 +232,6 @@ def test_the_colours_of_classes_are_named(page, explored):
     assert page.locator("#key").inner_text().split() == ["●", "right", "●", "wrong"]
     page.select_option("#colour", "attention")
     assert page.locator("#key").inner_text() == ""
-
-
-def test_a_node_called_script_stays_text(explored, open_page, tmp_path):
-    nasty = "<script>window.hacked=1</script><b>x</b>"
-    found = replace(explored[1], node_ids=[nasty] * explored[1].num_nodes, graph_id=nasty, run=nasty)
-    (tmp_path / "nasty.html").write_text(explorer_page(found), encoding="utf-8")
-    page = open_page(tmp_path / "nasty.html")
-    assert page.evaluate("window.hacked") is None
-    assert nasty in page.inner_text("#chosen")
-    assert page.evaluate("document.querySelectorAll('main b').length") == 0
-    page.evaluate("Plotly.Fx.hover('graph', [{curveNumber: 1, pointNumber: 0}])")
-    assert nasty in page.locator("#graph .hovertext").first.text_content()
-    assert page.complaints == []
 
 
 def test_edges_are_coloured_where_they_are_what_is_predicted(explored, open_page, tmp_path):

@@ -1,13 +1,16 @@
-"""Pages are one file, and nothing in them was left unescaped."""
+"""Pages are one file, and nothing in them was left unescaped; figures have one look."""
 
 import builtins
 import json
 import re
 
+import matplotlib as mpl
 import pytest
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError
 from lrga.explain import html
+from lrga.explain.patience import Patience, to_stderr
+from lrga.explain.style import COLOURS, plain, styled
 
 NASTY = ["</script><script>alert(1)</script>", "<!--<script>", "\"'&<>", "\u2028\u2029", "\ud800", "日本\x00"]
 
@@ -64,3 +67,38 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
         html.plotly_bundle()
     with pytest.raises(MissingDependencyError, match="jinja2"):
         html.render("base.html", scripts=(), data={})
+
+
+def brightness(colour):
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_colours_are_different_and_dark_enough_on_white():
+    assert len(set(COLOURS)) == len(COLOURS)
+    assert all(brightness(colour) < 0.7 for colour in COLOURS)
+
+
+def test_the_caller_s_settings_come_back():
+    before = dict(mpl.rcParams)
+    with styled():
+        assert mpl.rcParams["pdf.fonttype"] == 42
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_name_keeps_its_lines_and_loses_what_an_svg_may_not_hold():
+    assert plain("a\nb\x01c\ud800 $x$ 日本") == "a\nb c  \\$x\\$ 日本"
+
+
+def test_short_work_is_not_told_of():
+    told = []
+    patience = Patience(told.append, seconds=60.0)
+    for number in range(5):
+        patience(str(number))
+    assert told == []
+    Patience(None, seconds=0.0)("nobody listens")
+
+
+def test_long_work_is_told_of_on_stderr(capsys):
+    Patience(to_stderr, seconds=0.0)("still there")
+    assert capsys.readouterr() == ("", "still there\n")

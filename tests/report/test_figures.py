@@ -6,7 +6,7 @@ import pytest
 
 from lrga.experiments.loading import Run, grouped_rows, rank_series
 from lrga.paper.reference import THE_PAPER
-from lrga.report.figures import rank_figure, result_figures, speed_figures
+from lrga.report.figures import plotly_figure, rank_chart, result_figures, speed_charts
 from lrga.report.speed import speed_record
 from lrga.speed.record import make_record
 
@@ -36,23 +36,24 @@ def benchmark(rows):
 def test_a_name_of_tags_stays_a_name(make_record):
     cells = cells_of(make_record(dataset="<b>x</b>", lr=0.1), make_record("o", dataset="<b>x</b>", lr=0.2))
     assert "<b>" not in str(result_figures(cells)[0][1])
-    assert "<i>" not in str(speed_figures(benchmark([{"case": "<i>a</i>", "ms": 1.0}])))
+    charts = speed_charts(benchmark([{"case": "<i>a</i>", "ms": 1.0}]))
+    assert "<i>" not in str([plotly_figure(chart) for chart in charts])
 
 
-def test_the_rank_curve_has_its_error_bars(make_record):
-    cells = cells_of(*(make_record(rank=r, seed=s, test=60.0 + r + s) for r in (5, 10) for s in (1, 2)))
-    drawn = go.Figure(rank_figure(rank_series(cells)))
-    assert list(drawn.data[0].x) == [5, 10]
-    assert list(drawn.data[0].error_y.array) == [0.5**0.5] * 2
-    assert rank_figure([]) is None
+def test_the_rank_curve_has_its_error_bars_beside_the_published_number(make_record):
+    cells = cells_of(*(make_record(rank=r, seed=s, test=60.0 + r + s) for r in (5, 30) for s in (1, 2)))
+    ours, paper = go.Figure(plotly_figure(rank_chart(rank_series(cells)))).data
+    assert list(ours.x) == [5, 30]
+    assert list(ours.error_y.array) == [0.5**0.5] * 2
+    assert (list(paper.x), list(paper.y), paper.name) == ([30], [68.44], "published, κ 30")
+    assert rank_chart([]) is None
 
 
 def test_a_benchmark_has_bars_or_lines():
-    figures = dict(speed_figures(benchmark([{"case": m, "ms": 1.0, "mb": 2.0} for m in "ab"])))
-    assert set(figures) == {"Time", "Memory"}
-    assert go.Figure(figures["Time"]).data[0].type == "bar"
-    rows = [{"case": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]
-    ((_, figure),) = speed_figures(benchmark(rows))
-    drawn = go.Figure(figure)
+    charts = {chart.title: chart for chart in speed_charts(benchmark([{"case": m, "ms": 1.0, "mb": 2.0} for m in "ab"]))}
+    assert set(charts) == {"Time", "Memory"}
+    assert go.Figure(plotly_figure(charts["Time"])).data[0].type == "bar"
+    (chart,) = speed_charts(benchmark([{"case": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]))
+    drawn = go.Figure(plotly_figure(chart))
     assert [list(trace.x) for trace in drawn.data] == [[10, 30]] * 2
     assert drawn.layout.xaxis.type == drawn.layout.yaxis.type == "log"

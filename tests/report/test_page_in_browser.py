@@ -10,6 +10,7 @@ from lrga.experiments.cell import model_label
 from lrga.experiments.loading import grouped_rows
 from lrga.paper.reference import THE_PAPER
 from lrga.report.page import write_report
+from lrga.report.summary import lrga_pairs
 
 NASTY = "<script>window.hacked=1</script><b>bold</b>"
 
@@ -98,9 +99,38 @@ def test_it_opens_without_network_or_complaint_and_shows_python_s_numbers(page, 
     assert "broken.json" in page.inner_text("#failed")
     keep_screenshot(page, "report", full_page=True)
     assert page.asked == [path.as_uri()]
+    buttons = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title)")
+    assert any("PNG" in title for title in buttons)
+    assert not [title for title in buttons if "share" in title.lower() or "cloud" in title.lower()]
     assert page.evaluate("[...document.querySelectorAll('[id]')].length") == page.evaluate(
         "new Set([...document.querySelectorAll('[id]')].map((e) => e.id)).size"
     )
+
+
+def test_it_opens_on_what_was_run_the_best_result_and_what_lrga_changes(page, page_file):
+    assert page.evaluate("document.querySelector('main section').id") == "summary"
+    cards = dict(
+        page.evaluate(
+            "[...document.querySelectorAll('#summary .card')].map((card) => [card.querySelector('h3').textContent, "
+            "card.innerText])"
+        )
+    )
+    assert f"{len(page_file[1].runs)} runs" in cards["What was run"]
+    assert "seeds\n5, 6, 7, 41, 95" in cards["What was run"]
+    assert "66.80 ± 3.82" in cards["Best on CLUSTER"]
+    assert "LRGA + GCN 100K" in cards["Best on CLUSTER"]
+    pairs = page_file[1]
+    clear = [pair for pair in lrga_pairs(grouped_rows(pairs.runs, THE_PAPER)) if pair.difference.verdict == "better"]
+    assert f"{len(clear)} of 2" in cards["What LRGA changes"]
+    assert column(page, "gains", "data set") == ["CLUSTER", "PATTERN"]
+    assert column(page, "gains", "difference") == ["+10.00", "+10.00"]
+    assert column(page, "gains", "verdict") == ["better", "better"]
+    page.locator("#gains th button", has_text="data set").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert column(page, "gains", "data set") == ["PATTERN", "CLUSTER"]
+    page.evaluate("window.scrollTo(0, 0)")
+    assert page.evaluate("document.getElementById('gains').getBoundingClientRect().top < innerHeight")
 
 
 def test_a_name_that_is_a_script_stays_text(page):
@@ -215,63 +245,6 @@ def test_configuration_and_environment_open_from_the_table(page):
         assert fact in text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_narrow_screen_holds_it_in_dark_and_light(page_file, open_page, keep_screenshot, scheme):
-    page = open_page(page_file[0], width=400, height=800, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    back, text = page.evaluate(
-        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
-        ".map((c) => c.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0))"
-    )
-    assert (back < text) == (scheme == "dark")
-    font = page.evaluate("document.getElementById('curves-chart')._fullLayout.font.color")
-    page.click("#theme")
-    assert page.evaluate("document.documentElement.dataset.theme") != scheme
-    assert page.evaluate("document.getElementById('curves-chart')._fullLayout.font.color") != font
-    keep_screenshot(page, f"report-400-{scheme}")
-    assert page.complaints == []
-
-
-def test_everything_is_reached_by_keyboard(page):
-    page.evaluate("document.activeElement.blur(), window.scrollTo(0, 0)")
-    page.focus("#theme")
-    reached = set()
-    for _ in range(90):
-        reached.add(page.evaluate(
-            "(() => { const e = document.activeElement; return e.id || e.dataset.choice || e.dataset.filter || "
-            "(e.dataset.copy && `${e.dataset.table} ${e.dataset.copy}`) || e.textContent.slice(0, 20); })()"
-        ))  # fmt: skip
-        page.keyboard.press("Tab")
-    assert {
-        "theme",
-        "dataset",
-        "model",
-        "seed",
-        "quantity",
-        "log-x",
-        "log-y",
-        "cells",
-        "cells csv",
-        "log-speed",
-    } <= reached
-
-
-def test_it_prints_in_light_with_its_tables_whole(page_file, open_page):
-    page = open_page(page_file[0], color_scheme="dark")
-    page.emulate_media(media="print")
-    assert page.locator("#filters").is_hidden()
-    assert page.evaluate("getComputedStyle(document.querySelector('#runs .scroll')).overflow") == "visible"
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"
-    assert page.pdf(format="A4")[:4] == b"%PDF"
-
-
-def test_no_button_sends_a_chart_to_a_server(page):
-    titles = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title)")
-    assert any("PNG" in title for title in titles)
-    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
-
-
 OVERLAP = """() => [...document.querySelectorAll(".js-plotly-plot")].filter((chart) => {
     const [bar, legend] = [".modebar", ".legend"].map((name) => chart.querySelector(name)?.getBoundingClientRect());
     return bar && legend && bar.left < legend.right && legend.left < bar.right && bar.top < legend.bottom
@@ -279,22 +252,56 @@ OVERLAP = """() => [...document.querySelectorAll(".js-plotly-plot")].filter((cha
 }).map((chart) => chart.id)"""
 
 
-def test_on_a_phone_no_toolbar_covers_a_legend(page_file, open_page, keep_screenshot):
-    page = open_page(page_file[0], width=390, height=844, has_touch=True, is_mobile=True)
-    assert page.evaluate("document.querySelectorAll('.js-plotly-plot .legend').length") > 0
-    assert page.evaluate(OVERLAP) == []
-    keep_screenshot(page, "page-phone")
-
-
-def test_at_1400_pixels_the_last_column_of_the_results_is_whole(page_file, open_page):
-    page = open_page(page_file[0], width=1400)
-    heading, end = page.evaluate(
-        """() => {
-            const table = document.getElementById("cells");
-            const last = [...table.tHead.rows[0].cells].at(-1);
-            const frame = table.parentElement.getBoundingClientRect();
-            return [last.textContent, last.getBoundingClientRect().right - frame.right];
-        }"""
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_holds_it_in_dark_and_light(page_file, open_page, keep_screenshot, scheme):
+    page = open_page(page_file[0], width=375, height=812, color_scheme=scheme, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    wide = page.evaluate(
+        "[...document.querySelectorAll('table')].filter((t) => t.scrollWidth > 375 && t.parentElement.scrollWidth > "
+        "t.parentElement.clientWidth).map((t) => t.id)"
     )
-    assert heading == "not as in the paper"
-    assert end <= 0
+    assert set(wide) == {"gains", "cells", "run-table"}  # they scroll inside their own boxes
+    assert page.evaluate("document.getElementById('summary').getBoundingClientRect().top") < 812
+    back, text = page.evaluate(
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+        ".map((c) => c.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0))"
+    )
+    assert (back < text) == (scheme == "dark")
+    assert page.evaluate("document.querySelectorAll('.js-plotly-plot .legend').length") > 0
+    assert page.evaluate(OVERLAP) == []  # no toolbar lies over a legend
+    font = page.evaluate("document.getElementById('curves-chart')._fullLayout.font.color")
+    keep_screenshot(page, f"report-375-{scheme}")
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") != scheme
+    assert page.evaluate("document.getElementById('curves-chart')._fullLayout.font.color") != font
+    assert page.complaints == []
+
+
+def test_everything_is_reached_by_keyboard(page):
+    page.evaluate("document.activeElement.blur(), window.scrollTo(0, 0)")
+    page.focus("#theme")
+    reached = set()
+    for _ in range(110):
+        reached.add(page.evaluate(
+            "(() => { const e = document.activeElement; return e.id || e.dataset.choice || e.dataset.filter || "
+            "(e.dataset.copy && `${e.dataset.table} ${e.dataset.copy}`) || e.textContent.slice(0, 20); })()"
+        ))  # fmt: skip
+        page.keyboard.press("Tab")
+    controls = {"theme", "dataset", "model", "seed", "quantity", "log-x", "log-y", "cells csv", "log-speed"}
+    assert controls | {"Summary", "verdict"} <= reached  # links of the sections, headings that sort
+
+
+def test_the_tables_are_whole_at_1400_pixels_and_in_print(page_file, open_page):
+    page = open_page(page_file[0], width=1400, color_scheme="dark")
+    for table in ("gains", "cells"):
+        frame, whole = page.evaluate(
+            "(id) => [document.getElementById(id).parentElement.clientWidth, document.getElementById(id).scrollWidth]",
+            table,
+        )
+        assert whole <= frame
+    page.emulate_media(media="print")
+    assert page.locator("#filters").is_hidden()
+    assert page.evaluate("getComputedStyle(document.querySelector('#runs .scroll')).overflow") == "visible"
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert page.pdf(format="A4")[:4] == b"%PDF"

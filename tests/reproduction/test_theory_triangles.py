@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from lrga.theory import TriangleDeepSets, count_triangles
-from lrga.theory.graphs import from_adjacency
 from lrga.theory.trained import TRAINED_CLAIMS, TrainingRecord
+from lrga.theory.zoo import from_adjacency
 from reproduction.theory.experiments import train_experiment
 from reproduction.theory.triangles import (
     FAMILIES,

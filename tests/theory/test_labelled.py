@@ -1,10 +1,14 @@
-"""Graphs with integer labels: checks, order, symmetry."""
+"""Graphs with integer labels: read from PyG, networkx and edge lists, checked and ordered."""
 
+import networkx as nx
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data, HeteroData
 
-from lrga.errors import DataError, DTypeError, OptionError, ShapeError
-from lrga.theory.labelled import graph_from_arcs, integer_labels
+from lrga.errors import DataError, DTypeError, OptionError, ShapeError, UnsupportedError
+from lrga.theory import distinguishes
+from lrga.theory.labelled import as_graph, check_fits, graph_from_arcs, integer_labels
 
 
 def arcs(*pairs):
@@ -64,58 +68,178 @@ def test_a_permuted_graph_carries_its_labels_along():
     assert all(moved_matrix[order[i], order[j]] == matrix[i, j] for i in range(3) for j in range(3))
 
 
-def test_a_list_that_is_no_permutation_is_refused():
-    with pytest.raises(OptionError, match="permutation"):
-        graph_from_arcs(*arcs((0, 1))).permuted([0, 0])
-
-
-def test_an_edge_to_a_missing_node_is_named():
-    with pytest.raises(DataError, match=r"edge 1 = \(1, 7\)"):
-        graph_from_arcs(*arcs((0, 1), (1, 7)), 3)
-
-
-def test_a_negative_node_is_refused():
-    with pytest.raises(DataError, match="-1"):
-        graph_from_arcs(*arcs((0, -1)))
-
-
-def test_a_number_of_nodes_that_is_no_count_is_refused():
-    with pytest.raises(OptionError, match="num_nodes"):
-        graph_from_arcs(*arcs((0, 1)), -3)
-    with pytest.raises(OptionError, match="num_nodes"):
-        graph_from_arcs(*arcs((0, 1)), 2.5)
-
-
-def test_a_number_of_nodes_beyond_memory_is_refused_at_once():
-    with pytest.raises(OptionError, match=r"a graph to fit.*up to \d+ nodes"):
-        graph_from_arcs(*arcs((0, 1)), 10**13)
-
-
-def test_one_edge_with_two_labels_is_refused():
-    with pytest.raises(DataError, match="one label per edge"):
-        graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[1, 2], both_ways=True)
-
-
-@pytest.mark.parametrize("labels", [[0.5, 1.0], ["C", "O"], [None, 1], [float("nan"), 1.0]])
-def test_labels_that_are_no_integers_are_refused(labels):
-    with pytest.raises(DTypeError, match="integer node labels"):
-        integer_labels(labels, 2, "node labels")
-
-
 def test_whole_numbers_stored_as_floats_are_labels():
     assert integer_labels(np.array([[1.0, 0.0], [0.0, 1.0]]), 2, "node labels").dtype == np.int64
-
-
-def test_a_wrong_number_of_labels_is_refused():
-    with pytest.raises(ShapeError, match="3 node labels"):
-        integer_labels([1, 2], 3, "node labels")
-
-
-def test_ragged_labels_are_refused():
-    with pytest.raises(ShapeError, match="node labels"):
-        integer_labels([[1], [1, 2]], 2, "node labels")
 
 
 def test_a_graph_without_nodes_is_a_graph():
     graph = graph_from_arcs(*arcs(), 0)
     assert (graph.num_nodes, graph.num_edges, graph.symmetric) == (0, 0, True)
+
+
+PATH = [(0, 1), (1, 2)]
+PATH_ARCS = {(0, 1), (1, 0), (1, 2), (2, 1)}
+
+
+def arcs_of(graph):
+    return set(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        PATH,
+        {(0, 1), (1, 2)},
+        (pair for pair in PATH),
+        np.array(PATH),
+        np.array(PATH).T[:, [0, 1, 0]],
+        torch.tensor(PATH).T,
+        torch.tensor([[0, 1, 1], [1, 2, 0]]),
+        [[0, 1, 1], [1, 2, 0]],
+        nx.path_graph(3),
+        nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 1)]),
+        Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3),
+        Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])),
+        as_graph(PATH),
+    ],
+)
+def test_the_same_graph_is_read_from_every_form(given):
+    graph = as_graph(given)
+    assert (graph.num_nodes, arcs_of(graph), graph.symmetric) == (3, PATH_ARCS, True)
+    assert graph.node_labels is None
+    assert graph.edge_labels is None
+
+
+def test_num_nodes_adds_isolated_nodes():
+    assert as_graph(PATH, num_nodes=5).num_nodes == 5
+    assert as_graph([], num_nodes=4).num_nodes == 4
+    assert as_graph([]).num_nodes == 0
+
+
+def test_edges_of_a_list_have_a_direction_only_when_asked():
+    assert arcs_of(as_graph(PATH, directed=True)) == set(PATH)
+    assert not as_graph(PATH, directed=True).symmetric
+
+
+def test_a_data_with_arcs_one_way_is_directed_unless_told_otherwise():
+    data = Data(edge_index=torch.tensor(PATH).T, num_nodes=3)
+    assert not as_graph(data).symmetric
+    assert as_graph(data, directed=False).symmetric
+
+
+def test_a_data_gives_its_integer_features_as_labels():
+    data = Data(
+        edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.tensor([[1, 0], [0, 1]]), edge_attr=torch.tensor([5, 5])
+    )
+    graph = as_graph(data)
+    assert graph.node_labels.tolist() == [[1, 0], [0, 1]]
+    assert graph.edge_labels.tolist() == [[5], [5]]
+    bare = as_graph(data, node_attribute=None, edge_attribute=None)
+    assert bare.node_labels is None
+    assert bare.edge_labels is None
+
+
+def test_labels_may_come_from_a_named_attribute():
+    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.randn(2, 3), atom=torch.tensor([6, 8]))
+    assert as_graph(data, node_attribute="atom").node_labels[:, 0].tolist() == [6, 8]
+    with pytest.raises(OptionError, match="atom"):
+        as_graph(data, node_attribute="atoms")
+
+
+def test_networkx_labels_are_read_from_the_attribute_label():
+    graph = nx.Graph()
+    graph.add_node("a", label=3)
+    graph.add_node("b", label=4)
+    graph.add_edge("a", "b", label=7)
+    read = as_graph(graph)
+    assert read.node_labels[:, 0].tolist() == [3, 4]
+    assert read.edge_labels[:, 0].tolist() == [7, 7]
+
+
+def test_other_networkx_attributes_are_read_when_named():
+    graph = nx.path_graph(2)
+    nx.set_node_attributes(graph, {0: 1, 1: 2}, "z")
+    assert as_graph(graph).node_labels is None
+    assert as_graph(graph, node_attribute="z").node_labels[:, 0].tolist() == [1, 2]
+    with pytest.raises(DataError, match="'w'"):
+        as_graph(graph, node_attribute="w")
+
+
+def test_networkx_labels_on_some_nodes_only_are_refused():
+    graph = nx.path_graph(2)
+    graph.nodes[0]["label"] = 1
+    with pytest.raises(DataError, match="1 of 2"):
+        as_graph(graph)
+
+
+def test_parallel_edges_are_refused_and_single_ones_of_a_multigraph_read():
+    multi = nx.MultiGraph([(0, 1), (0, 1)])
+    with pytest.raises(UnsupportedError, match="parallel"):
+        as_graph(multi)
+    assert as_graph(nx.MultiGraph(PATH)).num_edges == 2
+
+
+def test_given_labels_take_the_place_of_the_graphs_own():
+    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.randn(2, 3))
+    assert as_graph(data, node_labels=[1, 2]).node_labels[:, 0].tolist() == [1, 2]
+    relabelled = as_graph(as_graph(PATH), node_labels=torch.tensor([1, 1, 2]))
+    assert relabelled.node_labels[:, 0].tolist() == [1, 1, 2]
+
+
+def test_the_largest_size_that_fits_is_named():
+    with pytest.raises(OptionError, match=r"up to 100 nodes.*101 nodes"):
+        check_fits(101, lambda n: n * n, what="a test", memory_limit=10_000)
+    check_fits(100, lambda n: n * n, what="a test", memory_limit=10_000)
+
+
+@pytest.mark.parametrize("test", ["1-wl", "2-wl", "2-fwl", "3-fwl"])
+def test_a_graph_too_large_for_memory_is_refused_before_anything_is_allocated(test):
+    edges = [(0, 1), (1, 2)]
+    with pytest.raises(OptionError, match=r"up to \d+ nodes"):
+        distinguishes(edges, edges, test, num_nodes=5_000_000, memory_limit=2**28)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "error", "said"),
+    [
+        ([(0, 1), (1, 7)], {"num_nodes": 3}, DataError, r"edge 1 = \(1, 7\)"),
+        ([(0, -1)], {}, DataError, "-1"),
+        ([(0, 1)], {"num_nodes": -3}, OptionError, "num_nodes"),
+        ([(0, 1)], {"num_nodes": 2.5}, OptionError, "num_nodes"),
+        ([(0, 1)], {"num_nodes": 10**13}, OptionError, r"a graph to fit.*up to \d+ nodes"),  # refused at once
+        ([(0, 1), (1, 0)], {"edge_labels": [1, 2], "both_ways": True}, DataError, "one label per edge"),
+        *(
+            ([(0, 1)], {"node_labels": labels}, DTypeError, "integer node labels")
+            for labels in ([0.5, 1.0], ["C", "O"], [None, 1], [float("nan"), 1.0])
+        ),
+        ([(0, 1), (1, 2)], {"node_labels": [1, 2]}, ShapeError, "3 node labels"),
+        ([(0, 1)], {"node_labels": [[1], [1, 2]]}, ShapeError, "node labels"),
+    ],
+)
+def test_wrong_arcs_and_labels_are_refused(pairs, options, error, said):
+    with pytest.raises(error, match=said):
+        graph_from_arcs(*arcs(*pairs), **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "error", "said"),
+    [
+        *(
+            (wrong, {}, DTypeError, "PyG Data, a networkx graph or a list of edges")
+            for wrong in (5, None, "graph.g6", HeteroData(), {"a": 1})
+        ),
+        ([(0, 1, 2), (1, 2, 3), (2, 3, 4)], {}, ShapeError, "pairs"),
+        ([(0, 1), (1,)], {}, ShapeError, "pairs"),
+        ([("a", "b")], {}, DTypeError, "integers"),
+        (torch.tensor([[0.0], [1.0]]), {}, DTypeError, "integers"),
+        (Data(x=torch.zeros(3, 1)), {}, DataError, "edge_index"),
+        (nx.path_graph(3), {"num_nodes": 4}, OptionError, "num_nodes=3"),
+        (Data(edge_index=torch.tensor([[0], [5]]), num_nodes=3), {}, DataError, "edges between the nodes 0 … 2"),
+        (torch.tensor([[0, 1, 2], [1, 2, 9]]), {"num_nodes": 3}, DataError, "edges between the nodes 0 … 2"),
+    ],
+)
+def test_what_is_no_graph_is_refused(given, options, error, said):
+    with pytest.raises(error, match=said):
+        as_graph(given, **options)
+    with pytest.raises(OptionError, match="permutation"):
+        as_graph(PATH).permuted([0, 0])

@@ -1,33 +1,24 @@
-"""distinguishes, compare, refine, stable_colouring, verdict_matrix."""
+"""Which tests tell which graphs apart."""
+
+import json
 
 import networkx as nx
 import numpy as np
 import pytest
-import torch
-from torch_geometric.data import Data
 
 import lrga
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 from lrga.theory import TESTS, as_graph, compare, distinguishes, refine, stable_colouring, verdict_matrix
-from lrga.theory.graphs import cycle, two_triangles
+from lrga.theory.wl.verdicts import chosen_tests, read_named_graphs, verdict_report
+from lrga.theory.zoo import cycle, two_triangles
 
 HEXAGON = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]
 TRIANGLES = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
 
 
-def both_ways(edges):
-    pairs = torch.tensor(edges).T
-    return Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=6)
-
-
-@pytest.mark.parametrize("form", [list, lambda e: torch.tensor(e).T, np.array, nx.Graph, both_ways])
-@pytest.mark.parametrize(("test", "apart"), [("1-wl", False), ("2-wl", False), ("2-fwl", True), ("3-fwl", True)])
-def test_hexagon_and_triangles_in_every_form(form, test, apart):
-    assert lrga.theory.distinguishes(form(HEXAGON), form(TRIANGLES), test) is apart
-
-
-def test_the_verdict_is_a_plain_bool():
-    assert type(distinguishes(HEXAGON, TRIANGLES)) is bool
+@pytest.mark.parametrize(("test", "apart"), [("1-wl", False), ("2-wl", False), ("2-FWL", True), ("3-fwl", True)])
+def test_hexagon_and_triangles(test, apart):
+    assert lrga.theory.distinguishes(HEXAGON, TRIANGLES, test) is apart
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -83,11 +74,6 @@ def test_self_loops_are_refused_where_pairs_stand_for_nodes(test):
         distinguishes([(0, 0), (0, 1)], [(0, 1), (1, 1)], test)
 
 
-def test_self_loops_are_seen_by_1wl():
-    assert not distinguishes([(0, 0), (0, 1)], [(0, 1), (1, 1)], "1-wl")
-    assert distinguishes([(0, 0), (0, 1)], [(0, 1)], "1-wl")
-
-
 def test_bad_input_is_refused_with_an_error_of_its_kind():
     with pytest.raises(OptionError, match="1-wl, 2-wl, 2-fwl, 3-fwl"):
         distinguishes(HEXAGON, TRIANGLES, "4-wl")
@@ -108,10 +94,6 @@ def test_bad_input_is_refused_with_an_error_of_its_kind():
 def test_labels_of_different_types_are_refused_even_when_sizes_differ():
     with pytest.raises(DTypeError, match="same type"):
         distinguishes(as_graph(HEXAGON, node_labels=range(6)), [(0, 1)])
-
-
-def test_upper_case_names_of_tests_are_understood():
-    assert distinguishes(HEXAGON, TRIANGLES, "2-FWL")
 
 
 def test_the_stable_colouring_has_histogram_and_rounds():
@@ -163,3 +145,53 @@ def test_a_matrix_of_no_graph_or_of_one():
 def test_a_set_of_graphs_must_be_a_list():
     with pytest.raises(DTypeError, match="list of graphs"):
         verdict_matrix(nx.path_graph(3))
+
+
+@pytest.fixture
+def files(tmp_path):
+    nx.write_graph6(nx.cycle_graph(6), tmp_path / "hexagon.g6")
+    two = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
+    nx.write_edgelist(two, tmp_path / "triangles.txt")
+    return tmp_path
+
+
+def test_two_graphs_get_a_verdict_and_rounds(files):
+    graphs = read_named_graphs([files / "hexagon.g6", files / "triangles.txt"])
+    report = json.loads(json.dumps(verdict_report(graphs)))
+    assert [g["nodes"] for g in report["graphs"]] == [6, 6]
+    assert report["tests"]["1-wl"] == {
+        "distinguished": False,
+        "rounds": 0,
+        "matrix": [[False, False], [False, False]],
+        "classes": [[0, 1]],
+    }
+    assert report["tests"]["2-fwl"]["distinguished"] is True
+    assert report["tests"]["2-fwl"]["classes"] == [[0], [1]]
+
+
+def test_several_graphs_get_a_matrix_and_classes(files):
+    path = files / "three.g6"
+    graphs = (nx.cycle_graph(6), nx.path_graph(6), nx.cycle_graph(6))
+    path.write_text("".join(nx.to_graph6_bytes(g, header=False).decode() for g in graphs))
+    report = verdict_report(read_named_graphs([path]), ["1-wl"])
+    assert [g["name"] for g in report["graphs"]] == [f"{path}:{n}" for n in (1, 2, 3)]
+    assert report["tests"]["1-wl"]["classes"] == [[0, 2], [1]]
+    assert report["tests"]["1-wl"]["matrix"][0] == [False, True, False]
+
+
+def test_one_graph_alone_is_refused(files):
+    with pytest.raises(OptionError, match="two graphs or more"):
+        read_named_graphs([files / "hexagon.g6"])
+
+
+def test_all_names_the_three_tests_of_the_paper():
+    assert chosen_tests("all") == ("1-wl", "2-wl", "2-fwl")
+    assert chosen_tests("3-FWL") == ("3-fwl",)
+    with pytest.raises(OptionError, match="3-fwl"):
+        chosen_tests("none")
+
+
+def test_every_test_is_announced(files):
+    said = []
+    verdict_report(read_named_graphs([files / "hexagon.g6", files / "triangles.txt"]), on_start=said.append)
+    assert said == ["1-wl", "2-wl", "2-fwl"]

@@ -1,10 +1,33 @@
-"""Every verdict of the zoo, on the graphs and on shuffled copies of them."""
+"""Hard graphs: their definitions, their parameters, and the verdicts that are known of them."""
 
+import itertools
+import sys
+
+import networkx as nx
 import numpy as np
 import pytest
 
+from lrga.errors import MissingDependencyError, OptionError
+from lrga.theory.labelled import graph_from_arcs
 from lrga.theory.wl.verdicts import distinguishes, verdict_matrix
-from lrga.theory.zoo import zoo
+from lrga.theory.zoo import (
+    CSL_SKIPS,
+    bicyclopentyl,
+    cai_fuerer_immerman,
+    chang_family,
+    circular_skip_link,
+    circular_skip_links,
+    connected_graphs,
+    cycle,
+    decalin,
+    is_strongly_regular,
+    paulus_family,
+    random_graph,
+    rook,
+    shrikhande,
+    two_triangles,
+    zoo,
+)
 
 ENTRIES = zoo()
 CASES = [(name, test) for name, entry in ENTRIES.items() for test in entry.verdicts]
@@ -19,15 +42,9 @@ def verdicts_as_known(name, test, graphs):
 @pytest.mark.parametrize(("name", "test"), QUICK)
 def test_verdicts_are_those_of_the_literature(name, test):
     rng = np.random.default_rng(0)
-    graphs = ENTRIES[name].graphs
-    assert verdicts_as_known(name, test, graphs)
+    graphs = ENTRIES[name].graphs  # in their own order the statement "colourings" has them
     assert verdicts_as_known(name, test, [g.permuted(rng.permutation(g.num_nodes)) for g in graphs])
-
-
-@pytest.mark.parametrize(("name", "test"), [case for case in QUICK if case[1] != "3-fwl"])
-def test_isomorphic_copies_are_never_told_apart(name, test):
-    rng = np.random.default_rng(1)
-    for graph in ENTRIES[name].graphs:
+    for graph in graphs[:2]:
         assert not distinguishes(graph, graph.permuted(rng.permutation(graph.num_nodes)), test)
 
 
@@ -42,15 +59,115 @@ def test_3fwl_tells_all_fifteen_apart():
     assert verdict_matrix(ENTRIES["paulus"].graphs, "3-fwl").sum() == 15 * 14
 
 
-def test_cai_fuerer_immerman_pairs_climb_the_hierarchy():
-    for k in (1, 2, 3):
-        verdicts = ENTRIES[f"cai-fuerer-immerman-{k}"].verdicts
-        tests = ["1-wl", "2-fwl", "3-fwl"]
-        assert [verdicts[t] for t in tests] == [k < dimension for dimension in (1, 2, 3)]
-
-
 def test_every_entry_has_a_reference_and_the_three_verdicts():
     for entry in ENTRIES.values():
         assert any(character.isdigit() for character in entry.reference)
         assert {"1-wl", "2-wl", "2-fwl"} <= set(entry.verdicts)
         assert len(entry.graphs) >= 2
+
+
+def to_networkx(graph):
+    return nx.from_numpy_array(graph.adjacency())
+
+
+def test_decalin_and_bicyclopentyl_have_the_rings_they_are_named_for():
+    for graph, ring in ((decalin(), 6), (bicyclopentyl(), 5)):
+        assert (graph.num_nodes, graph.num_edges) == (10, 11)
+        assert sorted(len(c) for c in nx.minimum_cycle_basis(to_networkx(graph))) == [ring, ring]
+
+
+def test_skip_links_are_ten_4_regular_graphs():  # that no two are isomorphic is a verdict of 2-FWL
+    graphs = [to_networkx(g) for g in circular_skip_links()]
+    assert len(graphs) == len(CSL_SKIPS) == 10
+    assert all(set(dict(g.degree).values()) == {4} and len(g) == 41 for g in graphs)
+
+
+@pytest.mark.parametrize("skip", [0, 1, 40, 50])
+def test_skips_that_make_no_4_regular_graph_are_refused(skip):
+    with pytest.raises(OptionError, match="skip"):
+        circular_skip_link(skip)
+
+
+@pytest.mark.parametrize("base", [3, 4, 5])
+def test_straight_and_twisted_graphs_have_the_same_degrees(base):
+    straight, twisted = (cai_fuerer_immerman(base, twisted=t) for t in (False, True))
+    assert straight.num_nodes == twisted.num_nodes == base * 2 ** (base - 2)
+    degrees = {g.adjacency().sum(axis=0).tobytes() for g in (straight, twisted)}
+    assert len(degrees) == 1
+
+
+def test_over_k3_and_k4_the_construction_gives_graphs_known_otherwise():
+    pairs = {3: (two_triangles(), cycle(6)), 4: (rook(), shrikhande())}
+    for base, known in pairs.items():
+        for twisted, graph in enumerate(known):
+            made = cai_fuerer_immerman(base, twisted=bool(twisted))
+            assert nx.is_isomorphic(to_networkx(made), to_networkx(graph))
+
+
+def test_a_base_too_small_is_refused():
+    with pytest.raises(OptionError, match="3 nodes"):
+        cai_fuerer_immerman(2, twisted=False)
+
+
+def test_random_graphs_are_simple_and_follow_their_seed():
+    graph = random_graph(30, 0.3, 5)
+    assert graph.symmetric
+    assert not graph.adjacency().diagonal().any()
+    assert np.array_equal(graph.adjacency(), random_graph(30, 0.3, 5).adjacency())
+    assert not np.array_equal(graph.adjacency(), random_graph(30, 0.3, 6).adjacency())
+
+
+def test_there_are_as_many_connected_graphs_as_known():
+    assert [len(connected_graphs(n)) for n in range(1, 7)] == [1, 1, 2, 6, 21, 112]
+
+
+def test_sizes_beyond_the_atlas_are_refused():
+    with pytest.raises(OptionError, match="1 to 7"):
+        connected_graphs(8)
+
+
+def test_a_missing_networkx_is_named_with_its_extra(monkeypatch):
+    connected_graphs.cache_clear()
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingDependencyError, match=r"lrga\[graphs\]"):
+        connected_graphs(4)
+
+
+def with_clique_counts(matrix):
+    """All pairs as edges, labelled by adjacency and by the number of edges among the common neighbours.
+
+    On adjacent pairs this counts the complete graphs on four nodes: more than 2-FWL sees.
+    """
+    common = matrix[:, None, :] * matrix[None, :, :]
+    count = np.einsum("ijk,kl,ijl->ij", common, matrix, common, optimize=True)
+    source, target = np.nonzero(~np.eye(len(matrix), dtype=bool))
+    return graph_from_arcs(source, target, len(matrix), edge_labels=2 * count[source, target] + matrix[source, target])
+
+
+@pytest.mark.parametrize(
+    ("family", "count", "parameters"),
+    [
+        ([rook(), shrikhande()], 2, (16, 6, 2, 2)),
+        (paulus_family(), 15, (25, 12, 5, 6)),
+        (chang_family(), 4, (28, 12, 6, 4)),
+    ],
+)
+def test_a_family_has_its_parameters_and_its_number_of_different_graphs(family, count, parameters):
+    """1-WL on pairs labelled by their complete graphs on four nodes: unequal verdicts prove graphs not isomorphic."""
+    assert len(family) == count
+    for graph in family:
+        assert graph.num_nodes == parameters[0]
+        assert is_strongly_regular(graph, *parameters[1:])
+    apart = verdict_matrix([with_clique_counts(g.adjacency()) for g in family], "1-wl")
+    assert apart.sum() == len(family) * (len(family) - 1)
+
+
+@pytest.mark.slow
+def test_no_two_of_the_fifteen_are_isomorphic_to_networkx():
+    graphs = [to_networkx(g) for g in paulus_family()]
+    assert not any(nx.vf2pp_is_isomorphic(a, b) for a, b in itertools.combinations(graphs, 2))
+
+
+def test_a_cycle_is_not_strongly_regular():
+    assert not is_strongly_regular(cycle(6), 2, 0, 1)
+    assert is_strongly_regular(cycle(5), 2, 0, 1)

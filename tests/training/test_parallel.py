@@ -20,7 +20,6 @@ from lrga.training.problems.graphs import share_of, share_of_loss
 from lrga.training.runs.folder import RunFolder
 from tests.helpers.processes import run
 
-
 SLOW = [pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 4)]
 
 

@@ -38,8 +38,8 @@ def explain(
     [bold]lrga explain runs/my-run --input new_graphs/ --graph 0[/]
     """
     from lrga.cli.printing import facts_table, stdout
+    from lrga.explain.attention import parse_layers
     from lrga.explain.explorer import write_explorer
-    from lrga.explain.options import parse_layers
     from lrga.explain.patience import to_stderr
 
     page = output or Path(f"{run.resolve().name}-graph{graph}.html")

@@ -55,7 +55,7 @@ def wl(
     """
     from rich.console import Console
 
-    from lrga.theory.wl.comparison import chosen_tests, read_named_graphs, verdict_report
+    from lrga.theory.wl.verdicts import chosen_tests, read_named_graphs, verdict_report
 
     tests = chosen_tests(test)
     graphs = read_named_graphs(

@@ -22,12 +22,16 @@ from lrga.nn.attention import LowRankGlobalAttention
 from lrga.tasks.task import Task
 from lrga.training.evaluate import run_model
 from lrga.training.predict import Predictor, check_fit, with_features
-from lrga.training.problems.data import load_training_data
+from lrga.training.problems.data import load_link_source, load_training_data
+from lrga.training.problems.links import Messages, scores_of
 from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file
 
 _SLOW_NODES = 2_000
 MOST_NODES, MOST_EDGES = 200_000, 4_000_000
+PAIRS = 300  # true ones that are judged where links are predicted, and as many false ones at most
+_LINKS = Task(level="edge", kind="classification", out_channels=2, classes=("no link", "link"))
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,9 @@ class Explanation:
     run: str
     dataset: str
     split: str
-    graph: int
-    graph_id: str | None
-    node_ids: list[str] | None
+    graph: int = 0
+    graph_id: str | None = None
+    node_ids: list[str] | None = None
     task: Task
     edges: NDArray[np.int32]
     labels: NDArray[Any] | None
@@ -142,13 +146,9 @@ def explain(
             (:mod:`lrga.training.runs.trust`).
     """
     if RunFolder(run).model_facts()[1].level == "link":
-        from lrga.explain.link_attention import explain_links  # which needs what this module has
-
         if graph != 0 or source is not None:
             raise OptionError("graph 0, the only one where links are predicted", f"graph {graph}", "leave it out")
-        return explain_links(
-            run, split=split, which=which, layers=layers, root=root, device=device, say=say, trust=trust
-        )
+        return _explain_links(run, split, which, layers, root, device, say, trust)
     predictor = Predictor.of(run, which=which, device=device)
     graphs, name = _graphs(predictor, source, split, root, trust)
     if not 0 <= graph < len(graphs):
@@ -158,11 +158,9 @@ def explain(
     output, found = _run(predictor, batch, Path(run))
     kept = chosen_layers(found, layers, run)
     edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
-    warn_of_size(batch.num_nodes, len(edges), say)
     labels, predictions, confidence = _answers(predictor.task, batch, output, places_of)
     pos = graphs.columns.get("pos")
     given = batch.attribute("pos") if pos is not None and pos.level == "node" else None
-    count = batch.num_nodes
     own = graphs.objects.get("node_id")
     ids = graphs.objects.get("graph_id")
     return Explanation(
@@ -173,14 +171,52 @@ def explain(
         graph_id=None if ids is None else str(ids[graph]),
         node_ids=None if own is None else [str(node) for node in own[graph]],
         task=predictor.task,
-        edges=edges,
         labels=labels,
         predictions=predictions,
         confidence=confidence,
-        places=_given_places(given) if _drawable(given, count) else positions(edges, count),
-        degree=np.bincount(edges.ravel(), minlength=count).astype(np.int32),
-        community=communities(edges, count),
         layers=kept,
+        **drawn_graph(edges, batch.num_nodes, say, given),
+    )
+
+
+def _explain_links(
+    run: str | Path,
+    split: str,
+    which: str,
+    layers: Sequence[int] | None,
+    root: str | Path | None,
+    device: str,
+    say: Say | None,
+    trust: bool,
+) -> Explanation:
+    """Labels and predictions belong to pairs: links of the split (a link where the score is above 0) and, where the
+    split has them, pairs that are none."""
+    model, config = load_run(run, which=which, device=device)
+    place = next(iter(model.parameters())).device
+    data = load_link_source(data_from_file(config.data, run, trust=trust, root=root)).to(place)
+    if split not in data.splits:
+        raise OptionError(f"a split: {', '.join(data.splits)}", repr(split), "choose one of these")
+    messages = Messages.of(data, conv=config.model.model, weighted=config.option("edge_weights"))
+    with torch.no_grad(), recorded_factors(model) as found:
+        h = messages.encode(model)  # type: ignore[arg-type]
+    kept = chosen_layers(found, layers, run)
+    true, false = data.splits[split].edge[:PAIRS], data.splits[split].edge_neg
+    pairs = true if false is None else torch.cat([true, false[: len(true)]])
+    scores = scores_of(model, h, pairs, batch_size=65_536).cpu()  # type: ignore[arg-type]
+    shares = scores.sigmoid().numpy()
+    edges, _ = edges_once(data.edge.t(), data.num_nodes)
+    return Explanation(
+        run=Path(run).resolve().name,
+        dataset=config.data.name,
+        split=split,
+        node_ids=None if data.node_ids is None else [str(name) for name in data.node_ids],
+        task=_LINKS,
+        labels=(np.arange(len(pairs)) < len(true)).astype(np.int32),
+        predictions=(shares > 0.5).astype(np.int32),
+        confidence=np.maximum(shares, 1 - shares).astype(np.float32),
+        layers=kept,
+        pairs=pairs.cpu().numpy().astype(np.int32),
+        **drawn_graph(edges, data.num_nodes, say),
     )
 
 
@@ -243,14 +279,45 @@ def recorded_factors(model: nn.Module) -> Iterator[list[LayerFactors]]:
             handle.remove()
 
 
-def warn_of_size(num_nodes: int, num_edges: int, say: Say | None) -> None:
-    """Says that a large graph takes a while; one that no browser would show is refused."""
+def drawn_graph(
+    edges: NDArray[np.int32], num_nodes: int, say: Say | None = None, given: Tensor | None = None
+) -> dict[str, Any]:
+    """The edges of an explanation, and of its nodes the places (``given`` where it has two columns), degree, community.
+
+    Of a large graph it says that it takes a while; one that no browser would show is refused.
+    """
+    num_edges = len(edges)
     if num_nodes > MOST_NODES or num_edges > MOST_EDGES:
         got = f"{num_nodes:,} nodes and {num_edges:,} edges"
         remedy = "explain a part of it: predict on a smaller graph with --input"
         raise UnsupportedError(f"a graph of at most {MOST_NODES:,} nodes and {MOST_EDGES:,} edges", got, remedy)
     if say is not None and num_nodes > _SLOW_NODES:
         say(f"drawing {num_nodes:,} nodes and {num_edges:,} edges, and finding their communities")
+    if given is not None and given.dim() == 2 and given.size(0) == num_nodes and given.size(1) >= 2:
+        places = np.nan_to_num(given[:, :2].detach().cpu().numpy().astype(np.float32))
+    else:
+        places = positions(edges, num_nodes)
+    return {
+        "edges": edges,
+        "places": places,
+        "degree": np.bincount(edges.ravel(), minlength=num_nodes).astype(np.int32),
+        "community": communities(edges, num_nodes),
+    }
+
+
+def parse_layers(text: str | None) -> list[int] | None:
+    """Numbers of layers from ``"1,4"``; ``None`` of ``None``.
+
+    Example:
+        >>> parse_layers("1,4")
+        [1, 4]
+    """
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise OptionError("numbers of layers with commas between", repr(text), "write for example 1,4") from error
 
 
 def chosen_layers(found: list[LayerFactors], layers: Sequence[int] | None, run: str | Path) -> list[LayerFactors]:
@@ -304,13 +371,3 @@ def _numpy(values: Tensor | None) -> NDArray[Any] | None:
     if values is None:
         return None
     return values.numpy() if values.is_floating_point() else values.numpy().astype(np.int32)
-
-
-def _drawable(given: Tensor | None, count: int) -> bool:
-    return given is not None and given.dim() == 2 and given.size(0) == count and given.size(1) >= 2
-
-
-def _given_places(given: Tensor | None) -> NDArray[np.float32]:
-    assert given is not None
-    found = given[:, :2].detach().cpu().numpy().astype(np.float32)
-    return np.nan_to_num(found)

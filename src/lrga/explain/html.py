@@ -100,12 +100,10 @@ def _environment() -> Any:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise _missing("jinja2", error) from error
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("lrga.explain"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["pretty"] = _pretty
-    return environment
 
 
 def _missing(package: str, error: ImportError) -> MissingDependencyError:
@@ -123,10 +121,6 @@ def _as_script(text: str) -> str:
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(_finite(value), ensure_ascii=False, indent=1)
 
 
 def _finite(value: Any) -> Any:

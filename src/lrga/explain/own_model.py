@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from lrga.errors import DTypeError, ShapeError
-from lrga.explain.attention import Explanation, chosen_layers, edges_once, recorded_factors, warn_of_size
-from lrga.explain.layout import communities, positions
+from lrga.explain.attention import Explanation, chosen_layers, drawn_graph, edges_once, recorded_factors
 from lrga.tasks.task import Task
 
 
@@ -59,24 +58,17 @@ def explain_model(
     layers = chosen_layers(factors, None, name)
     output, task, labels = _answers(output, data, classes)
     edges, _ = edges_once(data.edge_index, data.num_nodes)
-    warn_of_size(data.num_nodes, len(edges), None)
     shares = output.softmax(dim=1).max(dim=1) if task.kind == "classification" else None
     return Explanation(
         run=name,
         dataset=dataset,
         split="given",
-        graph=0,
-        graph_id=None,
-        node_ids=None,
         task=task,
-        edges=edges,
         labels=labels,
         predictions=output[:, 0].numpy() if shares is None else shares.indices.numpy().astype(np.int32),
         confidence=None if shares is None else shares.values.numpy(),
-        places=positions(edges, data.num_nodes),
-        degree=np.bincount(edges.ravel(), minlength=data.num_nodes).astype(np.int32),
-        community=communities(edges, data.num_nodes),
         layers=layers,
+        **drawn_graph(edges, data.num_nodes),
     )
 
 

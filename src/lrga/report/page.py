@@ -15,9 +15,10 @@ from lrga.explain.html import render, write_page
 from lrga.explain.patience import Say
 from lrga.io.documents import is_number
 from lrga.paper.reference import THE_PAPER
-from lrga.report.figures import rank_figure, result_figures, speed_figures
+from lrga.report.figures import plotly_figure, rank_chart, result_figures, speed_charts
 from lrga.report.sources import Gathered, gather
 from lrga.report.speed import SpeedRecord
+from lrga.report.summary import summary_of
 
 POINTS = 100  # of a curve; fewer where there are many runs, so that the page stays small
 _ALL_POINTS = 12_000
@@ -64,14 +65,13 @@ def write_report(
 def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Reference = THE_PAPER) -> str:
     """The page itself."""
     cells = grouped_rows(found.runs, reference)
-    series = rank_series(cells)
     charts: dict[str, Any] = {}
     results = [
         {"name": name, "chart": _chart(charts, f"result-{number}", figure)}
         for number, (name, figure) in enumerate(result_figures(cells))
     ]
     speed = [_speed(charts, number, record) for number, record in enumerate(found.speed)]
-    rank = rank_figure(series)
+    rank = rank_chart(rank_series(cells))
     points = max(10, min(POINTS, _ALL_POINTS // max(len(found.runs), 1)))
     cell_of = {outcome.name: number for number, row in enumerate(cells) for outcome in row.outcomes}
     return render(
@@ -86,11 +86,12 @@ def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Referenc
         title=title,
         made=time.strftime("%Y-%m-%d %H:%M"),
         found=found,
+        summary=summary_of(found, cells),
         results=results,
         cells=[_cell_row(cell) for cell in cells],
         rows=[_run_row(run) for run in found.runs],
         details=[_details(run) for run in found.runs],
-        rank_chart=None if rank is None else _chart(charts, "rank-chart", rank),
+        rank_chart=None if rank is None else _chart(charts, "rank-chart", plotly_figure(rank)),
         speed=speed,
         problems=found.problems[:_MOST_PROBLEMS],
         more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
@@ -109,15 +110,14 @@ def _chart(charts: dict[str, Any], name: str, figure: dict[str, Any]) -> dict[st
 
 
 def _speed(charts: dict[str, Any], number: int, record: SpeedRecord) -> dict[str, Any]:
-    figures = speed_figures(record)
     return {
         "name": record.name,
         "place": record.place,
         "facts": {key: value for key, value in record.facts.items() if not isinstance(value, list)},
         "skipped": record.skipped,
         "charts": [
-            {"title": title, **_chart(charts, f"speed-{number}-{i}", figure)}
-            for i, (title, figure) in enumerate(figures)
+            {"title": chart.title, **_chart(charts, f"speed-{number}-{i}", plotly_figure(chart))}
+            for i, chart in enumerate(speed_charts(record))
         ],
     }
 

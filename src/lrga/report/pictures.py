@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from lrga.experiments.loading import budget_label, grouped_rows, rank_series
 from lrga.experiments.table import Row
 from lrga.explain.style import COLOURS, MARKERS, PAPER, WIDTH, colour, plain, save_figure
 from lrga.paper.reference import THE_PAPER
+from lrga.report.figures import Chart, rank_chart, speed_charts
 from lrga.report.sources import Gathered
-from lrga.report.speed import TITLES, SpeedRecord, unit_name
+from lrga.report.speed import TITLES
 
 _SPLITS = {"train": ":", "val": "-", "test": "--"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
@@ -69,26 +71,13 @@ def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequen
 
 def plot_rank(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
     """The test result over the rank κ, with its deviation over the seeds."""
-    series = rank_series(grouped_rows(found.runs, THE_PAPER))
-    if not series:
+    chart = rank_chart(rank_series(grouped_rows(found.runs, THE_PAPER)))
+    if chart is None:
         remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce rank"
         raise DataError("finished runs of one network at several ranks", "none", remedy)
 
     def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        metrics = []
-        for number, (label, line) in enumerate(series):
-            points = [(rank, spread) for rank, row in line if (spread := row.spread()) is not None]
-            metrics += [row.metric.name for _, row in line]
-            axes.errorbar([rank for rank, _ in points], [spread.mean for _, spread in points],
-                          yerr=[spread.std or 0.0 for _, spread in points], color=colour(number),
-                          marker=MARKERS[number % len(MARKERS)], label=_short(label))  # fmt: skip
-            for rank, row in line:
-                if (printed := row.cell.published) is not None:
-                    axes.errorbar([rank], [printed.mean], yerr=[printed.std or 0.0], color=PAPER, marker="D",
-                                  markerfacecolor="none", linestyle="none", label=f"published, κ {rank}")  # fmt: skip
-        axes.set(xlabel="rank κ", ylabel=f"test {', '.join(dict.fromkeys(metrics))}")
-        _legend(axes)
+        _draw(figure.subplots(), chart)
         _title(figure, title)
 
     return save_figure(path, draw, width=width, height=3.6)
@@ -146,54 +135,55 @@ def _table_row(row: Row) -> list[str]:
 def plot_scale(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "", log: bool = True) -> Path:
     """Time, memory and throughput from benchmark records: over the size where they have one, else as bars."""
     panels = [
-        (record, what, columns)
+        (record.name, chart)
         for record in found.speed
-        for what, columns in record.panels
-        if what != TITLES["ratio"] or len(record.panels) == 1
+        for chart in speed_charts(record)
+        if chart.title != TITLES["ratio"] or len(record.panels) == 1
     ]
     if not panels:
         remedy = "name records that the scripts under benchmarks/ wrote, such as reproduction/results/speed"
         raise DataError("benchmark records", "none", remedy)
-    heights = [2.8 if record.size else 0.9 + 0.2 * len(record.rows) * (0.5 + 0.5 * len(cs)) for record, _, cs in panels]
+    heights = [0.9 + 0.1 * len(_names(chart)) * (1 + len(chart.series)) if chart.bars else 2.8 for _, chart in panels]
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
-        for axes, (record, what, columns) in zip(grid[:, 0], panels, strict=True):
-            _scale_panel(axes, record, columns, log=log)
-            axes.set_title(f"{_short(record.name)}: {what.lower()}")
+        for axes, (name, chart) in zip(grid[:, 0], panels, strict=True):
+            _draw(axes, replace(chart, log=log))
+            axes.set_title(f"{_short(name)}: {chart.title.lower()}")
         _title(figure, title)
 
     return save_figure(path, draw, width=width, height=sum(heights) + 0.3)
 
 
-def _scale_panel(axes: Any, record: SpeedRecord, columns: Sequence[str], *, log: bool) -> None:
-    scale = "log" if log else "linear"
-    unit = plain(columns[0].replace("_", " ") if len(columns) == 1 else unit_name(columns[0]))
-    if record.size is None:
-        rows = [row for row in record.rows if any(_number(row.get(column)) for column in columns)]
-        thick = 0.8 / len(columns)
-        for number, column in enumerate(columns):
-            at = [place + thick * (number - (len(columns) - 1) / 2) for place in range(len(rows))]
-            axes.barh(at, [row.get(column) if _number(row.get(column)) else float("nan") for row in rows], thick,
-                      color=colour(number), label=_short(column.replace("_", " ")))  # fmt: skip
-        axes.set_yticks(range(len(rows)), [_short(record.label(row), 40) for row in rows])
+def _draw(axes: Any, chart: Chart) -> None:
+    """A chart as matplotlib draws it."""
+    scale, names = "log" if chart.log else "linear", _names(chart)
+    thick = 0.8 / len(chart.series)
+    for number, series in enumerate(chart.series):
+        label = _short(series.name)
+        if chart.bars:
+            shift = thick * (number - (len(chart.series) - 1) / 2)
+            axes.barh([names.index(name) + shift for name in series.x], series.y, thick, color=colour(number),
+                      label=label)  # fmt: skip
+        elif series.published:
+            axes.errorbar(series.x, series.y, yerr=series.error, color=PAPER, marker="D", markerfacecolor="none",
+                          linestyle="none", label=label)  # fmt: skip
+        else:
+            axes.errorbar(series.x, series.y, yerr=series.error, color=colour(number),
+                          marker=MARKERS[number % len(MARKERS)], label=label)  # fmt: skip
+    axes.set(xlabel=plain(chart.x_label), ylabel=plain(chart.y_label), xscale=scale)
+    if chart.bars:
+        axes.set_yticks(range(len(names)), [_short(name, 40) for name in names])
         axes.invert_yaxis()
-        axes.set_xscale(scale)
-        axes.set_xlabel(unit)
     else:
-        series: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for row in record.rows:
-            for column in columns:
-                if _number(row.get(column)) and _number(row.get(record.size)):
-                    series.setdefault((record.label(row), column), []).append((row[record.size], row[column]))
-        for number, ((label, column), points) in enumerate(series.items()):
-            points.sort()
-            name = label if len(columns) == 1 else f"{label}, {column.replace('_', ' ')}"
-            axes.plot(*zip(*points, strict=True), color=colour(number), marker=MARKERS[number % len(MARKERS)],
-                      label=_short(name))  # fmt: skip
-        axes.set(xlabel=plain(record.size.replace("_", " ")), ylabel=unit, xscale=scale, yscale=scale)
-    if len(columns) > 1 or record.size is not None:
+        axes.set_yscale(scale)
+    if len(chart.series) > 1 or not chart.bars:
         _legend(axes)
+
+
+def _names(chart: Chart) -> list[Any]:
+    """What the bars of a chart stand for, from above."""
+    return list(dict.fromkeys(name for series in chart.series for name in series.x))
 
 
 def _by_dataset(cells: Sequence[Row], what: str) -> dict[str, list[Row]]:
@@ -213,10 +203,6 @@ def _with_colours_enough(groups: dict[str, list[Row]]) -> dict[str, list[Row]]:
             budget = budget_label(cell.cell.config) if len(group) > len(COLOURS) else ""
             panels.setdefault(f"{dataset}, {budget}" if budget else dataset, []).append(cell)
     return panels
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _line(style: str) -> str:

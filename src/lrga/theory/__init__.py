@@ -3,35 +3,46 @@
 Tests of isomorphism: :func:`distinguishes`, :func:`compare`, :func:`refine`, :func:`stable_colouring`,
 :func:`verdict_matrix`, on graphs read by :func:`as_graph` and :func:`read_graphs`; hard graphs in :func:`zoo`.
 
-The paper's statements, each in a module that says which: :mod:`~lrga.theory.factorization` (section 3, proposition 4),
-:mod:`~lrga.theory.bounds` and :mod:`~lrga.theory.universality` (proposition 1), :mod:`~lrga.theory.equivariance`
-(proposition 2), :mod:`~lrga.theory.monomials` (proposition 3), :mod:`~lrga.theory.multiset` (the 2-FWL update),
-:mod:`~lrga.theory.polynomial` (proposition 5), :mod:`~lrga.theory.alignment` (theorem 1).
+The paper's statements: :mod:`~lrga.theory.bounds` (propositions 1 and 2), :mod:`~lrga.theory.kernels` (propositions 3
+and 5, the 2-FWL update) and :mod:`~lrga.theory.factorization` (section 3, proposition 4, theorem 1);
+:mod:`~lrga.theory.statements` measures each of them.
 """
 
-from lrga.theory.alignment import align, align_heads, eta_of, head_of, multiply_heads
-from lrga.theory.bounds import channels_for, entry_bound, matrix_bound, observed_deviation
-from lrga.theory.equivariance import equivariance_gap
+from lrga.theory.bounds import (
+    TriangleDeepSets,
+    channels_for,
+    count_triangles,
+    entry_bound,
+    equivariance_gap,
+    matrix_bound,
+    observed_deviation,
+    triangle_error,
+)
 from lrga.theory.factorization import (
     NodeFactorization,
+    align,
+    align_heads,
+    eta_of,
     factorize,
     factorizing_layer,
+    head_of,
     isomorphism_types,
+    multiply_heads,
     random_factorization,
 )
 from lrga.theory.files import read_graphs
-from lrga.theory.inputs import as_graph
-from lrga.theory.labelled import LabelledGraph
-from lrga.theory.monomials import (
+from lrga.theory.kernels import (
+    PolynomialFeatures,
+    ProductFeatures,
+    feature_size,
+    fwl_update,
     monomial_complexity,
     power_sum_coefficients,
     sample_complexity,
     vandermonde_norms,
 )
-from lrga.theory.multiset import fwl_update
-from lrga.theory.polynomial import PolynomialFeatures, ProductFeatures, feature_size
-from lrga.theory.universality import TriangleDeepSets, count_triangles, triangle_error
-from lrga.theory.wl.colouring import Colouring
+from lrga.theory.labelled import LabelledGraph, as_graph
+from lrga.theory.wl.joint import Colouring
 from lrga.theory.wl.verdicts import (
     TESTS,
     Comparison,

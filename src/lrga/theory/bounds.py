@@ -1,4 +1,6 @@
-"""Proposition 1, its appendix: how many random features make (1/d) R Rᵀ ≈ I, by Hoeffding's inequality.
+"""What random features give (propositions 1 and 2), with the bounds of the appendix.
+
+Proposition 1, its appendix: how many random features make (1/d) R Rᵀ ≈ I, by Hoeffding's inequality.
 
 R is ``[n, d]`` with independent entries of mean 0 and variance 1, bounded by M/2 in absolute value. The paper bounds
 
@@ -8,16 +10,33 @@ and, over all entries, by n² times as much. A product of two entries lies in [�
 not M²: Hoeffding gives the exponent −8 d t² / M⁴ even. The paper's bound is right but loose by this factor of four;
 functions here return the paper's form, and with ``sharp=True`` the one that the argument yields (which also counts
 (i, j) and (j, i) once, and takes ‖·‖_F ≤ n max|·| where the paper has n²).
+
+Proposition 1: one layer of message passing and a DeepSets network compute graph functions, here the triangles.
+
+The layer gives every node [x_i, r_i, (AR)_i]; the DeepSets network, Σ_i φ(·) and then ρ, sees a set of nodes only.
+With
+
+    φ(x_i, r_i, (AR)_i) = (AR)_i r_iᵀ,    S = Σ_i φ = (AR)ᵀ R = Rᵀ A R  (for undirected graphs),    ρ(S) = tr(S³) / 6
+
+it computes tr((Rᵀ A R)³)/6 = tr((A R Rᵀ)³)/6 ≈ tr(A³)/6, the number of triangles. Here R has entries of variance 1/d.
+
+Proposition 2: networks with random features are permutation equivariant in expectation.
+
+For a graph with adjacency A and a permutation P, GNN(P[X, R], P A Pᵀ) = P GNN([X, R], A); and P R has the law of R. So
+the expectations over R of RGNN(P A Pᵀ) and of P RGNN(A) agree, and averages over s independent draws differ by
+O(s^(-1/2)). Features that are drawn once and held (node identifiers) have no such property: their gap stays.
 """
 
 import math
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.nn import GraphConv
 
 from lrga.errors import OptionError
-from lrga.nn.random_features import DISTRIBUTIONS
+from lrga.nn.random_features import DISTRIBUTIONS, RandomFeatures
+from lrga.theory.labelled import GraphLike, LabelledGraph, as_graph
 
 # Twice the largest absolute value at variance 1.
 RANGES = {"rademacher": 2.0, "uniform": 2 * math.sqrt(3)}
@@ -139,3 +158,123 @@ def _check_width(width: float) -> None:
         raise OptionError(
             "width M of 2 or more (entries of variance 1 reach at least ±1)", repr(width), "±1 has 2, uniform has 3.47"
         )
+
+
+class TriangleDeepSets(nn.Module):
+    """DeepSets with constructed weights: a linear layer, squares, a linear layer, the sum over nodes, tr(S³)/6.
+
+    Products are made of squares, a r = ((a + r)² − (a − r)²) / 4, so that φ is a two-layer network.
+
+    Args:
+        channels: d.
+        num_features: F, columns of X, which triangles do not need.
+
+    Shapes:
+        - h: ``[n, F + 2d]``, the columns [X, R, AR]
+        - result: a scalar
+    """
+
+    def __init__(self, channels: int, num_features: int = 0) -> None:
+        super().__init__()
+        self.channels, self.num_features = channels, num_features
+        one = torch.eye(channels, dtype=torch.float64)
+        propagated = one.repeat_interleave(channels, dim=0)  # row p d + q picks (AR)_p
+        random = one.repeat(channels, 1)  # and R_q
+        unused = torch.zeros(channels**2, num_features, dtype=torch.float64)
+        plus, minus = (torch.cat([unused, sign * random, propagated], dim=1) for sign in (1, -1))
+        self.weight = nn.Parameter(torch.cat([plus, minus]), requires_grad=False)  # [2 d², F + 2 d]
+
+    def forward(self, h: Tensor) -> Tensor:
+        plus, minus = (h @ self.weight.T).square().chunk(2, dim=1)
+        total = ((plus - minus) / 4).sum(dim=0).view(self.channels, self.channels)  # (AR)ᵀ R
+        return torch.trace(total @ total @ total) / 6
+
+
+def count_triangles(graph: GraphLike) -> int:
+    """tr(A³)/6, exactly.
+
+    Example:
+        >>> count_triangles([(0, 1), (1, 2), (2, 0), (2, 3)])
+        1
+    """
+    graph = as_graph(graph)
+    if not graph.symmetric or (graph.source == graph.target).any():
+        raise OptionError("an undirected graph without self-loops", repr(graph), "pass directed=False to as_graph")
+    matrix = graph.adjacency()
+    return int((matrix @ matrix * matrix).sum()) // 6
+
+
+def triangle_error(
+    graph: GraphLike,
+    channels: int,
+    *,
+    trials: int = 64,
+    distribution: str = "rademacher",
+    generator: torch.Generator | None = None,
+) -> float:
+    """Root mean square of (estimate − triangles) / triangles over draws of R; falls as d^(-1/2).
+
+    The trace is taken over nodes, tr((A R Rᵀ)³), which is the same number as the network's and cheaper for large d.
+    """
+    graph = as_graph(graph)
+    exact = count_triangles(graph)
+    if not exact:
+        raise OptionError("a graph with triangles", "none", "the error is relative to their number")
+    adjacency = torch.from_numpy(graph.adjacency()).to(torch.float64)
+    drawn = DISTRIBUTIONS[distribution](trials * graph.num_nodes, channels, generator=generator).to(torch.float64)
+    drawn = drawn.view(trials, graph.num_nodes, channels)
+    product = adjacency @ (drawn @ drawn.transpose(1, 2))  # [trials, n, n]
+    estimate = (product @ product * product.transpose(1, 2)).sum(dim=(1, 2)) / 6
+    return float((estimate / exact - 1).square().mean().sqrt())
+
+
+_COPIES = 256  # graphs side by side in one pass
+
+
+class _SmallGNN(nn.Module):
+    """Two layers of message passing with tanh between; bounded, so that averages settle quickly."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first, self.second = GraphConv(channels, 16, aggr="mean"), GraphConv(16, 1, aggr="mean")
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return torch.tanh(self.second(torch.tanh(self.first(x, edge_index)), edge_index))
+
+
+def equivariance_gap(
+    graph: GraphLike, samples: int, *, channels: int = 8, held: bool = False, generator: torch.Generator | None = None
+) -> float:
+    """Root mean square of RGNN(P G) − P RGNN(G), each averaged over its own draws of random features.
+
+    Args:
+        graph: Any graph that :func:`lrga.theory.as_graph` reads.
+        samples: Draws that each of the two averages is taken over.
+        channels: Random features per node.
+        held: Draw the features once and keep them (node identifiers), for comparison.
+        generator: Source of the draws, of the network's weights and of the permutation.
+    """
+    graph = as_graph(graph)
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    model = _SmallGNN(channels)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+        network = RandomFeatures(model, channels, mode="replace", resample=not held, generator=generator).eval()
+        order = torch.randperm(graph.num_nodes, generator=generator)
+        plain = _mean_output(network, graph, 1 if held else samples)
+        moved = _mean_output(network, graph.permuted(order.tolist()), 1 if held else samples)
+    return float((moved[order] - plain).square().mean().sqrt())  # node i of the graph is node order[i] of the copy
+
+
+def _mean_output(network: nn.Module, graph: LabelledGraph, samples: int) -> Tensor:
+    """Average over draws, many at a time: copies of the graph side by side, each with random features of its own."""
+    edge_index = torch.stack([torch.from_numpy(graph.source), torch.from_numpy(graph.target)])
+    total, left = torch.zeros(graph.num_nodes), samples
+    while left:
+        copies = min(left, _COPIES)
+        shift = graph.num_nodes * torch.arange(copies).repeat_interleave(edge_index.size(1))
+        out = network(torch.zeros(copies * graph.num_nodes, 1), edge_index.repeat(1, copies) + shift)
+        total += out.view(copies, graph.num_nodes).sum(dim=0)
+        left -= copies
+    return total / samples

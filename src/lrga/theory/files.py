@@ -18,8 +18,7 @@ from lrga.errors import (
     OptionError,
 )
 from lrga.io.limits import read_bytes
-from lrga.theory.inputs import AUTO, as_graph
-from lrga.theory.labelled import LabelledGraph, graph_from_arcs
+from lrga.theory.labelled import AUTO, LabelledGraph, as_graph, graph_from_arcs
 
 
 def read_graphs(
@@ -153,28 +152,24 @@ def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
         words = [word for text in line.split(mark) if (word := text.strip().strip('"'))]
         if words and words[-1] == "{}" and len(words) == 3:  # as networkx writes edges without attributes
             words.pop()
-        above = not rows and words and words[0][0] in "#%"  # a comment or the first node, as #tag
-        if words and not (above and (len(words) == 1 or _names_columns([words[0][1:], *words[1:]]))):
+        if words and (rows or len(words) > 1 or words[0][0] not in "#%"):  # above all others, #edges is a comment
             rows.append((number, words))
-    if not rows:
-        return rows
-    (_, first), others = rows[0], [words for _, words in rows[1:]]
-    again = {word for words in others for word in words[:2]} & set(first[:2])
-    numbers = others and all(word.lstrip("-").isdigit() for words in others for word in words[:2])
-    alone = numbers and len(first) > 1 and not any(word.lstrip("-").isdigit() for word in first[:2])
-    if not again and not _names_columns(first) and {*_SOURCES} & {*_plain(first)} and {*_TARGETS} & {*_plain(first)}:
+    return rows[1:] if rows and _is_header(rows[0][1], [words[:2] for _, words in rows[1:]], name) else rows
+
+
+def _is_header(first: list[str], edges: list[list[str]], name: str) -> bool:
+    """Whether the first line names columns: ``source target`` or the like, or words above nodes that are numbers."""
+    nodes = {word for words in edges for word in words}
+    if not nodes.isdisjoint(first[:2]):
+        return False
+    kinds = [next((kind for kind in _COLUMNS if _COLUMNS[kind].fullmatch(word.lower())), None) for word in first]
+    if kinds[:2] == ["source", "target"]:
+        return True
+    if {"source", "target"} <= set(kinds):
         expected, got = f"source and target as the first columns of {name}", f"the header {' '.join(first)[:60]!r}"
         raise DataError(expected, got, "reorder the columns")
-    return rows[1:] if not again and (_names_columns(first) or alone) else rows
-
-
-def _plain(words: list[str]) -> list[str]:
-    return [_ENDING.sub("", word.lower()) for word in words]
-
-
-def _names_columns(words: list[str]) -> bool:
-    pair = _plain(words[:2])
-    return len(pair) == 2 and pair[0] in _SOURCES and pair[1] in _TARGETS
+    words_above = len(first) > 1 and not any(map(_NUMBER.fullmatch, first[:2]))
+    return words_above and bool(nodes) and all(map(_NUMBER.fullmatch, nodes))
 
 
 def _integer(word: str, where: str) -> int:
@@ -209,6 +204,8 @@ _MISREAD = {  # what networkx would read as another graph
     "graphml": (re.compile(rb"<(?:\w+:)?graph[\s/>].*<(?:\w+:)?graph[\s/>]", re.S), "several or nested graphs"),
 }
 _COMMENT = re.compile(r"(?:^|(?<=\s))[#%](?:[\s#%].*)?$")
-_ENDING = re.compile(r"(?:[ _.-]*(?:id|node|name))+$")  # of a column's name: source_id, FromNodeId
-_SOURCES = ("source", "src", "from", "head", "node1", "node_1", "id1", "id_1")
-_TARGETS = ("target", "dst", "dest", "destination", "to", "tail", "node2", "node_2", "id2", "id_2")
+_NUMBER = re.compile(r"-*\d+")
+_COLUMNS = {
+    "source": re.compile(r"[#%]?(?:source|src|from|head|node_?1|id_?1)(?:[ _.-]*(?:id|node|name))*"),
+    "target": re.compile(r"(?:target|dst|dest|destination|to|tail|node_?2|id_?2)(?:[ _.-]*(?:id|node|name))*"),
+}

@@ -11,28 +11,21 @@ import numpy as np
 import torch
 
 from lrga.errors import OptionError
-from lrga.theory.alignment import align, align_heads, eta_of, head_of, multiply_heads
-from lrga.theory.atlas import connected_graphs
-from lrga.theory.bounds import RANGES, matrix_bound, observed_deviation
-from lrga.theory.equivariance import equivariance_gap
-from lrga.theory.factorization import factorize, isomorphism_types, random_factorization
-from lrga.theory.graphs import circular_skip_link, cycle, random_graph
-from lrga.theory.labelled import Array, LabelledGraph
-from lrga.theory.monomials import (
-    MultiIndex,
-    multi_indices,
-    multinomial,
-    power,
-    power_sum_coefficients,
-    sample_complexity,
-    vandermonde_norms,
+from lrga.theory import bounds, kernels
+from lrga.theory.factorization import (
+    align,
+    align_heads,
+    eta_of,
+    factorize,
+    head_of,
+    isomorphism_types,
+    multiply_heads,
+    random_factorization,
 )
-from lrga.theory.multiset import colours_of, fwl_update, heads, same_partition
-from lrga.theory.polynomial import PolynomialFeatures, ProductFeatures, feature_size
+from lrga.theory.labelled import Array, LabelledGraph
 from lrga.theory.tour import Measurement, Series, Statement, slope
-from lrga.theory.universality import TriangleDeepSets, triangle_error
 from lrga.theory.wl.verdicts import refine, verdict_matrix
-from lrga.theory.zoo import zoo
+from lrga.theory.zoo import circular_skip_link, connected_graphs, cycle, random_graph, zoo
 
 _WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 _ROUNDING = 1e-9  # what counts as equal in double precision
@@ -61,10 +54,10 @@ def _types_by_definition(graph: LabelledGraph, features: list[list[int]]) -> Arr
     return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
 
-def hoeffding_bounds_the_deviation() -> Measurement:
+def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
     """Observed shares beside the bounds, at widths where the paper's bound lies between .05 and .9."""
     generator = torch.Generator().manual_seed(0)
-    nodes, deviation, trials, width = 4, 0.5, 20_000, RANGES["rademacher"]
+    nodes, deviation, width = 4, 0.5, bounds.RANGES["rademacher"]
     told, holds = [], True
     values: dict[str, float] = {}
     curves: dict[str, list[float]] = {"bound of the paper": [], "sharp bound": [], "observed": []}
@@ -74,8 +67,8 @@ def hoeffding_bounds_the_deviation() -> Measurement:
     }
     for name, widths in chosen.items():
         for d in widths:
-            _, observed = observed_deviation(nodes, d, deviation, trials=trials, generator=generator)
-            both = [matrix_bound(nodes, d, deviation, width, sharp=sharp) for sharp in (False, True)]
+            _, observed = bounds.observed_deviation(nodes, d, deviation, trials=trials, generator=generator)
+            both = [bounds.matrix_bound(nodes, d, deviation, width, sharp=sharp) for sharp in (False, True)]
             bound = both[name == "sharp"]
             told.append(f"{observed:.3f} ≤ {bound:.2f} ({name}, d={d})")
             values |= {f"bound_{name}_d{d}": bound, f"observed_{name}_d{d}": observed}
@@ -94,8 +87,8 @@ def hoeffding_bounds_the_deviation() -> Measurement:
 
 def _widths_where_it_says_something(nodes: int, deviation: float, width: float, *, sharp: bool) -> list[int]:
     """Some widths at which the bound lies between .05 and .9."""
-    bounds = {d: matrix_bound(nodes, d, deviation, width, sharp=sharp) for d in range(4, 400, 4)}
-    widths = [d for d, bound in bounds.items() if 0.05 <= bound <= 0.9]
+    chances = {d: bounds.matrix_bound(nodes, d, deviation, width, sharp=sharp) for d in range(4, 400, 4)}
+    widths = [d for d, bound in chances.items() if 0.05 <= bound <= 0.9]
     return widths[:: math.ceil(len(widths) / 4)]
 
 
@@ -104,10 +97,10 @@ def triangles_are_counted() -> Measurement:
     graph = random_graph(20, 0.5, 1)
     generator = torch.Generator().manual_seed(0)
     random, propagated = random_factorization(graph, 12, generator=generator).blocks
-    network = float(TriangleDeepSets(12)(torch.cat([random, propagated], dim=1)))
+    network = float(bounds.TriangleDeepSets(12)(torch.cat([random, propagated], dim=1)))
     product = torch.from_numpy(graph.adjacency()).double() @ random @ random.T
     difference = abs(network - float(torch.trace(product @ product @ product)) / 6) / max(abs(network), 1.0)
-    errors = [triangle_error(graph, d, trials=200, generator=generator) for d in _WIDTHS]
+    errors = [bounds.triangle_error(graph, d, trials=200, generator=generator) for d in _WIDTHS]
     fall = slope(_WIDTHS[3:], errors[3:])
     return Measurement(
         f"network = trace to {difference:.0e}; relative error {errors[0]:.2f} at d=16, {errors[-1]:.3f} at d=2048, "
@@ -130,7 +123,7 @@ def equivariance_holds_in_expectation() -> Measurement:
 
     def gap(count: int, *, held: bool) -> float:
         sources = (torch.Generator().manual_seed(seed) for seed in range(4))
-        gaps = [equivariance_gap(graph, count, held=held, generator=source) for source in sources]
+        gaps = [bounds.equivariance_gap(graph, count, held=held, generator=source) for source in sources]
         return math.sqrt(sum(g * g for g in gaps) / len(gaps))
 
     drawn, held = [gap(s, held=False) for s in samples], gap(1, held=True)
@@ -155,13 +148,13 @@ def monomials_are_sums_of_powers() -> Measurement:
     wrong = checked = above = 0
     largest = {}
     for dimension, degree in ((1, 2), (1, 4), (2, 2), (2, 4), (3, 2), (3, 4)):
-        norms = vandermonde_norms(degree, dimension)
+        norms = kernels.vandermonde_norms(degree, dimension)
         largest[f"c_{degree}_{dimension}"] = float(norms.row_sum)
         above += norms.coefficients > norms.row_sum
-        for delta in multi_indices(dimension, degree):
+        for delta in kernels.multi_indices(dimension, degree):
             checked += 1
-            wrong += not _expands_to(delta, power_sum_coefficients(delta, degree), degree)
-    bound = sample_complexity(4, 2, epsilon=0.1, delta=0.05)
+            wrong += not _expands_to(delta, kernels.power_sum_coefficients(delta, degree), degree)
+    bound = kernels.sample_complexity(4, 2, epsilon=0.1, delta=0.05)
     return Measurement(
         f"{checked} monomials exact, {wrong} wrong; ‖a‖₁ ≤ c in all; c_2,2 = {largest['c_2_2']:.0f}, "
         f"c_4,2 = {largest['c_4_2']:.0f}, c_4,3 = {largest['c_4_3']:.0f}; bound for n=4, D=2, ε=.1, δ=.05: {bound:.1e}",
@@ -170,12 +163,12 @@ def monomials_are_sums_of_powers() -> Measurement:
     )
 
 
-def _expands_to(delta: MultiIndex, coefficients: dict[MultiIndex, Fraction], degree: int) -> bool:
+def _expands_to(delta: kernels.MultiIndex, coefficients: dict[kernels.MultiIndex, Fraction], degree: int) -> bool:
     """Whether Σ a_β (⟨β, x⟩ + 1)^n has the coefficient 1 at x^δ and 0 at all others."""
     return all(
-        multinomial(degree, alpha) * sum(a * power(beta, alpha) for beta, a in coefficients.items())
+        kernels.multinomial(degree, alpha) * sum(a * kernels.power(beta, alpha) for beta, a in coefficients.items())
         == int(alpha == delta)
-        for alpha in multi_indices(len(delta), degree)
+        for alpha in kernels.multi_indices(len(delta), degree)
     )
 
 
@@ -222,16 +215,16 @@ def colourings_have_their_known_power() -> Measurement:
     return Measurement(f"{right} of {total} verdicts as known", right == total, {"right": right, "verdicts": total})
 
 
-def power_sums_are_one_round() -> Measurement:
-    """Classes of pairs under the power sums and under one round of 2-FWL, over all connected graphs up to 7 nodes."""
+def power_sums_are_one_round(max_nodes: int = 7) -> Measurement:
+    """Classes of pairs under the power sums and under one round of 2-FWL, over all connected graphs of few nodes."""
     graphs = pairs = different = 0
-    for size in range(1, 8):
+    for size in range(1, max_nodes + 1):
         family = connected_graphs(size)
         matrices = np.stack([g.adjacency() for g in family])
         identity = np.broadcast_to(np.eye(size, dtype=np.int64), matrices.shape)
-        encoded = colours_of(fwl_update(np.stack([identity, matrices], axis=-1)))
+        encoded = kernels.colours_of(kernels.fwl_update(np.stack([identity, matrices], axis=-1)))
         refined = np.stack([c.colours for c in refine(family, "2-fwl", rounds=1)])
-        different += not same_partition(encoded, refined)
+        different += not kernels.same_partition(encoded, refined)
         graphs, pairs = graphs + len(family), pairs + refined.size
     return Measurement(
         f"{graphs} graphs, {pairs} pairs of nodes: classes {'differ' if different else 'equal'} at every size",
@@ -247,16 +240,16 @@ def feature_maps_are_kernels() -> Measurement:
     for width in range(1, 6):
         for degree in range(6):
             x, y = torch.randn(2, 4, width, dtype=torch.float64, generator=generator)
-            phi = PolynomialFeatures(degree, width)
+            phi = kernels.PolynomialFeatures(degree, width)
             worst = max(worst, _relative(phi(x) @ phi(y).T, (x @ y.T) ** degree))
             sizes_right &= phi(x).size(1) == math.comb(degree + width - 1, width - 1)
     blocks = (slice(0, 3), slice(3, 5), slice(5, 9))
-    for degrees in multi_indices(3, 4):
+    for degrees in kernels.multi_indices(3, 4):
         x, y = torch.randn(2, 4, 9, dtype=torch.float64, generator=generator)
         kernel = torch.stack([(x[:, b] @ y[:, b].T) ** e for b, e in zip(blocks, degrees, strict=True)]).prod(dim=0)
-        phi_product = ProductFeatures(degrees, blocks)
+        phi_product = kernels.ProductFeatures(degrees, blocks)
         worst = max(worst, _relative(phi_product(x) @ phi_product(y).T, kernel))
-        sizes_right &= phi_product(x).size(1) == feature_size(degrees, (3, 2, 4)) <= math.comb(4 + 18, 18)
+        sizes_right &= phi_product(x).size(1) == kernels.feature_size(degrees, (3, 2, 4)) <= math.comb(4 + 18, 18)
     return Measurement(
         f"largest relative error {worst:.1e}; sizes as stated: {'all' if sizes_right else 'not all'}",
         worst < _ROUNDING and sizes_right,
@@ -276,7 +269,7 @@ def attention_is_a_head() -> Measurement:
         features = torch.from_numpy(np.random.default_rng(seed).integers(0, 3, (7, 1)))
         for tensor, degree in ((isomorphism_types(graph), 4), (isomorphism_types(graph, features), 2)):
             factorization = factorize(tensor)
-            for beta, gamma in heads(tensor.size(2), degree):
+            for beta, gamma in kernels.heads(tensor.size(2), degree):
                 attention = align(beta, gamma, factorization)
                 (product,) = multiply_heads(attention, factorization)
                 eta = eta_of(tensor, beta)
@@ -310,18 +303,20 @@ def random_features_approach_the_head() -> Measurement:
     )
 
 
-def many_heads_are_one_round() -> Measurement:
+def many_heads_are_one_round(max_nodes: int = 6) -> Measurement:
     """Multi-head LRGA beside one round of 2-FWL: classes of pairs without η, and of whole graphs with it.
 
     With η, pairs carry a number that belongs to their graph, and so pairs of different graphs may differ more than
     under 2-FWL; the graphs that can be told apart by their histograms are the same.
     """
     graphs, pairs_differ, graphs_differ = 0, 0, 0
-    for size in range(2, 7):
+    for size in range(2, max_nodes + 1):
         family = connected_graphs(size)
         refined = np.stack([c.colours for c in refine(family, "2-fwl", rounds=1)])
-        pairs_differ += not same_partition(_encoded_by_heads(family, None), refined)
-        graphs_differ += not same_partition(_histograms(_encoded_by_heads(family, "graph")), _histograms(refined))
+        pairs_differ += not kernels.same_partition(_encoded_by_heads(family, None), refined)
+        graphs_differ += not kernels.same_partition(
+            _histograms(_encoded_by_heads(family, "graph")), _histograms(refined)
+        )
         graphs += len(family)
     return Measurement(
         f"{graphs} graphs: classes of pairs without η {'differ' if pairs_differ else 'equal'}, "
@@ -337,16 +332,16 @@ def _encoded_by_heads(family: Sequence[LabelledGraph], normalize: str | None) ->
     for graph in family:
         tensor = isomorphism_types(graph)
         factorization = factorize(tensor)
-        products = multiply_heads(align_heads(heads(2, 2), factorization, normalize=normalize), factorization)
+        products = multiply_heads(align_heads(kernels.heads(2, 2), factorization, normalize=normalize), factorization)
         channels = torch.cat([tensor, torch.stack(products, dim=-1)], dim=-1)
         # Rounded to 1e-4: coarser than LRGA's eps of 1e-6, finer than the rational numbers that occur differ by.
         encoded.append(channels.mul(1e4).round().long().numpy())
-    return colours_of(np.stack(encoded))
+    return kernels.colours_of(np.stack(encoded))
 
 
 def _histograms(colours: Array) -> Array:
     """A number per graph, equal for equal histograms of its pairs, from ``[G, n, n]``."""
-    return colours_of(np.sort(colours.reshape(len(colours), -1), axis=1))
+    return kernels.colours_of(np.sort(colours.reshape(len(colours), -1), axis=1))
 
 
 def one_head_may_lose_the_scale() -> Measurement:

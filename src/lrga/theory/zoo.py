@@ -1,10 +1,24 @@
-"""Hard graphs with what is known about them: which tests tell them apart, and who showed it."""
+"""Graphs that colouring tests find hard, built from their definitions, with what is known about them.
 
-from collections.abc import Mapping
+Functions return :class:`lrga.theory.LabelledGraph` objects without labels.
+
+In a strongly regular graph srg(n, d, λ, μ) every node has d neighbours, adjacent nodes have λ in common and others μ.
+The colours of pairs "equal, adjacent, neither" are stable under 2-FWL then, with numbers that follow from the
+parameters alone. Seidel switching of a graph about a set of nodes exchanges edges and non-edges between the set and the
+rest. Graphs that can be switched into each other form a two-graph; its descendant at a node is what remains when the
+node has been isolated by switching and deleted.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from lrga.theory import graphs, strongly_regular
-from lrga.theory.labelled import LabelledGraph
+import numpy as np
+
+from lrga.errors import MissingDependencyError, OptionError
+from lrga.theory.labelled import Array, LabelledGraph, as_graph, graph_from_arcs
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,40 +53,40 @@ def zoo() -> dict[str, HardGraphs]:
     entries = (
         HardGraphs(
             "hexagon-triangles",
-            (graphs.cycle(6), graphs.two_triangles()),
+            (cycle(6), two_triangles()),
             _SEEN_BY_2FWL,
             "folklore; two regular graphs of one degree look alike to 1-WL (Cai, Fürer, Immerman 1992, section 1); "
             "2-FWL counts triangles",
         ),
         HardGraphs(
             "decalin-bicyclopentyl",
-            (graphs.decalin(), graphs.bicyclopentyl()),
+            (decalin(), bicyclopentyl()),
             _SEEN_BY_2FWL,
             "Sato, A Survey on the Expressive Power of Graph Neural Networks, arXiv:2003.04078 (2020)",
         ),
         HardGraphs(
             "circular-skip-links",
-            tuple(graphs.circular_skip_links()),
+            tuple(circular_skip_links()),
             _SEEN_BY_2FWL,
             "Murphy, Srinivasan, Rao, Ribeiro, Relational Pooling for Graph Representations, ICML 2019; "
             "on 41 nodes, ten skips",
         ),
         HardGraphs(
             "rook-shrikhande",
-            (strongly_regular.rook(), strongly_regular.shrikhande()),
+            (rook(), shrikhande()),
             {**_UNSEEN_BY_2FWL, "3-fwl": True},
             "Shrikhande, The uniqueness of the L2 association scheme, Ann. Math. Stat. 30 (1959): srg(16, 6, 2, 2)",
         ),
         HardGraphs(
             "paulus",
-            strongly_regular.paulus_family(),
+            paulus_family(),
             _UNSEEN_BY_2FWL,
             "Paulus, Conference matrices and graphs of order 26, report WSK 73/06, Eindhoven (1973): "
             "all fifteen srg(25, 12, 5, 6)",
         ),
         HardGraphs(
             "chang",
-            tuple(strongly_regular.chang_family()),
+            tuple(chang_family()),
             {**_UNSEEN_BY_2FWL, "3-fwl": True},
             "Chang, Association schemes of partially balanced designs with parameters v = 28, n1 = 12, n2 = 15 and "
             "p211 = 4, Science Record 4 (1960): all four srg(28, 12, 6, 4)",
@@ -84,7 +98,7 @@ def zoo() -> dict[str, HardGraphs]:
 
 def _cai_fuerer_immerman(k: int) -> HardGraphs:
     """Over K_{k+2}: k-FWL fails (1-FWL is 1-WL), (k+1)-FWL does not."""
-    pair = tuple(graphs.cai_fuerer_immerman(k + 2, twisted=twisted) for twisted in (False, True))
+    pair = tuple(cai_fuerer_immerman(k + 2, twisted=twisted) for twisted in (False, True))
     return HardGraphs(
         f"cai-fuerer-immerman-{k}",
         pair,
@@ -92,3 +106,228 @@ def _cai_fuerer_immerman(k: int) -> HardGraphs:
         "Cai, Fürer, Immerman, An optimal lower bound on the number of variables for graph identification, "
         f"Combinatorica 12 (1992), over K_{k + 2}, whose treewidth {k + 1} decides (Dawar, Richerby 2007)",
     )
+
+
+# The ten skips of Murphy et al. (2019): all pairwise non-isomorphic circular skip links on 41 nodes that they use.
+CSL_NODES = 41
+CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
+
+
+def undirected(edges: Iterable[tuple[int, int]], num_nodes: int | None = None) -> LabelledGraph:
+    """The graph with these edges.
+
+    Example:
+        >>> undirected([(0, 1), (1, 2)])
+        LabelledGraph(3 nodes, 2 edges)
+    """
+    pairs = np.asarray(list(edges), dtype=np.int64).reshape(-1, 2)
+    return graph_from_arcs(pairs[:, 0], pairs[:, 1], num_nodes, both_ways=True)
+
+
+def from_adjacency(matrix: Array) -> LabelledGraph:
+    """The undirected graph of a symmetric matrix of 0 and 1."""
+    source, target = np.nonzero(np.asarray(matrix))
+    return graph_from_arcs(source.astype(np.int64), target.astype(np.int64), len(matrix))
+
+
+def cycle(length: int) -> LabelledGraph:
+    """The cycle of so many nodes."""
+    return undirected(((i, (i + 1) % length) for i in range(length)), length)
+
+
+def two_triangles() -> LabelledGraph:
+    """Two triangles side by side: beside the hexagon, the smallest pair that 1-WL cannot tell apart."""
+    return undirected([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
+
+
+def decalin() -> LabelledGraph:
+    """The carbon skeleton of decalin: two hexagons that share an edge."""
+    return undirected([*((i, (i + 1) % 10) for i in range(10)), (0, 5)])
+
+
+def bicyclopentyl() -> LabelledGraph:
+    """The carbon skeleton of bicyclopentyl: two pentagons joined by an edge."""
+    rings = [(first + i, first + (i + 1) % 5) for first in (0, 5) for i in range(5)]
+    return undirected([*rings, (0, 5)])
+
+
+def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
+    """The cycle of ``num_nodes`` with a chord from every node to the one ``skip`` further: 4-regular.
+
+    Example:
+        >>> circular_skip_link(2)
+        LabelledGraph(41 nodes, 82 edges)
+    """
+    if not 2 <= skip <= num_nodes - 2 or 2 * skip == num_nodes:
+        raise OptionError(
+            f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}", str(skip), "else the graph is not 4-regular"
+        )
+    return undirected(((i, (i + step) % num_nodes) for i in range(num_nodes) for step in (1, skip)), num_nodes)
+
+
+def circular_skip_links() -> list[LabelledGraph]:
+    """All ten classes of the CSL benchmark."""
+    return [circular_skip_link(skip) for skip in CSL_SKIPS]
+
+
+def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
+    """The Cai–Fürer–Immerman graph over the complete graph K_m, straight or with one edge twisted.
+
+    Over each node v of the base stand the even subsets of the edges at v; subsets S at u and T at v are adjacent when
+    the edge uv lies in both or in neither, and for the twisted edge (01) in exactly one. m · 2^(m-2) nodes, none
+    labelled (this is the compact form of the construction, without extra nodes for the edges).
+
+    Over K_{k+2} the straight and the twisted graph are not isomorphic, k-FWL does not tell them apart, (k+1)-FWL does.
+
+    Example:
+        >>> cai_fuerer_immerman(4, twisted=True)
+        LabelledGraph(16 nodes, 48 edges)
+    """
+    if base_nodes < 3:
+        raise OptionError("a base of 3 nodes or more", str(base_nodes), "the first pair is over K_3")
+    nodes = [
+        (v, frozenset(subset))
+        for v in range(base_nodes)
+        for size in range(0, base_nodes, 2)
+        for subset in itertools.combinations([u for u in range(base_nodes) if u != v], size)
+    ]  # an edge at v is named by its other end
+    index = {node: i for i, node in enumerate(nodes)}
+    edges = []
+    for (u, at_u), (v, at_v) in itertools.combinations(nodes, 2):
+        twist = twisted and (u, v) == (0, 1)
+        if u != v and ((v in at_u) == (u in at_v)) != twist:
+            edges.append((index[u, at_u], index[v, at_v]))
+    return undirected(edges, len(nodes))
+
+
+def random_graph(num_nodes: int, density: float, seed: int) -> LabelledGraph:
+    """A random graph in which every edge is there with the same chance.
+
+    Example:
+        >>> random_graph(10, 1.0, seed=0)
+        LabelledGraph(10 nodes, 45 edges)
+    """
+    upper = np.triu(np.random.default_rng(seed).random((num_nodes, num_nodes)) < density, k=1)
+    return from_adjacency(upper | upper.T)
+
+
+_LARGEST = 7
+
+
+@functools.cache
+def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
+    """Every connected graph of so many nodes (1 to 7) once: 1, 1, 2, 6, 21, 112, 853 of them.
+
+    Example:
+        >>> len(connected_graphs(5))
+        21
+    """
+    if not 1 <= num_nodes <= _LARGEST:
+        raise OptionError(f"1 to {_LARGEST} nodes", str(num_nodes), "the atlas goes no further")
+    try:
+        import networkx
+    except ImportError as error:
+        raise MissingDependencyError(
+            "networkx, for the atlas of small graphs", "no such package", "pip install 'lrga[graphs]'"
+        ) from error
+    graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
+    return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))
+
+
+def rook(size: int = 4) -> LabelledGraph:
+    """Squares of a board, adjacent in the same row or column; srg(16, 6, 2, 2) for size 4.
+
+    Example:
+        >>> rook()
+        LabelledGraph(16 nodes, 48 edges)
+    """
+    squares = list(itertools.product(range(size), repeat=2))
+    return from_adjacency(_adjacency(squares, lambda a, b: (a[0] == b[0]) != (a[1] == b[1])))
+
+
+def shrikhande() -> LabelledGraph:
+    """Z_4 × Z_4 with the differences ±(1, 0), ±(0, 1), ±(1, 1): the other srg(16, 6, 2, 2)."""
+    squares = list(itertools.product(range(4), repeat=2))
+    steps = {(1, 0), (3, 0), (0, 1), (0, 3), (1, 1), (3, 3)}
+    return from_adjacency(_adjacency(squares, lambda a, b: ((a[0] - b[0]) % 4, (a[1] - b[1]) % 4) in steps))
+
+
+def chang_family() -> list[LabelledGraph]:
+    """The four srg(28, 12, 6, 4): the triangular graph T(8), and the three graphs of Chang.
+
+    T(8) has the pairs out of eight points as nodes, adjacent when they share a point. Chang's graphs come from it by
+    switching about the edges of a perfect matching, of an octagon, and of a triangle beside a pentagon.
+    """
+    pairs = list(itertools.combinations(range(8), 2))
+    triangular = _adjacency(pairs, lambda a, b: len({*a, *b}) == 3)
+    switches = (
+        _cycle_edges([0, 1]) | _cycle_edges([2, 3]) | _cycle_edges([4, 5]) | _cycle_edges([6, 7]),
+        _cycle_edges(list(range(8))),
+        _cycle_edges([0, 1, 2]) | _cycle_edges([3, 4, 5, 6, 7]),
+    )
+    family = [triangular, *(_switched(triangular, np.array([p in s for p in pairs])) for s in switches)]
+    return [from_adjacency(matrix) for matrix in family]
+
+
+def paulus_family() -> tuple[LabelledGraph, ...]:
+    """All fifteen srg(25, 12, 5, 6), from a list; their parameters and that they differ are easily verified.
+
+    They are the descendants of the four regular two-graphs on 26 points: two come from the Latin squares of order 5,
+    two from the Steiner triple systems on 13 points. There are no more such graphs (Paulus 1973).
+    """
+    upper = np.triu_indices(25, k=1)
+    graphs = []
+    for row in _PAULUS:
+        matrix = np.zeros((25, 25), dtype=np.int64)
+        matrix[upper] = [int(bit) for bit in f"{int(row, 16):0300b}"]
+        graphs.append(from_adjacency(matrix + matrix.T))
+    return tuple(graphs)
+
+
+# The entries above the diagonal of each adjacency matrix, row after row, as hexadecimal digits.
+_PAULUS = (
+    "f62057c5970741f24b502b47999f2bb25e074a794739d2d575913860d6efd25ac017f9b4474",
+    "ff2083c5941f09f889107d639acc1ce7fe2c5a6cc1cba2e4f53d3d00d6e970eb98a478ea58c",
+    "e2ca0fc42ae7e0570e5d0168b2f179e0276da933cd6b545aefc5153e5506f4f468ab6691a4c",
+    "88e6b310739fd165e67668b29d1b9041e2fa3407ffa091cd799b58317a1cea72d417e171692",
+    "fc4a34f84b15968664ca90c654c7e34975259b285995288d3f2c7c2765233147f1f8cd517ff",
+    "2e9c2b73847d93e9a21353aaea3217496c93ad19af4e6134e47c615d9a870f49f9d7805c4ea",
+    "a9966a824b7daba2a3d52876ec91998cf11f022f7080f3ae6fe6fa4870b45c626cbd54f1247",
+    "2eb1597393e193ad2a151f2aa9960d4aea5c6e6d0f3360e721e6655bc83e55740c892750dbf",
+    "2eb1592ef152e627e646b6906cf2aa19c388ba876426f933f94adfc061b49fc7552f946680c",
+    "3275a53989f85de2a977899c80ff379824e8d6c8a8693e5384cb4c315e9379c1a9d3927e4d2",
+    "dc1a956aa867d164d19bcc0ec458a78796f12fc45e9a33b58cac8f0e9295005f661cf3fdb12",
+    "a99956826fe1ab8533d4c336b4a99666707862bb500792b3ef37ea6a624b1fd95a208a1d7cc",
+    "b69f20bc630d53b684155eb5128de2a2ed494c23ce9f027d2c0cf3b26278accad35666571bf",
+    "4c1fcab68d27780e2d489be0cedb59283d541b529691ac9f8c79f01a58f8ad1e39bc4cfa712",
+    "9067a7f181e2641afa575caec99299494d5d5ced414cf3c72de0e6f2c241bf75025c336290f",
+)
+
+
+def is_strongly_regular(graph: LabelledGraph, degree: int, common: int, uncommon: int) -> bool:
+    """Whether A² = d I + λ A + μ (J − I − A).
+
+    Example:
+        >>> is_strongly_regular(shrikhande(), 6, 2, 2)
+        True
+    """
+    matrix = graph.adjacency()
+    one, rest = np.eye(len(matrix), dtype=np.int64), 1 - matrix - np.eye(len(matrix), dtype=np.int64)
+    return np.array_equal(matrix @ matrix, degree * one + common * matrix + uncommon * rest)
+
+
+T = TypeVar("T")
+
+
+def _adjacency(nodes: Sequence[T], adjacent: Callable[[T, T], bool]) -> Array:
+    return np.array([[int(a != b and adjacent(a, b)) for b in nodes] for a in nodes], dtype=np.int64)
+
+
+def _cycle_edges(points: list[int]) -> set[tuple[int, int]]:
+    """Edges of the polygon through the points, each as an ordered pair; of two points, the edge between them."""
+    return {(min(a, b), max(a, b)) for a, b in zip(points, points[1:] + points[:1], strict=True)}
+
+
+def _switched(matrix: Array, chosen: Array) -> Array:
+    """Edges and non-edges exchanged between the chosen nodes and the others."""
+    return np.where(chosen[:, None] != chosen[None, :], 1 - matrix, matrix)

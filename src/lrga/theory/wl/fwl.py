@@ -27,11 +27,8 @@ import torch
 from torch import Tensor
 
 from lrga.errors import DeviceError
-from lrga.theory.capacity import check_fits
-from lrga.theory.labelled import LabelledGraph
-from lrga.theory.wl.colouring import Refinement
-from lrga.theory.wl.joint import join
-from lrga.theory.wl.pairs import check_no_self_loops, pair_types
+from lrga.theory.labelled import LabelledGraph, check_fits
+from lrga.theory.wl.joint import Refinement, check_no_self_loops, join, pair_types
 
 _BYTES_PER_PAIR = 224  # tests/theory/test_fwl.py measures it
 _BLOCK_BYTES = 16 * 1024**2

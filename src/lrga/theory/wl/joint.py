@@ -1,6 +1,6 @@
-"""Several graphs to be refined together, so that equal colours mean the same in all of them.
+"""Several graphs refined together, so that equal colours mean the same in all of them: where a test starts and ends.
 
-Letters: N nodes of all graphs, E views (a node and one it is adjacent to), G graphs.
+Letters: G graphs, N nodes of all of them, E arcs; tests on pairs take graphs of n nodes each.
 """
 
 import itertools
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrga.errors import DTypeError
+from lrga.errors import DataError, DTypeError
 from lrga.theory.labelled import Array, LabelledGraph
 
 
@@ -77,3 +77,92 @@ def _numbered(labels: Sequence[Array | None], total: int) -> tuple[Array, int]:
     else:
         values, number = np.unique(rows, axis=0, return_inverse=True)
     return number.reshape(-1).astype(np.int64), len(values)
+
+
+def check_no_self_loops(graphs: Sequence[LabelledGraph], test: str) -> None:
+    """The pair (i, i) stands for node i in these tests, so that it cannot be an edge as well."""
+    for number, graph in enumerate(graphs):
+        loops = graph.source[graph.source == graph.target]
+        if len(loops):
+            raise DataError(
+                f"graphs without self-loops for {test}, where the pair (i, i) stands for node i",
+                f"graph {number} with {len(loops)}, the first at node {loops[0]}",
+                "remove them, or say by a node label which nodes had one; 1-wl takes self-loops",
+            )
+
+
+def pair_types(joint: JointGraphs) -> tuple[Array, int]:
+    """Number of the isomorphism type of every pair, ``[G, n, n]``, and how many types there are.
+
+    Two pairs (i, j) have the same type when i = j in both or neither, their nodes have the same labels in this order,
+    and the arcs i → j and j → i have the same labels, or are both missing.
+    """
+    size = joint.graphs[0].num_nodes
+    relation = np.zeros((len(joint.graphs), size, size), dtype=np.int64)
+    for matrix, graph, label in zip(relation, joint.graphs, joint.relations, strict=True):
+        matrix[graph.source, graph.target] = label
+    kind, _ = _number(relation * joint.num_relations + relation.transpose(0, 2, 1))
+    colour = joint.colour.reshape(len(joint.graphs), size)
+    nodes, count = _number(colour[:, :, None] * joint.num_labels + colour[:, None, :])
+    kind = kind * count + nodes
+    kind = 2 * kind
+    kind[:, np.arange(size), np.arange(size)] += 1
+    return _number(kind)
+
+
+def _number(values: Array) -> tuple[Array, int]:
+    """Replaces values by their rank among the different ones."""
+    different, rank = np.unique(values, return_inverse=True)
+    return rank.reshape(values.shape).astype(np.int64), len(different)
+
+
+@dataclass(frozen=True, eq=False)
+class Colouring:
+    """Colours of the nodes, pairs or k-tuples of one graph.
+
+    Attributes:
+        test: Name of the test that made it.
+        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL, ``[N] * k`` for k-FWL. Names are shared by all graphs
+            refined together, and do not depend on the order of the nodes: isomorphic graphs have equal histograms.
+        rounds: Rounds that changed the partition of all graphs refined together.
+        stable: Whether one more round would change nothing; ``False`` when cut short.
+    """
+
+    test: str
+    colours: Array
+    rounds: int
+    stable: bool
+
+    @property
+    def histogram(self) -> dict[int, int]:
+        """How often each colour occurs."""
+        names, counts = np.unique(self.colours, return_counts=True)
+        return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def num_colours(self) -> int:
+        return len(np.unique(self.colours))
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Colours of several graphs refined together.
+
+    Attributes:
+        colours: Per graph.
+        rounds: Rounds that changed the partition.
+        stable: Whether the partition is stable.
+        apart_after: The round after which the first two graphs had different histograms (0: before the first), or
+            ``None``; only known when asked for.
+    """
+
+    colours: list[Array]
+    rounds: int
+    stable: bool
+    apart_after: int | None
+
+
+def histograms_differ(colours: Array, num_colours: int) -> bool:
+    """Whether the first two of ``[G, …]`` colours have different histograms."""
+    first, second = (np.bincount(c.reshape(-1), minlength=num_colours) for c in colours[:2])
+    return not np.array_equal(first, second)

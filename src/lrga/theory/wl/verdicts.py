@@ -11,20 +11,20 @@ Example:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from lrga.checks import check_count
 from lrga.errors import DTypeError, OptionError
-from lrga.theory.inputs import GraphLike, as_graph
-from lrga.theory.labelled import Array, LabelledGraph
-from lrga.theory.wl.colouring import Colouring, Refinement
+from lrga.theory.files import read_graphs
+from lrga.theory.labelled import AUTO, Array, GraphLike, LabelledGraph, as_graph
 from lrga.theory.wl.fwl import refine_pairs
-from lrga.theory.wl.joint import check_same_label_types
-from lrga.theory.wl.kfwl import refine_tuples
+from lrga.theory.wl.joint import Colouring, Refinement, check_same_label_types
+from lrga.theory.wl.kfwl import refine_pairs_obliviously, refine_tuples
 from lrga.theory.wl.refinement import refine_nodes
-from lrga.theory.wl.two_wl import refine_pairs_obliviously
 
 # 2-FWL alone has work that a GPU would speed up.
 _REFINERS: dict[str, Callable[..., Refinement]] = {
@@ -78,7 +78,18 @@ def distinguishes(
         >>> distinguishes([(0, 1)], [(0, 1)], node_labels=([6, 8], [6, 6]))
         True
     """
-    first, second = _pair(a, b, num_nodes, node_labels, edge_labels, directed)
+    pairs: dict[str, Any] = {
+        "num_nodes": num_nodes if isinstance(num_nodes, tuple | list) else (num_nodes, num_nodes),
+        "node_labels": (None, None) if node_labels is None else node_labels,
+        "edge_labels": (None, None) if edge_labels is None else edge_labels,
+    }
+    for name, pair in pairs.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise OptionError(f"{name} as a pair, one for each graph", repr(pair), f"pass {name}=(of a, of b)")
+    first, second = (
+        as_graph(graph, directed=directed, **{name: pair[i] for name, pair in pairs.items()})
+        for i, graph in enumerate((a, b))
+    )
     return compare(first, second, test, device=device, memory_limit=memory_limit).distinguished
 
 
@@ -131,7 +142,8 @@ def refine(
         ([2, 2], [1, 3])
     """
     name = check_test(test)
-    _check_rounds(rounds)
+    if rounds is not None:
+        check_count("rounds", rounds)
     read = _as_graphs(graphs)
     check_same_label_types(read)
     sizes = np.array([0 if name == "1-wl" else g.num_nodes for g in read])
@@ -197,11 +209,6 @@ def check_test(test: str) -> str:
     return name
 
 
-def _check_rounds(rounds: int | None) -> None:
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0):
-        raise OptionError("rounds as a count, 0 or more, or None", repr(rounds), "None refines until stable")
-
-
 def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device | str, **options: Any) -> Refinement:
     if test == "2-fwl":
         return refine_pairs(graphs, device=device, **options)
@@ -214,31 +221,81 @@ def _as_graphs(graphs: Sequence[GraphLike]) -> list[LabelledGraph]:
     return [as_graph(g) for g in graphs]
 
 
-def _pair(
-    a: GraphLike,
-    b: GraphLike,
-    num_nodes: int | tuple[int | None, int | None] | None,
-    node_labels: tuple[Any, Any] | None,
-    edge_labels: tuple[Any, Any] | None,
-    directed: bool | None,
-) -> tuple[LabelledGraph, LabelledGraph]:
-    counts = num_nodes if isinstance(num_nodes, tuple | list) else (num_nodes, num_nodes)
-    given: dict[str, Any] = {
-        "num_nodes": counts,
-        "node_labels": (None, None) if node_labels is None else node_labels,
-        "edge_labels": (None, None) if edge_labels is None else edge_labels,
-    }
-    for name, pair in given.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise OptionError(f"{name} as a pair, one for each graph", repr(pair), f"pass {name}=(of a, of b)")
-    first, second = (
-        as_graph(
-            graph,
-            num_nodes=given["num_nodes"][i],
-            node_labels=given["node_labels"][i],
-            edge_labels=given["edge_labels"][i],
-            directed=directed,
+DEFAULT_TESTS = ("1-wl", "2-wl", "2-fwl")
+
+
+@dataclass(frozen=True, eq=False)
+class NamedGraph:
+    """A graph and what to call it."""
+
+    name: str
+    graph: LabelledGraph
+
+
+def read_named_graphs(
+    paths: Sequence[Path],
+    *,
+    format: str = AUTO,
+    directed: bool = False,
+    node_attribute: str | None = AUTO,
+    edge_attribute: str | None = AUTO,
+) -> list[NamedGraph]:
+    """All graphs of the files, named by file and, where a file has several, by number; options as ``read_graphs``."""
+    found = []
+    for path in paths:
+        graphs = read_graphs(
+            path, format=format, directed=directed, node_attribute=node_attribute, edge_attribute=edge_attribute
         )
-        for i, graph in enumerate((a, b))
-    )
-    return first, second
+        found += [
+            NamedGraph(str(path) if len(graphs) == 1 else f"{path}:{number}", graph)
+            for number, graph in enumerate(graphs, 1)
+        ]
+    if len(found) < 2:
+        raise OptionError("two graphs or more", f"{len(found)} in {len(paths)} file(s)", "name another file")
+    return found
+
+
+def chosen_tests(name: str) -> tuple[str, ...]:
+    """The tests that a name stands for: itself, or the first three for ``"all"``."""
+    return DEFAULT_TESTS if name == "all" else (check_test(name),)
+
+
+def verdict_report(
+    graphs: Sequence[NamedGraph],
+    tests: Sequence[str] = DEFAULT_TESTS,
+    *,
+    device: torch.device | str = "cpu",
+    on_start: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """What the tests say, ready for JSON.
+
+    Returns:
+        ``graphs``: name, nodes and edges of each; ``tests``: for each test its ``matrix`` of verdicts and the
+        ``classes`` of graphs that it takes for the same, and for two graphs ``distinguished`` and ``rounds`` too.
+    """
+    report: dict[str, Any] = {
+        "graphs": [
+            {"name": g.name, "nodes": g.graph.num_nodes, "edges": g.graph.num_edges, "directed": not g.graph.symmetric}
+            for g in graphs
+        ],
+        "tests": {},
+    }
+    for test in tests:
+        if on_start is not None:
+            on_start(test)
+        report["tests"][test] = _verdict([g.graph for g in graphs], test, device)
+    return report
+
+
+def _verdict(graphs: Sequence[LabelledGraph], test: str, device: torch.device | str) -> dict[str, Any]:
+    if len(graphs) == 2:
+        comparison = compare(graphs[0], graphs[1], test, device=device)
+        apart = comparison.distinguished
+        matrix = np.array([[False, apart], [apart, False]])
+        return {"distinguished": apart, "rounds": comparison.rounds, **_matrix_rows(matrix)}
+    return _matrix_rows(verdict_matrix(graphs, test, device=device))
+
+
+def _matrix_rows(matrix: Array) -> dict[str, Any]:
+    classes = {tuple(np.flatnonzero(~row).tolist()) for row in matrix}
+    return {"matrix": matrix.tolist(), "classes": sorted(list(c) for c in classes)}

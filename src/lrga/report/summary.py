@@ -1,0 +1,138 @@
+"""What a reader of the page wants first: what was run, the best result, and what LRGA changes."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lrga.experiments.cell import model_label
+from lrga.experiments.loading import Collection, key_of
+from lrga.experiments.table import CONFIDENCE, Difference, Row, paired_difference
+
+LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of them
+MAX_NAMES = 6
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same network with and without LRGA.
+
+    Attributes:
+        plain, augmented: The rows; both have results.
+        difference: Augmented minus plain over the seeds that both have; ``None`` where they share none.
+    """
+
+    plain: Row
+    augmented: Row
+    difference: Difference | None
+
+
+def lrga_pairs(rows: Sequence[Row]) -> list[Pair]:
+    """Rows with results whose options differ in LRGA alone, in their order; several ranks share their plain network."""
+    done = [row for row in rows if row.spread() is not None]
+    plain = {key_of(row.cell.config, *LRGA_OPTIONS): row for row in done if not row.cell.config.model.lrga}
+    found = []
+    for row in done:
+        other = plain.get(key_of(row.cell.config, *LRGA_OPTIONS)) if row.cell.config.model.lrga else None
+        if other is not None and other.metric == row.metric:
+            better = row.metric.higher_is_better
+            difference = paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better)
+            found.append(Pair(other, row, difference))
+    return found
+
+
+def best_rows(rows: Sequence[Row]) -> list[Row]:
+    """For each data set and metric the row with the best mean."""
+    groups: dict[tuple[str, str], list[tuple[float, Row]]] = {}
+    for row in rows:
+        if (spread := row.spread()) is not None:
+            sign = 1 if row.metric.higher_is_better else -1
+            groups.setdefault((row.cell.labels["dataset"], row.metric.name), []).append((sign * spread.mean, row))
+    return [max(group, key=lambda entry: entry[0])[1] for group in groups.values()]
+
+
+def summary_of(found: Collection, rows: Sequence[Row]) -> dict[str, Any]:
+    """The texts of the page's first section."""
+    pairs = lrga_pairs(rows)
+    configs = [run.config for run in found.runs]
+    counts = {
+        "finished": sum(run.finished for run in found.runs),
+        "failed or diverged": len(found.failed),
+        "unfinished": len(found.unfinished),
+    }
+    return {
+        "status": ", ".join(f"{count:,} {word}" for word, count in counts.items() if count),
+        "datasets": _some(config.data.name for config in configs),
+        "networks": _some(model_label(config) for config in configs),
+        "seeds": _some(str(seed) for seed in sorted({run.record.seed for run in found.runs})),
+        "best": [_best(row) for row in best_rows(rows)],
+        "pairs": [_pair(pair) for pair in pairs],
+        "verdict": _verdict(pairs),
+        "confidence": f"{CONFIDENCE * 100:.0f} %",
+    }
+
+
+def _best(row: Row) -> dict[str, str]:
+    ours, decimals, published = row.spread(), row.metric.decimals, row.cell.published
+    assert ours is not None
+    return {
+        **row.cell.labels,
+        "metric": row.metric.name,
+        "value": ours.text(decimals),
+        "seeds": f"{ours.n} seed{'s' * (ours.n != 1)}",
+        "published": "" if published is None else published.text(decimals),
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    decimals, difference = pair.augmented.metric.decimals, pair.difference
+    plain, augmented = pair.plain.spread(), pair.augmented.spread()
+    assert plain is not None
+    assert augmented is not None
+    return {
+        **pair.augmented.cell.labels,
+        "metric": pair.augmented.metric.name,
+        "without": (plain.text(decimals), plain.mean),
+        "with": (augmented.text(decimals), augmented.mean),
+        "change": ("", None) if difference is None else (f"{difference.mean:+.{decimals}f}", difference.mean),
+        "interval": ""
+        if difference is None or difference.low is None
+        else f"{difference.low:+.{decimals}f} to {difference.high:+.{decimals}f}",
+        "n": 0 if difference is None else difference.n,
+        "verdict": _word(difference),
+    }
+
+
+def _word(difference: Difference | None) -> str:
+    if difference is None:
+        return "no seed in common"
+    return "one pair of seeds: no interval" if difference.n == 1 else difference.verdict
+
+
+def _verdict(pairs: Sequence[Pair]) -> dict[str, str] | None:
+    """The difference that LRGA makes, in a few words; ``None`` without a pair that shares a seed."""
+    found = [pair for pair in pairs if pair.difference is not None]
+    if not found:
+        return None
+    if len(found) == 1:
+        (pair,) = found
+        assert pair.difference is not None
+        metric, labels = pair.augmented.metric, pair.augmented.cell.labels
+        return {
+            "value": f"{pair.difference.mean:+.{metric.decimals}f}",
+            "word": _word(pair.difference),
+            "text": f"{metric.name}, {labels['model']} on {labels['dataset']}",
+        }
+    counts = Counter(pair.difference.verdict for pair in found if pair.difference is not None)
+    several, single = len(found) - counts["one pair"], counts["one pair"]
+    if not several:
+        return {"value": f"{single} pairs", "word": "", "text": "of a single seed each: no interval"}
+    text = f"pairs clearly better, {counts['worse']} clearly worse, {counts['no clear difference']} without a clear "
+    text += "difference" + (f"; {single} more of a single seed" if single else "")
+    return {"value": f"{counts['better']} of {several}", "word": "", "text": text}
+
+
+def _some(values: Iterable[str]) -> str:
+    different = list(dict.fromkeys(values))
+    more = f" and {len(different) - MAX_NAMES} more" if len(different) > MAX_NAMES else ""
+    return ", ".join(different[:MAX_NAMES]) + more
