@@ -99,7 +99,7 @@ def _wirings(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
     for which, names in asked:
         variants = [(name, {"wiring": name}) for name in names]
-        if which["model"] == "gat":  # one norm a layer, inside (norm-first and authors-code are one network) or after m5
+        if which["model"] == "gat":  # one norm a layer, inside (two names of one network) or after m5
             outer = {"wiring": "outer-norm"}
             variants.append(("outer-norm", outer))
             if which.get("budget") == "100K":

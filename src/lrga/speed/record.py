@@ -92,7 +92,7 @@ def problem_of(values: Any) -> str | None:
 
     Example:
         >>> problem_of({"benchmark": "a", "rows": []})
-        'it has no device'
+        'it has no commit'
     """
     if not isinstance(values, dict):
         return "expected a JSON object"
