@@ -93,13 +93,13 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
 
 def _wirings(seeds: Seeds, options: Options) -> list[Cell]:
     augmented = [which for which in [*_TYPICAL, *_PATTERN_GATED, *_ZINC_GCN, *_ZINC_GAT] if which["lrga"]]
-    four = ("norm-first", "authors-code", "outer-residual", "two-residuals")
+    four = ["norm-first", "authors-code", "outer-residual", "two-residuals"]
     asked = [(which, four) for which in [*augmented, *map(_noisy, ("gat", "gin"))]]
     asked += [(_noisy("graphsage"), four[1:3]), *((which, four[1:2]) for which in _SBM_GAT if which["lrga"])]
     cells = []
     for which, names in asked:
         variants = [(name, {"wiring": name}) for name in names]
-        if which["model"] == "gat":  # one norm a layer, inside (norm-first and authors-code are one network) or after m5
+        if which["model"] == "gat":  # one norm a layer, inside (two names of one network) or after m5
             outer = {"wiring": "outer-norm"}
             variants.append(("outer-norm", outer))
             if which.get("budget") == "100K":

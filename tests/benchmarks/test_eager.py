@@ -14,7 +14,13 @@ def eager():
     return importlib.import_module("eager")
 
 
-def test_both_versions_are_measured_and_set_side_by_side(eager, tmp_path, capsys):
+@pytest.mark.slow
+def test_the_baseline_is_measured_in_a_process_of_its_own(eager):
+    assert set(eager.elsewhere(SOURCE, "cpu")) == {"attention", "layers", "large"}
+
+
+def test_both_versions_are_measured_and_set_side_by_side(eager, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(eager, "elsewhere", lambda source, device: eager.measure(device, nodes=500, sizes=[3, 1, 20]))
     eager.main(["--device", "cpu", "--baseline", str(SOURCE), "--out", str(tmp_path / "eager.json")])
     record = json.loads((tmp_path / "eager.json").read_text())
     assert len({row["case"] for row in record["rows"]}) == len(record["rows"]) == 6

@@ -19,6 +19,14 @@ def benchmark():
     return module
 
 
+def test_a_graph_is_counted_and_timed(benchmark, capsys):
+    benchmark.child(benchmark.OURS, 3000, 20)
+    row = json.loads(capsys.readouterr().out)
+    assert row["edges"] == 60_000
+    assert row["peak_bytes"] > 50e6
+
+
+@pytest.mark.slow
 def test_each_graph_is_made_by_a_process_of_its_own(benchmark):
     row = benchmark.measure(benchmark.OURS, 3000, 20, 1)
     assert row["edges"] == 60_000

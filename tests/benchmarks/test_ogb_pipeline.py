@@ -4,9 +4,19 @@ import json
 
 import ogb_pipeline
 import pytest
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
 
 
-def test_from_files_to_new_links(tmp_path):
+def in_this_process(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return {"seconds": 0.5, "peak_bytes": 2 * 10**8, "gpu_peak_bytes": None, "stdout": done.stdout}
+
+
+def test_from_files_to_new_links(tmp_path, monkeypatch):
+    monkeypatch.setattr(ogb_pipeline, "command", in_this_process)
     out = tmp_path / "record.json"
     small = ["--nodes", "300", "--edges", "900", "--batch-size", "500", "--recompute-layers"]
     ogb_pipeline.main([*small, "--device", "cpu", "--out", str(out)])

@@ -16,13 +16,13 @@ SMALL = ["CLUSTER", "--sizes", "8,2,2", "--hidden", "8", "--layers", "1", "--bat
 
 
 @pytest.fixture
-def lrga(tmp_path):
-    """Runs the command in its own process, whose output is what a terminal would get."""
+def lrga(tmp_path, entry_point, monkeypatch):
+    """Runs the command; what it prints would not steer a terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LRGA_DATA", str(tmp_path / "data"))
 
     def run(*arguments):
-        variables = os.environ | {"LRGA_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
-        command = [sys.executable, "-m", "lrga", *map(str, arguments)]
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, encoding="utf-8")
+        done = entry_point(*arguments)
         assert not set(CLEAR) & set(done.stdout + done.stderr) - set("[2J31m"), done.stdout + done.stderr
         return done
 
@@ -47,13 +47,16 @@ def test_a_run_folder_with_such_a_name(tmp_path, lrga):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
-def test_a_name_that_is_not_utf_8(tmp_path, lrga, monkeypatch):
-    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as terminals have it
+def test_a_name_that_is_not_utf_8(tmp_path, lrga):
     own = tmp_path / os.fsdecode(b"own\xff")
     own.mkdir()
     (own / "nodes.csv").write_text("node,x,y\n" + "".join(f"{n},{n / 4},{n % 2}\n" for n in range(20)))
     (own / "edges.csv").write_text("source,target\n" + "".join(f"{n},{n + 1}\n{n + 1},{n}\n" for n in range(19)))
-    done = lrga("train", own.name, "--hidden", "8", "--layers", "1", "--epochs", "1", "--run-name", own.name)
+    command = ["train", own.name, "--hidden", "8", "--layers", "1", "--epochs", "1", "--run-name", own.name]
+    strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}  # as terminals have it
+    done = subprocess.run(
+        [sys.executable, "-m", "lrga", *command], cwd=tmp_path, env=strict, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "own\\udcff" in done.stdout
     folder = tmp_path / "runs" / own.name

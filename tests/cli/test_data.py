@@ -160,8 +160,3 @@ def test_mistakes_are_answered_in_one_line_with_a_remedy(tmp_path, monkeypatch, 
     assert "To fix:" in error
     assert message in error
     assert "Traceback" not in error
-
-
-@pytest.mark.parametrize("command", ["ls", "info", "build", "verify"])
-def test_every_command_has_help_with_an_example(run, command):
-    assert f"lrga data {command}" in run(command, "--help")

@@ -1,7 +1,5 @@
 """How the commands print."""
 
-import os
-import subprocess
 import sys
 from collections import Counter
 
@@ -58,25 +56,15 @@ def nodes_of(row):
     return f"{row['mean_nodes']:,.{0 if spec_of(row['name']).one_graph else 1}f}"
 
 
-def test_the_list_of_data_is_whole_on_80_columns(tmp_path):
-    environment = os.environ | {"COLUMNS": "80", "LRGA_DATA": str(tmp_path), "PYTHONUTF8": "1"}
-    command = [sys.executable, "-c", "from lrga.cli.main import run; run()", "data", "ls"]
-    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
-    words = words_of(done.stdout)
-    for row in overview(tmp_path):
-        assert row["name"] in words
-        assert "/".join(f"{count:,}" for count in row["splits"].values()) in words
-        assert {nodes_of(row), f"{row['mean_edges']:,.0f}", row["obtained"]} <= set(words)
-        assert set(row["licence"].replace(":", "").split()) <= set(words)
-
-
-@pytest.mark.parametrize("width", [40, 55, 79])
-def test_the_list_of_data_keeps_names_and_numbers_on_fewer_columns(width, words_at_80, tmp_path, monkeypatch):
+@pytest.mark.parametrize("width", [40, 79, 80])
+def test_the_list_of_data_keeps_names_and_numbers_on_any_width(width, words_at_80, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     words = words_at_80("data", "ls")
     for row in overview(tmp_path):
         assert {row["name"], nodes_of(row), f"{row['mean_edges']:,.0f}"} <= set(words)
         assert "/".join(f"{count:,}" for count in row["splits"].values()) in words
+        if width == 80:
+            assert {row["obtained"], *row["licence"].replace(":", "").split()} <= set(words)
 
 
 def test_the_sizes_of_networks_are_whole_on_80_columns(words_at_80):

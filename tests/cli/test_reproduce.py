@@ -65,7 +65,8 @@ def test_unknown_experiments_are_answered_with_the_choices():
     assert "table1, table2, table3, rank" in str(result.exception)
 
 
-def test_the_layers_of_the_preset_are_listed_with_their_reasons():
+def test_the_layers_of_the_preset_are_listed_with_their_reasons(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     rows = json.loads(runner.invoke(app, ["reproduce", "preset", "--json"]).stdout)
     assert {(row["model"], row["layers"], row["wiring"]) for row in rows} >= {
         ("GCN", "2020", None), ("LRGA + GAT", "2022", "outer-norm"), ("GatedGCN", "2022", None),

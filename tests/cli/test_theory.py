@@ -4,7 +4,6 @@ import json
 
 from typer.testing import CliRunner
 
-from lrga.cli import theory as command
 from lrga.cli.main import app
 from lrga.errors import OptionError
 from lrga.theory import statements
@@ -63,8 +62,3 @@ def test_train_trains_afresh_with_progress_and_writes_the_record(tmp_path, monke
 def test_an_unknown_statement_is_refused(tmp_path):
     result = runner.invoke(app, ["theory", "proposition 99", "--output", str(tmp_path)])
     assert isinstance(result.exception, OptionError)
-
-
-def test_help_teaches_by_example():
-    assert "lrga theory" in runner.invoke(app, ["theory", "--help"]).stdout
-    assert command.theory.__doc__

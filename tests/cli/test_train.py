@@ -208,7 +208,10 @@ def wait_for_checkpoint(process, folder, terminal=None):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+@pytest.mark.parametrize(
+    "number",
+    ["SIGUSR1", *(pytest.param(other, marks=pytest.mark.slow) for other in ("SIGINT", "SIGTERM", "SIGHUP"))],
+)
 def test_a_signal_stops_cleanly_and_says_how_to_go_on(tmp_path, number):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(

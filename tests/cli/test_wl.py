@@ -78,8 +78,3 @@ def test_mistakes_are_errors(hexagon):
     assert isinstance(runner.invoke(app, ["wl", hexagon]).exception, OptionError)
     assert isinstance(runner.invoke(app, ["wl", hexagon, "nowhere.g6"]).exception, DataMissingError)
     assert isinstance(runner.invoke(app, ["wl", hexagon, hexagon, "--test", "9-wl"]).exception, OptionError)
-
-
-def test_help_teaches_by_example():
-    result = runner.invoke(app, ["wl", "--help"])
-    assert "lrga wl hexagon.g6 triangles.g6" in result.stdout

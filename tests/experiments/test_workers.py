@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,16 @@ from lrga.experiments.campaign import Campaign
 from lrga.experiments.records import read_records
 from lrga.experiments.workers import run_side_by_side
 from lrga.paper.protocols import table1
+from lrga.training.runs.run import PAUSED
 
 NUMBERS = ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric", "lr")
+
+
+def children(number):
+    """Processes of a campaign's own, where the system tells them."""
+    known = Path(f"/proc/{number}/task/{number}/children")
+    found = known.read_text().split() if known.is_file() else []
+    return [int(child) for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def numbers(folder):
@@ -33,31 +42,32 @@ def test_what_is_wrong_for_all_is_said_before_anything_starts(tiny, tmp_path):
         run_side_by_side([cell], tmp_path / "runs", processes=2)
 
 
-def test_side_by_side_slots_and_a_kill_end_with_the_records_of_an_undisturbed_campaign(tiny, tmp_path, capfd):
-    """Two processes in a slot that is over at once, then a command that is told to stop, then the rest."""
-    tiny |= {"max_epochs": 40}
+def test_side_by_side_slots_and_a_signal_end_with_the_records_of_an_undisturbed_campaign(tiny, tmp_path, capfd):
+    """Two processes in a slot that is over at once, then a command that a batch system tells to stop, then the rest."""
+    tiny |= {"max_epochs": 30}
     broken = table1("CLUSTER", "gat", seeds=[41], **tiny | {"heads": 3, "layers": 2, "max_epochs": 1})
     cells = [broken, *(table1("CLUSTER", lrga=lrga, seeds=[41, 95], **tiny) for lrga in (False, True))]
     Campaign(cells[1:], tmp_path / "one").run()
     folder = tmp_path / "many"
     run_side_by_side(cells, folder, processes=2, time_limit=1e-6)
     assert not read_records(folder)
-    code = (
-        "from lrga.paper.protocols import table1\nfrom lrga.experiments.workers import run_side_by_side\n"
-        "if __name__ == '__main__':\n"
-        f"    cells = [table1('CLUSTER', lrga=lrga, seeds=[41, 95], **{tiny!r}) for lrga in (False, True)]\n"
-        f"    run_side_by_side(cells, {str(folder)!r}, processes=1)\n"
+    command = ["reproduce", "run", "table1", "--dataset", "CLUSTER", "--model", "gcn", "--budget", "100k"]
+    command += ["--seeds", "41,95", "--epochs", "30", "--batch-size", "4", "--device", "cpu", "--sizes", "8,4,4"]
+    command += ["--set", "hidden=8", "--set", "layers=1", "--data-root", tiny["root"]]
+    command += ["--parallel", "2", "--output", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lrga", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not any(path.stat().st_size for path in folder.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert "Interrupted" in said
+    for number in [process.pid, *children(process.pid)]:  # as SLURM does, whose srun signals all processes of a step
+        os.kill(number, signal.SIGUSR1)
+    table, said = process.communicate(timeout=120)
+    assert process.returncode == PAUSED, said
+    assert "LRGA + GCN" in table
+    assert "Stopped after checkpoints; the same command continues." in said
+    assert "Traceback" not in said
     run_side_by_side(cells, folder, processes=2)
     records = read_records(folder)
     assert {record.status for record in records} == {"finished", "failed"}

@@ -50,7 +50,9 @@ def test_the_rank_curve_has_its_error_bars_beside_the_published_number(make_reco
 
 
 def test_a_benchmark_has_bars_or_lines():
-    charts = {chart.title: chart for chart in speed_charts(benchmark([{"case": m, "ms": 1.0, "mb": 2.0} for m in "ab"]))}
+    charts = {
+        chart.title: chart for chart in speed_charts(benchmark([{"case": m, "ms": 1.0, "mb": 2.0} for m in "ab"]))
+    }
     assert set(charts) == {"Time", "Memory"}
     assert go.Figure(plotly_figure(charts["Time"])).data[0].type == "bar"
     (chart,) = speed_charts(benchmark([{"case": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]))

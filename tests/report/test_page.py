@@ -7,6 +7,7 @@ import pytest
 
 from lrga.errors import DataError
 from lrga.report.page import write_report
+from lrga.speed.record import make_record as make_benchmark
 from lrga.training.runs.environment import environment
 
 
@@ -18,7 +19,8 @@ def test_results_curves_configurations_and_failures_are_in_it(trained, make_reco
     folder = write_records(
         make_record("good", test=68.123), make_record("bad", seed=2, status="diverged", reason="loss was NaN")
     )
-    (folder / "speed.json").write_text('{"device": "my CPU", "rows": [{"method": "lrga", "ms": 1.5}]}')
+    speed = make_benchmark("attention", [{"case": "lrga", "ms": 1.5}], device="my CPU")
+    (folder / "speed.json").write_text(json.dumps(speed))
     (folder / "broken.json").write_text("{")
     found = write_report([folder, trained], tmp_path / "page.html", title="My page")
     page = (tmp_path / "page.html").read_text()

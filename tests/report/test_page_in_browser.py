@@ -11,6 +11,7 @@ from lrga.experiments.loading import grouped_rows
 from lrga.paper.reference import THE_PAPER
 from lrga.report.page import write_report
 from lrga.report.summary import lrga_pairs
+from lrga.speed.record import make_record as make_benchmark
 
 NASTY = "<script>window.hacked=1</script><b>bold</b>"
 
@@ -29,11 +30,9 @@ def page_file(make_record, trained, tmp_path_factory):
     for number, record in enumerate(records):
         (folder / f"{number}.json").write_text(json.dumps(record.to_json()), encoding="utf-8")
     rows = [
-        {"method": m, "nodes": n, "ms": n * k, "peak_mb": n}
-        for k, m in enumerate(("lrga", NASTY), 1)
-        for n in (10, 100)
+        {"case": m, "nodes": n, "ms": n * k, "peak_mb": n} for k, m in enumerate(("lrga", NASTY), 1) for n in (10, 100)
     ]
-    (folder / "speed.json").write_text(json.dumps({"device": NASTY, "rows": rows}))
+    (folder / "speed.json").write_text(json.dumps(make_benchmark("scale", rows, device=NASTY)))
     (folder / "broken.json").write_text("{")
     path = tmp_path_factory.mktemp("page") / "page.html"
     return path, write_report([folder, trained], path, title=NASTY)

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrga.cli import options as o
+
 if TYPE_CHECKING:
     from lrga.speed.backends import Choice
     from lrga.speed.measure import SpeedResult
 
 
 def bench(
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    device: o.Device = "auto",
     explain: Annotated[
         bool, typer.Option("--explain", help="Say which implementation each operation takes here, and measure nothing.")
     ] = False,
@@ -22,13 +24,14 @@ def bench(
     width: Annotated[int, typer.Option(help="Channels of the nodes.")] = 64,
     rank: Annotated[int, typer.Option(help="Rank of the attention.")] = 30,
     threads: Annotated[int | None, typer.Option(help="Of the CPU; as many as are free by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Measure low-rank attention beside other attentions on this machine, in under a minute.
 
-    Values are checked first; times are medians of forward + backward, memory is what stays between the two passes. With
-    --explain it says for every operation what computes it here, and why nothing faster does.
+    Values are checked first; times are medians of forward + backward, memory is
+    what stays between the two passes. With --explain it says for every operation
+    what computes it here, and why nothing faster does.
 
     Examples:
 

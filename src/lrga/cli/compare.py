@@ -11,19 +11,18 @@ from lrga.cli import options as o
 def compare(context: typer.Context, name: o.Name, given: dict[str, Any]) -> None:
     """Train the same network with and without LRGA at equal budget, and print both in one table.
 
-    The difference is paired over the seeds and has a 95 % confidence interval: two or more seeds say whether it is
-    clear. Published numbers stand beside ours: the paper's on its data sets, or those of --published. Interrupted, the
+    The difference is paired over the seeds and has a 95 % confidence interval:
+    two or more seeds say whether it is clear. Published numbers stand beside
+    ours: the paper's on its data sets, or those of --published. Interrupted, the
     same command continues.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit or SIGUSR1, or in
-    progress in another process), 128 + N stopped by signal N.
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
+    (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped
+    by signal N.
 
     Examples:
-
-    [bold]lrga compare CLUSTER --sizes 1500,250,250 --epochs 12 --batch-size 32 --recalibrate-norm 20[/]
-
+    [bold]lrga compare CLUSTER --sizes 1500,250,250 --recalibrate-norm 20[/]
     [bold]lrga compare ZINC --model gatedgcn --budget 500k --seeds 41 95 12 35[/]
-
     [bold]lrga compare my_graphs/ --model gin --budget 50k[/]
     """
     from lrga.experiments.comparison import comparison

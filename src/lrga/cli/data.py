@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrga.cli import options as o
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,14 +21,13 @@ Root = Annotated[
         "--data-root", help="Where data live; else LRGA_DATA, else the platform's cache folder.", metavar="DIR"
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("ls")
 def list_datasets(
     data_root: Root = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table of what they are.")] = False,
-    as_json: AsJson = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Every data set: task, sizes, statistics, licence, where it comes from, whether it is built.
 
@@ -86,7 +87,7 @@ def list_datasets(
 
 
 @app.command("info")
-def show_info(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
+def show_info(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> None:
     """Everything known of one data set: features, licence, citation, files, what is built.
 
     Example: [bold]lrga data info ZINC[/]
@@ -159,11 +160,12 @@ def build(
     download: Annotated[bool, typer.Option("--download/--no-download", help="Whether to use the network.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Build it again even if it is there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
-    as_json: AsJson = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Build a data set, once; a build that was interrupted continues.
 
-    Examples: [bold]lrga data build PATTERN[/], [bold]lrga data build CLUSTER --sizes 1500,250,250[/],
+    Examples:
+    [bold]lrga data build CLUSTER --sizes 1500,250,250[/]
     [bold]lrga data build ZINC --source ~/zinc[/]
     """
     from lrga.data.datasets.building import build_dataset, plan_dataset
@@ -203,7 +205,7 @@ def build(
 
 
 @app.command("verify")
-def verify(name: Name, data_root: Root = None, as_json: AsJson = False) -> None:
+def verify(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> None:
     """Check every file of a data set by size and checksum; exit code 1 if one is damaged.
 
     Example: [bold]lrga data verify ZINC[/]

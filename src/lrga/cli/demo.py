@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
+from lrga.cli import options as o
+
 
 def demo(
     output: Annotated[Path, typer.Option(help="Folder of data, runs, records and picture.")] = Path("demo"),
     epochs: Annotated[int | None, typer.Option(help="Of each training, 12 by default.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Graphs of train,val,test, 1500,250,250 by default.")] = None,
     threads: Annotated[int | None, typer.Option(help="Of the CPU; as many as are free by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """See in a few minutes what LRGA adds: a small CLUSTER is made, GCN trained with and without LRGA on the CPU.
 

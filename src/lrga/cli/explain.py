@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from lrga.cli import options as o
+
 
 def explain(
     run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
@@ -19,8 +21,8 @@ def explain(
     best: Annotated[
         bool, typer.Option("--best", help="The weights that were best in validation, not the last ones.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
-    data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    device: o.Device = "auto",
+    data_root: o.DataRoot = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Trust the run: import its module:factory and write to its data root.")
     ] = False,
@@ -28,8 +30,9 @@ def explain(
 ) -> None:
     """Write a page on which to see whom a node attends to, in every layer and head.
 
-    The graph is drawn with labels and predictions; a click on a node shows its row of the attention; the whole matrix
-    is an image, with the spectrum of its rank beside it.
+    The graph is drawn with labels and predictions; a click on a node shows its
+    row of the attention; the whole matrix is an image, with the spectrum of its
+    rank beside it.
 
     Examples:
 

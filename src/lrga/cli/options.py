@@ -23,7 +23,7 @@ INCOMPLETE = 3  # exit code where runs are left to be made: the time limit was r
 Group = dict[str, tuple[Any, Any]]
 
 
-def _panel(title: str, **options: tuple[Any, ...]) -> Group:
+def panel(title: str, **options: tuple[Any, ...]) -> Group:
     """A group of options: name → type, help, and further words: flags, a default that is not ``None``, a metavar."""
     group: Group = {}
     for name, (kind, text, *more) in options.items():
@@ -36,60 +36,60 @@ def _panel(title: str, **options: tuple[Any, ...]) -> Group:
     return group
 
 
-MODEL = _panel(
+MODEL = panel(
     "Model",
-    model=(str, "gcn, gat, gatedgcn, graphsage or gin; of links also node2vec, deepwalk or mf."),
-    budget=(str, "Parameters: 100k, 500k or any number."),
-    lrga=(bool, "With or without low-rank global attention.", "--lrga/--no-lrga"),
+    model=(str, "gcn, gat, gatedgcn, graphsage, gin; links: node2vec, deepwalk, mf"),
+    budget=(str, "Parameters: 100k, 500k, 250000."),
+    lrga=(bool, "Low-rank global attention or not.", "--lrga/--no-lrga"),
     hidden=(int, "Width of the layers."),
     layers=(int, "Number of layers."),
     rank=(int, "The paper's κ, 30 by default."),
-    random_features=(bool, "Fresh noise in place of node features.", "--random-features"),
-    preset=(str, "Generation of the benchmark's layers: 2022 or 2020."),
+    random_features=(bool, "Noise in place of node features.", "--random-features"),
+    preset=(str, "Benchmark's layers: 2022 or 2020."),
 )
-PROTOCOL = _panel(
+PROTOCOL = panel(
     "Protocol",
-    seeds=(list[str], "One run for each: --seeds 41 95, or 41,95."),
+    seeds=(list[str], "One run for each: --seeds 41 95."),
     epochs=(int, "At most so many."),
     batch_size=(int, "Graphs in a batch."),
     lr=(float, "Initial learning rate."),
     dropout=(float, "In every layer."),
     precision=(str, "float32, or bf16 or fp16 (mixed)."),
-    recalibrate_norm=(int, "Average BatchNorm statistics over so many batches before each evaluation."),
-    metric=(str, "Reported: accuracy, mae, roc_auc, f1_positive, hits@20, …"),
-    settings=(list[str], "Any other option, such as schedule=cosine; repeatable.", "--set", "NAME=VALUE"),
+    recalibrate_norm=(int, "Batches to re-estimate BatchNorm on."),
+    metric=(str, "accuracy, mae, roc_auc, hits@20, …"),
+    settings=(list[str], "Any other option: schedule=cosine.", "--set", "NAME=VALUE"),
 )
-DATA = _panel(
+DATA = panel(
     "Data",
     data_root=(Path, "Where data live."),
     source=(Path, "Folder of raw or prepared files of a named set."),
     sizes=(str, "Graphs of train,val,test: 1500,250,250."),
-    data_seed=(int, "Of a generated set, or of the split of your own data."),
+    data_seed=(int, "Seed of a generated set, or of your own split."),
     level=(str, "Own data: predict for each node, edge or graph."),
-    task=(str, "Own data: classification, multilabel or regression; link for an edge list."),
-    split=(str, "Own data: fractions, 0.8,0.1,0.1. A named set: the published split's number."),
+    task=(str, "classification, multilabel, regression or link."),
+    split=(str, "Own data: 0.8,0.1,0.1; a named set: a number."),
     split_by=(str, "Edge list: random, time or given (column split)."),
     directed=(bool, "Edge list: a,b is another edge than b,a.", "--directed"),
 )
-RUN = _panel(
+RUN = panel(
     "Runs",
     device=(str, "auto, cpu, cuda or cuda:1."),
-    output=(Path, "Folder of run folders (and records); what is done there is not done again.", Path("runs")),
-    time_limit=(float, "Pause cleanly after so many minutes; the same command continues.", "MINUTES"),
-    recompute_layers=(bool, "Activation checkpointing: less memory, more time.", "--recompute-layers"),
+    output=(Path, "Folder of runs.", Path("runs")),
+    time_limit=(float, "Pause; the same command continues.", "MINUTES"),
+    recompute_layers=(bool, "Activation checkpointing.", "--recompute-layers"),
     dry_run=(bool, "Only say what would run.", "--dry-run", False),
     quiet=(bool, "No progress.", "--quiet", False),
     as_json=(bool, "Print JSON.", "--json", False),
 )
-PUBLISHED = _panel("Runs", published=(Path, "Table of published numbers (TOML or JSON) to stand beside ours.", "FILE"))
-CAMPAIGN = PUBLISHED | _panel(
+PUBLISHED = panel("Runs", published=(Path, "Published numbers, TOML or JSON.", "FILE"))
+CAMPAIGN = PUBLISHED | panel(
     "Runs",
     retry=(bool, "Make runs that diverged again.", "--retry", False),
-    parallel=(int, "Processes that train side by side on the device.", 1),
-    shard=(str, "Only part i of n, as one job of an array: --shard 2/8.", "i/n"),
+    parallel=(int, "Processes on the device.", 1),
+    shard=(str, "Part i of n, for job arrays: 2/8.", "i/n"),
 )
 # Accepted by name as well as by --set; help leaves them out.
-RARE = _panel(
+RARE = panel(
     "Model",
     heads=(int, ""), attention_heads=(int, ""), wiring=(str, ""), readout=(str, ""), patience=(int, ""),
     edge_features=(bool, "", "--edge-features/--no-edge-features"), eval_batch_size=(int, ""), lr_factor=(float, ""),
@@ -104,13 +104,16 @@ RARE = _panel(
 _TRAINING = {**MODEL, **PROTOCOL, **RARE, "device": None, "recompute_layers": None}
 _DATA_OPTIONS = ("sizes", "level", "task", "split", "split_by", "directed")
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="A data set (lrga data ls lists them), such as ZINC, Cora or ogbl-ddi; or your own: a folder of CSV "
-        "files, a .pt file, module:factory, or an edge list with --task link."
-    ),
-]
+NAME = typer.Argument(
+    help="A data set of lrga data ls, such as ZINC; or your own: a folder of CSV files, a .pt file, module:factory, or "
+    "an edge list with --task link."
+)
+Name = Annotated[str, NAME]
+# Of commands without the groups above.
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Where data live.", metavar="DIR")]
 # `--seeds 41 95` leaves 95 over; parse_seeds takes it up, and whatever else is left over is refused.
 EXTRA_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": False}
 

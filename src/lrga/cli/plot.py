@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from lrga.cli import options as o
 from lrga.errors import visible
 
 app = typer.Typer(
@@ -14,6 +15,7 @@ app = typer.Typer(
 )
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, records, or folders of them.", metavar="RUNS...")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")]
 Width = Annotated[float, typer.Option(help="Inches; 6.4 is a text column.")]
 Title = Annotated[str, typer.Option(help="Above the figure; none by default, as papers have captions.")]
 
@@ -21,9 +23,7 @@ Title = Annotated[str, typer.Option(help="Above the figure; none by default, as 
 @app.command()
 def curves(
     runs: Runs,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")] = Path(
-        "curves.png"
-    ),
+    output: Output = Path("curves.png"),
     show: Annotated[str, typer.Option(help="metric or loss.")] = "metric",
     splits: Annotated[str, typer.Option(help="Among train,val,test.")] = "train,val",
     log_x: Annotated[bool, typer.Option("--log-x", help="Logarithmic epochs.")] = False,
@@ -43,9 +43,7 @@ def curves(
 @app.command()
 def rank(
     runs: Runs,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")] = Path(
-        "rank.png"
-    ),
+    output: Output = Path("rank.png"),
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
@@ -59,9 +57,7 @@ def rank(
 @app.command()
 def table(
     runs: Runs,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")] = Path(
-        "table.png"
-    ),
+    output: Output = Path("table.png"),
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
@@ -75,9 +71,7 @@ def table(
 @app.command()
 def attention(
     run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")] = Path(
-        "attention.png"
-    ),
+    output: Output = Path("attention.png"),
     graph: Annotated[int, typer.Option(help="Number of the test graph, from 0.", metavar="i")] = 0,
     layer: Annotated[int | None, typer.Option(help="From 1; the last by default.")] = None,
     head: Annotated[int, typer.Option(help="From 1.")] = 1,
@@ -86,7 +80,7 @@ def attention(
     source: Annotated[str | None, typer.Option("--input", help="Other graphs: what lrga predict reads.")] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     best: Annotated[bool, typer.Option("--best", help="The weights that were best in validation.")] = False,
-    data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    data_root: o.DataRoot = None,
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
@@ -104,9 +98,7 @@ def attention(
 @app.command()
 def scale(
     records: Annotated[list[Path], typer.Argument(help="Records of benchmarks, or folders.", metavar="RECORDS...")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")] = Path(
-        "scale.png"
-    ),
+    output: Output = Path("scale.png"),
     log: Annotated[bool, typer.Option("--log/--linear", help="Logarithmic axes.")] = True,
     width: Width = 6.4,
     title: Title = "",

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lrga.cli import options as o
+
 
 def predict(
     run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
@@ -31,9 +33,9 @@ def predict(
         typer.Option("--node", help="Link prediction: list the likeliest new links of this node.", metavar="NODE"),
     ] = None,
     top_k: Annotated[int, typer.Option(help="How many of them.", metavar="K")] = 10,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    device: o.Device = "auto",
     batch_size: Annotated[int, typer.Option(help="Graphs at a time.")] = 128,
-    data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    data_root: o.DataRoot = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Trust the run folder: a data set may be built in its data root.")
     ] = False,
@@ -47,8 +49,8 @@ def predict(
 ) -> None:
     """Predict with a saved model: CSV with the id of each graph, node or edge, the prediction and the scores.
 
-    Ids and class names are written unchanged. If the data come from others and you will open the file in a spreadsheet,
-    add [bold]--escape-formulas[/].
+    Ids and class names are written unchanged. If the data come from others and
+    you will open the file in a spreadsheet, add [bold]--escape-formulas[/].
 
     Examples:
 

@@ -10,7 +10,6 @@ from typer.core import TyperGroup
 from lrga.cli import options as o
 from lrga.errors import visible
 
-_CELLS = "Which cells"
 _EXPERIMENTS = ("table1", "table2", "table3", "rank")
 _ABLATION = "ablation"
 
@@ -41,36 +40,29 @@ app = typer.Typer(
 Experiment = Annotated[
     str,
     typer.Argument(
-        help="table1, table2 (links), table3 (random features) or rank (ablation); or a campaign of your own, a .toml "
-        "or .py file."
+        help="table1, table2 (links), table3 (random features) or rank; or a campaign of your own, .toml or .py."
     ),
 ]
-Dataset = Annotated[str | None, typer.Option(help="Only this data set.", rich_help_panel=_CELLS)]
-Model = Annotated[str | None, typer.Option(help="Only this network.", rich_help_panel=_CELLS)]
-Budget = Annotated[str | None, typer.Option(help="Only 100k or 500k.", rich_help_panel=_CELLS)]
-Lrga = Annotated[
-    bool | None,
-    typer.Option("--lrga/--no-lrga", help="Only rows with LRGA, or only plain ones.", rich_help_panel=_CELLS),
-]
-Rank = Annotated[
-    int | None,
-    typer.Option(help="Of rank: only this κ, also one of your own; of table2: another κ.", rich_help_panel=_CELLS),
-]
-Plain = Annotated[bool, typer.Option("--plain", help="Of table3: with the set's own features.", rich_help_panel=_CELLS)]
-Only = Annotated[
-    str | None,
-    typer.Option(
-        help="Of ablation: heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
-        rich_help_panel=_CELLS,
+CELLS = o.panel(
+    "Which cells",
+    dataset=(str, "Only this data set."),
+    model=(str, "Only this network."),
+    budget=(str, "Only 100k or 500k."),
+    lrga=(bool, "Only with LRGA, or only without.", "--lrga/--no-lrga"),
+)
+RANK = o.panel(
+    "Which cells",
+    rank=(int, "Of rank: only this κ; of table2: another κ."),
+    plain=(bool, "Of table3: with the set's own features.", "--plain"),
+)
+ONLY = o.panel(
+    "Which cells",
+    only=(
+        str,
+        "Of ablation: heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
     ),
-]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        help="Layers: paper (default; see lrga reproduce preset), or the benchmark's 2022 or 2020 version for all.",
-        rich_help_panel="Protocol",
-    ),
-]
+)
+PRESET = o.panel("Protocol", preset=(str, "Layers: paper (default), 2022 or 2020."))
 Folders = Annotated[
     list[str] | None,
     typer.Argument(help="Folders of records and runs, searched with all below; runs by default.", metavar="[FOLDERS]"),
@@ -80,28 +72,29 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="As --format markdown
 AsJson = Annotated[bool, typer.Option("--json", help="As --format json.")]
 
 
-def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | None, **filters: Any) -> list[Any]:
+def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | None) -> list[Any]:
     """What is asked for, as studies: one, but of the ablations one for each part."""
+    filters = {key: given.get(key) for key in (*CELLS, *RANK, *ONLY)}
+    others = {key: value for key, value in given.items() if key not in filters}
+    options = o.training_options(others, elsewhere=("model", "budget", "lrga", "rank"))
     path = Path(experiment)
-    options = o.training_options(given, elsewhere=("model", "budget", "lrga", "rank"), preset=filters.pop("preset"))
-    only, rank, plain = filters.pop("only", None), filters.pop("rank", None), filters.pop("plain", False)
     if path.suffix in (".toml", ".py"):
         from lrga.experiments.files import read_study
 
-        asked = {"rank": rank, "only": only, "plain": plain or None, **filters}
-        _refuse("a campaign of your own without filters", asked, "change the file instead")
+        _refuse("a campaign of your own without filters", filters, "change the file instead")
         return [read_study(path, seeds=seeds, published=given.get("published"), **options)]
+    only, rank, plain = (filters.pop(key) for key in ("only", "rank", "plain"))
     filters |= {"seeds": seeds, "data_options": o.data_options(given)} | options
     if experiment == _ABLATION:
         from lrga.cli.clone import from_clone
 
-        _refuse("ablations with dataset, model, budget or lrga", {"rank": rank, "plain": plain or None}, "leave it out")
+        _refuse("ablations with dataset, model, budget or lrga", {"rank": rank, "plain": plain}, "leave it out")
         return list(from_clone("ablations", "lrga reproduce ablation").ablations(only, **filters))
     from lrga.paper.reproduction import reproduction
 
     _refuse("the option only with ablation", {"only": only}, "leave it out")
     reference = o.reference(given) if given.get("published") is not None else None
-    return [reproduction(experiment, rank=rank, plain=plain, reference=reference, **filters)]
+    return [reproduction(experiment, rank=rank, plain=bool(plain), reference=reference, **filters)]
 
 
 def _refuse(expected: str, options: dict[str, Any], remedy: str) -> None:
@@ -113,45 +106,34 @@ def _refuse(expected: str, options: dict[str, Any], remedy: str) -> None:
 
 
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
-@o.with_options(o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
-def run(
-    context: typer.Context, experiment: Experiment, given: dict[str, Any], dataset: Dataset = None, model: Model = None,
-    budget: Budget = None, lrga: Lrga = None, rank: Rank = None, plain: Plain = False, preset: Preset = None,
-) -> None:  # fmt: skip
+@o.with_options(CELLS, RANK, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
+def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -> None:
     """Run an experiment of the paper, or some of its cells, and print the results beside the paper's.
 
-    Without further options this is the paper's protocol with its seeds (four; ten in table2); whatever is changed is
-    said below the table. Runs that have a record are skipped, interrupted ones continued.
+    Without further options this is the paper's protocol with its seeds (four; ten
+    in table2); whatever is changed is said below the table. Runs that have a
+    record are skipped, interrupted ones continued.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit or SIGUSR1, or in
-    progress in another process), 128 + N stopped by signal N.
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
+    (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped
+    by signal N.
 
     Examples:
-
     [bold]lrga reproduce run table1 --dataset ZINC --model gatedgcn --budget 100k[/]
-
     [bold]lrga reproduce run table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
-
     [bold]lrga reproduce run rank --dry-run[/]
-
     [bold]lrga reproduce run table1 --shard 2/8[/], one of eight jobs into one folder
-
     [bold]lrga reproduce run my_campaign.toml --published my_numbers.toml[/]
     """
     from lrga.experiments.options import parse_seeds
 
-    filters = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga, "rank": rank, "plain": plain}
-    seeds = parse_seeds(given["seeds"], context.args)
-    (study,) = _studies(experiment, given, seeds, preset=preset, **filters)
+    (study,) = _studies(experiment, given, parse_seeds(given["seeds"], context.args))
     o.carry_out(study, given)
 
 
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
-@o.with_options(o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
-def ablation(
-    context: typer.Context, given: dict[str, Any], only: Only = None, dataset: Dataset = None, model: Model = None,
-    budget: Budget = None, lrga: Lrga = None, preset: Preset = None,
-) -> None:  # fmt: skip
+@o.with_options(ONLY, CELLS, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
+def ablation(context: typer.Context, given: dict[str, Any]) -> None:
     """Run cells of the paper's tables with one thing changed. Needs a clone of the repository.
 
     Example: [bold]lrga reproduce ablation --only heads --seeds 41 95[/]
@@ -160,30 +142,24 @@ def ablation(
 
     from lrga.experiments.options import parse_seeds
 
-    filters = {"only": only, "dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
-    seeds = parse_seeds(given["seeds"], context.args)
-    studies = _studies(_ABLATION, given, seeds, preset=preset, **filters)
+    studies = _studies(_ABLATION, given, parse_seeds(given["seeds"], context.args))
     title = studies[0].title if len(studies) == 1 else "Ablations"
     o.carry_out(replace(studies[0], title=title, cells=tuple(c for study in studies for c in study.cells)), given)
 
 
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
-@o.with_options(o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE)
+@o.with_options(CELLS, RANK, ONLY, PRESET, o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE)
 def table(
     experiment: Annotated[str, typer.Argument(help="As of run; or ablation, in a clone.")], given: dict[str, Any],
-    folders: Folders = None, dataset: Dataset = None, model: Model = None, budget: Budget = None, lrga: Lrga = None,
-    rank: Rank = None, plain: Plain = False, preset: Preset = None, only: Only = None,
+    folders: Folders = None,
     done: Annotated[bool, typer.Option("--done", help="Only cells that have finished runs.")] = False,
     form: Form = "text", markdown: Markdown = False, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Print the table of an experiment from records and run folders; nothing is trained.
 
     Examples:
-
     [bold]lrga reproduce table table1 runs[/]
-
     [bold]lrga reproduce table table3 reproduction/results --markdown[/]
-
     [bold]lrga reproduce table table1 runs --dataset ZINC --done --format latex[/]
     """
     from lrga.cli.printing import check_form, show
@@ -195,10 +171,7 @@ def table(
     words = folders or []
     more = [word for word in words if word.isdecimal() and not Path(word).exists()]  # of --seeds 41 95
     seeds = parse_seeds(given["seeds"], more)
-    filters = {
-        "dataset": dataset, "model": model, "budget": budget, "lrga": lrga, "rank": rank, "plain": plain, "only": only,
-    }  # fmt: skip
-    studies = _studies(experiment, given, seeds, preset=preset, **filters)
+    studies = _studies(experiment, given, seeds)
     places = [word for word in words if word not in more] or ["runs"]
     options: dict[str, Any] = {"detailed": experiment == _ABLATION, "done": done, "seeds": seeds}
     show(*(table_of_runs(study.title, study.cells, places, **options) for study in studies), form=form)
@@ -235,7 +208,7 @@ def preset(form: Form = "text", markdown: Markdown = False, as_json: AsJson = Fa
 def verify(
     record: Annotated[Path, typer.Argument(help="Record of a finished run.", metavar="RECORD")],
     epochs: Annotated[int | None, typer.Option(help="Only its first epochs, compared with its curve.")] = None,
-    data_root: Annotated[Path | None, typer.Option(help="Where data live.")] = None,
+    data_root: o.DataRoot = None,
     source: Annotated[Path | None, typer.Option(help="Folder of raw or prepared files of a named set.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the second run.")] = Path("runs"),
@@ -244,13 +217,14 @@ def verify(
         bool, typer.Option("--trust", help="Import the record's module:factory and write to its data root.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Make the run of a record again and compare. Needs a clone of the repository.
 
-    Where both are deterministic every number must be equal to the last bit; elsewhere both numbers and the spread over
-    the seeds are printed, without a verdict.
+    Where both are deterministic every number must be equal to the last bit;
+    elsewhere both numbers and the spread over the seeds are printed, without a
+    verdict.
 
     Example: [bold]lrga reproduce verify reproduction/results/table1/RUN.json --epochs 2[/]
     """

@@ -15,30 +15,28 @@ def sweep(
     grid: Annotated[
         list[str] | None,
         typer.Option(
-            help="An option of training and its values, separated by commas: --grid rank=0,10,30; repeatable.",
+            help="An option and its values, rank=0,10,30; repeatable.",
             metavar="NAME=VALUE,…",
         ),
     ] = None,
     paper_grid: Annotated[
         bool,
-        typer.Option("--paper-grid", help="What the authors searched on the OGB sets: rank 25,50,100, hidden 150,256."),
+        typer.Option("--paper-grid", help="The authors' on the OGB sets: ranks and widths."),
     ] = False,
 ) -> None:
     """Train every combination of some options' values, and print them in one table; the best in validation is named.
 
-    Any option of training may be swept. With --published, published numbers stand beside ours. Interrupted, the same
-    command continues.
+    Any option of training may be swept. With --published, published numbers stand
+    beside ours. Interrupted, the same command continues.
 
-    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain (--time-limit or SIGUSR1, or in
-    progress in another process), 128 + N stopped by signal N.
+    Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
+    (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped
+    by signal N.
 
     Examples:
-
     [bold]lrga sweep ZINC --model gatedgcn --grid rank=0,10,30 --grid lr=1e-3,1e-4[/]
-
     [bold]lrga sweep ogbl-ddi --paper-grid --seeds 0 1 2[/]
-
-    [bold]lrga sweep CLUSTER --grid wiring=authors-code,norm-first --sizes 1500,250,250 --recalibrate-norm 20[/]
+    [bold]lrga sweep CLUSTER --grid wiring=authors-code,norm-first --sizes 1500,250,250[/]
     """
     from lrga.experiments.options import parse_grid, parse_seeds
     from lrga.experiments.sweeps import sweep_of

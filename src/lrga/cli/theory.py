@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lrga.cli import options as o
+
 
 def theory(
     statements: Annotated[
@@ -19,15 +21,16 @@ def theory(
         bool,
         typer.Option("--train", help="Train the experiments afresh, some minutes, rather than show their records."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """The paper's statements, each measured here and now, with the figure beside the claim; takes under a minute.
 
-    What takes training is shown from records that come with the package; with [bold]--train[/] it is trained here, and
-    the new records go to DIR/records. Exit code 1 if a statement does not hold to its tolerance.
+    What takes training is shown from records that come with the package; with
+    [bold]--train[/] it is trained here, and the new records go to DIR/records. Exit code 1
+    if a statement does not hold to its tolerance.
 
-    Examples: [bold]lrga theory[/], [bold]lrga theory alignment multi-head[/], [bold]lrga theory --output figures[/],
-    [bold]lrga theory learned-head --train[/]
+    Examples: [bold]lrga theory[/], [bold]lrga theory alignment multi-head[/], [bold]lrga theory --output
+    figures[/], [bold]lrga theory learned-head --train[/]
     """
     from rich.console import Console
     from rich.markup import escape

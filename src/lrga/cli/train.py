@@ -23,57 +23,33 @@ _RUN = "Runs"
 def train(
     context: typer.Context,
     given: dict[str, Any],
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A data set (lrga data ls lists them), such as ZINC, Cora or ogbl-ddi; or your own: a folder of CSV "
-            "files, a .pt file, module:factory, or an edge list with --task link.",
-        ),
-    ] = None,
+    name: Annotated[str | None, o.NAME] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel="Protocol")] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run's folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Continue the run in this folder; options beside it must be the run's.",
-            metavar="RUN",
-            rich_help_panel=_RUN,
-        ),
+        Path | None, typer.Option(help="Continue the run in this folder.", metavar="RUN", rich_help_panel=_RUN)
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A configuration file; options given beside it win.", rich_help_panel=_RUN)
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Options, which others win over.", rich_help_panel=_RUN)] = None,
     trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust",
-            help="Trust --resume or --config: import the module:factory and write to the data root named there.",
-            rich_help_panel=_RUN,
-        ),
+        bool, typer.Option("--trust", help="Import and write what the file names.", rich_help_panel=_RUN)
     ] = False,
 ) -> None:
     """Train a model under the benchmark's protocol; the test result is printed beside the published one.
 
-    A run can be killed at any moment and continued with [bold]--resume[/]; Ctrl-C writes a checkpoint first.
+    A run can be killed at any moment and continued with [bold]--resume[/]; Ctrl-C writes a
+    checkpoint first. With [bold]--trust[/] it, or [bold]--config[/], may import a module:factory or
+    write to a data root that its file names.
 
     Exit codes: 0 finished, 1 failed, 2 wrong usage, 3 paused by --time-limit or SIGUSR1, 128 + N stopped by signal N.
 
     Examples:
-
     [bold]lrga train ZINC --model gatedgcn --budget 100k[/]
-
-    [bold]lrga train CLUSTER --no-lrga --sizes 1500,250,250 --epochs 12 --recalibrate-norm 20[/]
-
+    [bold]lrga train CLUSTER --no-lrga --sizes 1500,250,250 --recalibrate-norm 20[/]
     [bold]lrga train my_graphs/ --model gin --hidden 64 --layers 4[/]
-
     [bold]lrga train ogbl-ddi --model gcn --source ~/ogbl_ddi[/]
-
     [bold]lrga train ./edges.csv --task link --split-by time[/]
-
-    [bold]lrga train PATTERN --model gcn --budget 500k --device cuda --seeds 41 95 12 35[/]
-
+    [bold]lrga train PATTERN --budget 500k --device cuda --seeds 41 95 12 35[/]
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
-
     [bold]lrga train my_module:my_graphs --resume runs/my-run[/]
     """
     from lrga.distributed.launch import is_leader

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lrga.cli import options as o
+
 
 def wl(
     files: Annotated[
@@ -43,12 +45,13 @@ def wl(
         typer.Option(help="Attribute with the edges' integer labels, or none.", metavar="NAME"),
     ] = "auto",
     device: Annotated[str, typer.Option("--device", help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Which Weisfeiler–Lehman tests tell graphs apart: a verdict for two, a matrix for more.
 
-    An edge list has a line "a b" or "a b label" per edge, and isolated nodes on lines of their own. A first line with
-    column names ("source target") is a header.
+    An edge list has a line "a b" or "a b label" per edge, and isolated nodes on
+    lines of their own. A first line with column names ("source target") is a
+    header.
 
     Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
     [bold]lrga wl family.g6 --json[/]

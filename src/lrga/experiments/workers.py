@@ -23,6 +23,9 @@ from lrga.training.runs.run import Interrupted, StopRequest
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
 _STOPPED = {code for number in _SIGNALS for code in (128 + number, -number)}
 _PATIENCE = 0.2  # seconds between two looks at the processes
+# By which the parent stops its processes. They block the others: a batch system sends SIGUSR1 to parent and processes
+# alike, and a second signal would end a process before it has written its checkpoint.
+_STOP = signal.SIGTERM
 
 
 def run_side_by_side(
@@ -86,7 +89,7 @@ def _wait(workers: Sequence[BaseProcess], request: StopRequest) -> None:
             told = True
             for worker in workers:
                 if worker.is_alive() and worker.pid is not None:
-                    os.kill(worker.pid, signal.SIGTERM)
+                    os.kill(worker.pid, _STOP)
 
 
 def _work(
@@ -101,6 +104,7 @@ def _work(
     """One process: passes through all runs once and makes those that are free."""
     if hasattr(os, "setpgrp"):
         os.setpgrp()  # Ctrl-C is the parent's, which tells each process once
+        signal.pthread_sigmask(signal.SIG_BLOCK, set(_SIGNALS) - {_STOP})
     threading.Thread(target=_follow_parent, daemon=True).start()
     left = None if deadline is None else (deadline - time.time()) / 60
     if left is not None and left <= 0:
@@ -124,4 +128,4 @@ def _follow_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), _STOP)

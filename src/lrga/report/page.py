@@ -113,7 +113,7 @@ def _speed(charts: dict[str, Any], number: int, record: SpeedRecord) -> dict[str
     return {
         "name": record.name,
         "place": record.place,
-        "facts": {key: value for key, value in record.facts.items() if not isinstance(value, list)},
+        "facts": record.facts,
         "skipped": record.skipped,
         "charts": [
             {"title": chart.title, **_chart(charts, f"speed-{number}-{i}", plotly_figure(chart))}

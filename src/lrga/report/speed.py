@@ -65,14 +65,15 @@ def speed_record(values: dict[str, Any], path: Path) -> SpeedRecord:
 
     Example:
         >>> from lrga.speed.record import make_record
-        >>> rows = [{"case": "a graph", "method": "lrga", "forward_ms": 1.5}]
+        >>> rows = [{"case": "a graph", "forward_ms": 1.5}]
         >>> record = speed_record(make_record("attention", rows, device="cpu"), Path("a.json"))
         >>> record.labels, record.measures
-        (['case', 'method'], {'time': ['forward_ms']})
+        (['case'], {'time': ['forward_ms']})
     """
     rows: list[dict[str, Any]] = values["rows"]
-    facts = {key: value for key, value in values.items() if key not in ("rows", "profiles", "settings")}
-    facts |= values["settings"]
+    facts = {key: value for key, value in values.items() if key not in ("rows", "profiles", "settings", "load")}
+    facts |= {"load average": (values["load"] or {}).get("average"), **values["settings"]}
+    facts = {key: value for key, value in facts.items() if value is not None}
     columns = list(dict.fromkeys(key for row in rows for key in row))
     numeric = [key for key in columns if any(is_number(row.get(key)) for row in rows)]
     measures: dict[str, list[str]] = {}

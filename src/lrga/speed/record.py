@@ -92,7 +92,7 @@ def problem_of(values: Any) -> str | None:
 
     Example:
         >>> problem_of({"benchmark": "a", "rows": []})
-        'it has no device'
+        'it has no commit'
     """
     if not isinstance(values, dict):
         return "expected a JSON object"
@@ -105,7 +105,9 @@ def problem_of(values: Any) -> str | None:
     if unknown := set(values) - set(FIELDS):
         return f"unknown field {min(unknown)!r:.40}"
     load, settings, rows, profiles = (values.get(key) for key in ("load", "settings", "rows", "profiles"))
-    if "load" not in values or not (load is None or (isinstance(load, dict) and {*load} == {"average", "cores", "gpu"})):
+    if "load" not in values or not (
+        load is None or (isinstance(load, dict) and {*load} == {"average", "cores", "gpu"})
+    ):
         return "load is neither null nor an object of average, cores and gpu"
     if not _is_flat(settings):
         return "settings is not an object of texts and numbers"
