@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from lrga.experiments.loading import table_of_runs
+from lrga.experiments.loading import load_runs, table_of_runs
 from lrga.experiments.records import RunRecord, write_record
 from lrga.paper.protocols import cells_of, paper_config
 from lrga.paper.reproduction import reproduction
@@ -32,7 +32,7 @@ def write(folder, seed, test, *, dataset="CLUSTER", note="a fresh draw", status=
 
 
 def record_table(study, folders, **options):
-    return table_of_runs(study.title, study.cells, folders, **options)
+    return table_of_runs(study.title, study.cells, load_runs(folders), **options)
 
 
 def the_row(folder, **filters):

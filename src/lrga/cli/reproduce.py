@@ -163,7 +163,7 @@ def table(
     [bold]lrga reproduce table table1 runs --dataset ZINC --done --format latex[/]
     """
     from lrga.cli.printing import check_form, show
-    from lrga.experiments.loading import table_of_runs
+    from lrga.experiments.loading import load_runs, table_of_runs
     from lrga.experiments.options import parse_seeds
 
     form = "json" if as_json else "markdown" if markdown else form
@@ -174,7 +174,8 @@ def table(
     studies = _studies(experiment, given, seeds)
     places = [word for word in words if word not in more] or ["runs"]
     options: dict[str, Any] = {"detailed": experiment == _ABLATION, "done": done, "seeds": seeds}
-    show(*(table_of_runs(study.title, study.cells, places, **options) for study in studies), form=form)
+    runs = load_runs(places)
+    show(*(table_of_runs(study.title, study.cells, runs, **options) for study in studies), form=form)
 
 
 @app.command()

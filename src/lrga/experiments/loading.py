@@ -63,7 +63,7 @@ class Run:
         """Whether it reached its end: only such runs are averaged."""
         return self.record.status == FINISHED and self.record.last is not None and self.record.metric is not None
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Equal for a run folder and the record that was made of it, different for runs that compute something else."""
         return json.dumps([self.record.run, essence(self.config)], sort_keys=True)
@@ -354,18 +354,18 @@ def rank_series(rows: Sequence[Row]) -> list[tuple[str, list[tuple[int, Row]]]]:
 def table_of_runs(
     title: str,
     cells: Sequence[Cell],
-    folders: Iterable[str | Path],
+    runs: Iterable[Run],
     *,
     detailed: bool = False,
     done: bool = False,
     seeds: Sequence[int] | None = None,
 ) -> Table:
-    """The table of some cells from the runs below some folders; nothing is trained.
+    """The table of some cells from runs that :func:`load_runs` has found; nothing is trained.
 
     Args:
         title: Of the table.
         cells: Its rows.
-        folders: Searched with all that is below them.
+        runs: Those that belong to other cells are passed over.
         detailed: Whether the best epoch in validation and training stand beside the test.
         done: Whether only cells with finished runs are shown, with few notes.
         seeds: Only runs of these; by default of all seeds that were run.
@@ -373,11 +373,11 @@ def table_of_runs(
     Example:
         >>> import tempfile
         >>> from lrga.experiments.comparison import comparison
-        >>> table = table_of_runs("", comparison("CLUSTER").cells, [tempfile.mkdtemp()])
+        >>> table = table_of_runs("", comparison("CLUSTER").cells, load_runs([tempfile.mkdtemp()]))
         >>> table.done, "not yet run" in table.to_markdown()
         ((0, 2), True)
     """
-    rows = rows_of(cells, (run for run in load_runs(folders) if seeds is None or run.record.seed in seeds))
+    rows = rows_of(cells, (run for run in runs if seeds is None or run.record.seed in seeds))
     shown = tuple(row for row in rows if row.finished or not done)
     columns = DETAILED if detailed else RECORDED
     return Table(title=title, rows=shown, columns=columns, hidden=len(rows) - len(shown), brief=done)

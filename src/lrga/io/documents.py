@@ -1,5 +1,6 @@
 """JSON documents: written atomically, sealed with a checksum, and checked field by field when they are read."""
 
+import functools
 import hashlib
 import json
 import sys
@@ -70,12 +71,15 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
+_hints = functools.cache(get_type_hints)  # they are looked up for every record that is read
+
+
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     """Refuses values of a dataclass's fields that are of another type, not finite, or beyond 64 bits.
 
     Only fields of plain types (numbers, text, truth values) and those that may be ``None`` are looked at.
     """
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     for name, value in values.items():
         allowed = set(get_args(hints[name])) or {hints[name]}
         if allowed <= _PLAIN.keys() and not any(_PLAIN[one][1](value) for one in allowed):
