@@ -36,7 +36,8 @@ def test_the_options_are_these():
     """Run folders and records hold them by name: a change needs a thought for those already written."""
     assert sorted(SECTION_OF) == sorted([
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
-        "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "fanouts",
+        "deterministic", "device", "dropout", "edge_features", "encoding", "engine", "eval_batch_size", "fanouts",
+        "attention_dropout", "block", "norm",
         "heads", "hidden", "layers", "loss", "lr", "lr_factor",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "readout", "recalibrate_norm", "resample_features",

@@ -38,12 +38,13 @@ def _panel(title: str, **options: tuple[Any, ...]) -> Group:
 
 MODEL = _panel(
     "Model",
-    model=(str, "gcn, gat, gatedgcn, graphsage or gin; of links also node2vec, deepwalk or mf."),
+    model=(str, "gcn, gat, gatedgcn, graphsage, gin or gine; of links also node2vec, deepwalk or mf."),
     budget=(str, "Parameters: 100k, 500k or any number."),
     lrga=(bool, "With or without low-rank global attention.", "--lrga/--no-lrga"),
     hidden=(int, "Width of the layers."),
     layers=(int, "Number of layers."),
     rank=(int, "The paper's κ, 30 by default."),
+    encoding=(list[str], "Positional encoding: rwse:20, rrwp:16 or lappe:8; repeatable.", "KIND:SIZE"),
     random_features=(bool, "Fresh noise in place of node features.", "--random-features"),
     preset=(str, "Generation of the benchmark's layers: 2022 or 2020."),
 )
@@ -150,7 +151,7 @@ def training_options(given: Mapping[str, Any], *, elsewhere: Sequence[str] = (),
     names = {"max_epochs": "epochs", "root": "data_root", "source": "source"}
     words = {key: given.get(key) for key in _TRAINING if key not in ("epochs", "seeds", "settings")}
     words |= {key: given.get(other) for key, other in names.items()} | more
-    words = {key: str(value) if isinstance(value, Path) else value for key, value in words.items()}
+    words = {key: str(value) if isinstance(value, Path) else value for key, value in words.items() if value != []}
     return merge_settings(words, given.get("settings") or (), elsewhere=("name", "options", "seed", *elsewhere))
 
 

@@ -19,8 +19,9 @@ from lrga.nn.layers.lrga import renamed_reading
 from lrga.training.config import ModelConfig, TrainingConfig
 
 _OF_MODEL = (
-    "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "random_features",
-    "resample_features", "backend",
+    "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "encoding", "block", "norm",
+    "attention_dropout",
+    "random_features", "resample_features", "backend",
 )  # fmt: skip
 
 
@@ -80,6 +81,10 @@ class Architecture(_Saved):
     random_features: bool
     backend: str
     resample_features: bool = True
+    encoding: list[str] | None = None
+    block: str = "benchmark"
+    norm: str = "batch"
+    attention_dropout: float | None = None
 
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
