@@ -197,7 +197,7 @@ def _graphs(
     command = f"lrga explain {shlex.quote(str(predictor.folder))} --input {config.data.name}"
     data = data_from_file(config.data, predictor.folder, trust=trust, root=root, command=command)
     graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
-    check_fit(graphs, predictor.architecture, f"{data.name} ({split})")
+    check_fit(graphs, predictor.architecture, f"{data.name} ({split})", trained_on=True)
     return graphs, data.name
 
 

@@ -65,7 +65,7 @@ class Predictor:
         ``meta["notes"]`` of the graphs holds what one should know of them.
         """
         name, _, split = str(source).partition("/")
-        dataset = dataset_name(name)
+        dataset, trained_on = dataset_name(name), False
         if dataset is None or spec_of(dataset).links:
             graphs = self.by_name(load_inputs(source), str(source))
         else:
@@ -73,11 +73,12 @@ class Predictor:
             if split not in SPLITS:
                 raise OptionError(f"a split of {dataset}: {', '.join(SPLITS)}", repr(split), f"write {dataset}/test")
             data = RunFolder(self.folder).config().data
-            if data.name != dataset:
+            trained_on = data.name == dataset
+            if not trained_on:
                 data = replace(data, name=dataset, source=None, options={})
             data = data_from_file(data, self.folder, trust=trust, root=root)
             graphs = load(dataset, data.root, source=data.source, **data.options)[split]
-        check_fit(graphs, self.architecture, str(source))
+        check_fit(graphs, self.architecture, str(source), trained_on=trained_on)
         return graphs
 
     def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
@@ -205,13 +206,17 @@ def _escaped(value: Any) -> Any:
     return value
 
 
-def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
-    """Refuses graphs whose features are not those that the model was trained on."""
+def check_fit(graphs: PackedGraphs, model: Architecture, source: str, *, trained_on: bool = False) -> None:
+    """Refuses graphs whose features are not those that the model was trained on.
+
+    Of the set that it was ``trained_on``, edges without features are as in training, where ones stood for them.
+    """
     if len(graphs) == 0:
         raise DataError(f"graphs in {source}", "none", "bring at least one graph")
     if not model.random_features:
         _check_features("x", "node", graphs.x, model.encoder, model.in_channels, source)
-    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones":
+    without_edges = trained_on and graphs.edge_attr is None
+    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones" and not without_edges:
         _check_features("edge_attr", "edge", graphs.edge_attr, model.edge_encoder, model.edge_channels, source)
 
 

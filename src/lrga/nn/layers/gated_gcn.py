@@ -60,7 +60,7 @@ class GatedGCNLayer(BenchmarkLayer):
         self.lin_c = nn.Linear(in_channels, out_channels)
         self.lin_d = nn.Linear(in_channels, out_channels)
         self.lin_e = nn.Linear(in_channels, out_channels)
-        self.edge_norm = BatchNorm(out_channels) if batch_norm else None
+        self.edge_norm: nn.Module | None = BatchNorm(out_channels) if batch_norm else None
 
     def forward(
         self,

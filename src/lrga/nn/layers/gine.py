@@ -50,7 +50,7 @@ class GINELayer(BenchmarkLayer):
         )
         self.eps = nn.Parameter(torch.zeros(1))
         self.lin1 = nn.Linear(in_channels, out_channels)
-        self.inner_norm: nn.Module = BatchNorm(out_channels)
+        self.inner_norm: nn.Module | None = BatchNorm(out_channels)
         self.lin2 = nn.Linear(out_channels, out_channels)
 
     def reset_parameters(self) -> None:
