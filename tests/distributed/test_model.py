@@ -150,3 +150,15 @@ def test_a_layer_that_is_not_partitioned_refuses_the_edges_of_a_part(make):
     part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
     with pytest.raises(UnsupportedError, match="partition_model"):
         make()(torch.randn(3, 4), part.edges)
+
+
+def test_encodings_are_refused_in_words_and_residual_blocks_are_divided():
+    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
+    with pytest.raises(UnsupportedError, match="without positional encodings"):
+        partition_model(lrga.GNN(5, 8, 2, 1, encoding="rwse:3"), part)
+    torch.manual_seed(0)
+    model = lrga.GNN(5, 8, 2, 2, conv="gine", rank=3, block="residual").eval()
+    x = torch.randn(3, 5)
+    divided = partition_model(model, part)
+    expected = model(x, torch.tensor([[0, 1, 2], [1, 2, 0]]))
+    torch.testing.assert_close(divided(part.take_nodes(x), part.edges), expected)

@@ -39,8 +39,9 @@ def test_the_options_are_these():
     """Run folders and records hold them by name: a change needs a thought for those already written."""
     assert sorted(SECTION_OF) == sorted([
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
-        "deterministic", "device", "dropout", "edge_features", "engine", "eval_batch_size", "fanouts",
-        "gate", "normalize", "qk_norm", "heads", "hidden", "layers", "loss", "lr", "lr_factor",
+        "attention_dropout", "block", "deterministic", "device", "dropout", "edge_features", "encoding", "engine",
+        "eval_batch_size", "fanouts", "gate", "norm", "normalize", "qk_norm", "heads", "hidden", "layers", "loss", "lr",
+        "lr_factor",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "readout", "recalibrate_norm", "resample_features",
         "residual", "root", "seed", "source", "standardize_targets", "tensorboard", "weight_decay",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import lrga
+from lrga.data import with_encodings
 from lrga.errors import NonFiniteError
 from lrga.tasks import Task
 from lrga.training.callbacks.base import Callback
@@ -328,3 +329,20 @@ def test_mixed_precision_trains(make_splits):
     trainer.fit()
     assert trainer.engine is not None
     assert trainer.checkpointer.records[-1].train_loss < trainer.checkpointer.records[0].train_loss
+
+
+@pytest.mark.parametrize(("conv", "norm"), [("gine", "batch"), ("gatedgcn", "rms")])
+def test_residual_blocks_with_encodings_do_the_same(make_splits, conv, norm):
+    splits = {name: with_encodings(own, ["rrwp:4"]) for name, own in make_splits("graph", sizes=(20, 5, 6)).items()}
+    options = {"conv": conv, "block": "residual", "norm": norm, "encoding": ["rrwp:4"], "readout": "max"}
+    trainers = [make_trainer(splits, e, level="graph", model_options=options) for e in ("plain", "captured")]
+    plain, captured = (losses(trainer, 7) for trainer in trainers)
+    assert trainers[1].engine is not None
+    torch.testing.assert_close(captured, plain, rtol=0, atol=1e-8)
+
+
+def test_steps_with_flipped_eigenvectors_are_captured(make_splits):
+    splits = {name: with_encodings(own, ["lappe:2"]) for name, own in make_splits("graph", sizes=(20, 5, 6)).items()}
+    trainer = make_trainer(splits, "captured", level="graph", model_options={"encoding": ["lappe:2"]})
+    assert bool(losses(trainer, 4).isfinite().all())
+    assert trainer.engine is not None

@@ -38,12 +38,13 @@ def panel(title: str, **options: tuple[Any, ...]) -> Group:
 
 MODEL = panel(
     "Model",
-    model=(str, "gcn, gat, gatedgcn, graphsage, gin; links: node2vec, deepwalk, mf"),
+    model=(str, "gcn, gat, gatedgcn, graphsage, gin, gine; links: node2vec, deepwalk, mf"),
     budget=(str, "Parameters: 100k, 500k, 250000."),
     lrga=(bool, "Low-rank global attention or not.", "--lrga/--no-lrga"),
     hidden=(int, "Width of the layers."),
     layers=(int, "Number of layers."),
     rank=(int, "The paper's κ, 30 by default."),
+    encoding=(list[str], "Positional encoding: rwse:20, rrwp:16, lappe:8.", "KIND:SIZE"),
     random_features=(bool, "Noise in place of node features.", "--random-features"),
     preset=(str, "Benchmark's layers: 2022 or 2020."),
 )
@@ -153,7 +154,7 @@ def training_options(given: Mapping[str, Any], *, elsewhere: Sequence[str] = (),
     names = {"max_epochs": "epochs", "root": "data_root", "source": "source"}
     words = {key: given.get(key) for key in _TRAINING if key not in ("epochs", "seeds", "settings")}
     words |= {key: given.get(other) for key, other in names.items()} | more
-    words = {key: str(value) if isinstance(value, Path) else value for key, value in words.items()}
+    words = {key: str(value) if isinstance(value, Path) else value for key, value in words.items() if value != []}
     return merge_settings(words, given.get("settings") or (), elsewhere=("name", "options", "seed", *elsewhere))
 
 

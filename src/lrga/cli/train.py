@@ -24,6 +24,13 @@ def train(
     context: typer.Context,
     given: dict[str, Any],
     name: Annotated[str | None, o.NAME] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="modern: positional encodings, residual blocks, AdamW with warm-up and cosine; options given win.",
+            rich_help_panel="Model",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel="Protocol")] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run's folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
@@ -45,6 +52,7 @@ def train(
     Examples:
     [bold]lrga train ZINC --model gatedgcn --budget 100k[/]
     [bold]lrga train CLUSTER --no-lrga --sizes 1500,250,250 --recalibrate-norm 20[/]
+    [bold]lrga train CLUSTER --recipe modern --device cuda[/]
     [bold]lrga train my_graphs/ --model gin --hidden 64 --layers 4[/]
     [bold]lrga train ogbl-ddi --model gcn --source ~/ogbl_ddi[/]
     [bold]lrga train ./edges.csv --task link --split-by time[/]
@@ -97,7 +105,9 @@ def train(
         base = replace(base, data=data)
     elif trust:
         raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
-    settled = configure(name, base, data_options=o.data_options(given), **o.training_options(given, seed=seed))
+    settled = configure(
+        name, base, data_options=o.data_options(given), recipe=recipe, **o.training_options(given, seed=seed)
+    )
     if given["dry_run"]:
         _print_plan(plan_run(settled), as_json=as_json)
         return
@@ -188,8 +198,7 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}",
         "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers",
         "parameters": f"{plan['parameters']:,}",
-        "schedule": f"Adam, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
-        f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs",
+        "schedule": _schedule_words(schedule),
         "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']} {unit} in an epoch",
         "precision": schedule["precision"],
         "BatchNorm": f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
@@ -198,6 +207,18 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         "seed, device": f"{plan['seed']}, {plan['device']}",
     }
     stdout().print(facts_table(rows))
+
+
+def _schedule_words(schedule: dict[str, Any]) -> str:
+    name = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}[schedule["optimizer"]]
+    if schedule["schedule"] == "plateau":
+        return (
+            f"{name}, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
+            f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs"
+        )
+    warmup = f", {schedule['warmup_epochs']:g} epochs of warm-up" if schedule["warmup_epochs"] else ""
+    kind = schedule["schedule"].replace("_", " ")
+    return f"{name}, lr {schedule['lr']:g}, {kind}{warmup}, {schedule['max_epochs']} epochs"
 
 
 def _print_result(result: "TrainingResult", config: "TrainingConfig", reference: "Reference", *, as_json: bool) -> None:

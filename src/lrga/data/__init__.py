@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from lrga.data.datasets.source import data_root
     from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
     from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
+    from lrga.data.encodings import AddEncodings, with_encodings
     from lrga.data.links.data import LinkData, LinkSplit
     from lrga.data.own.reading import OwnData, load_custom
     from lrga.data.packed.batch import PackedBatch
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lrga.data.packed.sampler import NeighborSampler, from_neighbor_batch
 
 __all__ = [
+    "AddEncodings",
     "DatasetSpec",
     "LinkData",
     "LinkSplit",
@@ -33,10 +35,12 @@ __all__ = [
     "synthetic_edges",
     "synthetic_graph",
     "verify",
+    "with_encodings",
 ]
 
 # Loaded on first use: processes that build a set (lrga.data.datasets.shards) need neither PyTorch nor PyG.
 _HOME = {
+    "AddEncodings": "encodings",
     "DatasetSpec": "datasets.spec",
     "LinkData": "links.data",
     "LinkSplit": "links.data",
@@ -55,6 +59,7 @@ _HOME = {
     "synthetic_edges": "datasets.synthetic",
     "synthetic_graph": "datasets.synthetic",
     "verify": "datasets.building",
+    "with_encodings": "encodings",
 }
 
 

@@ -24,13 +24,14 @@ from lrga.nn.layers.gat import GATLayer
 from lrga.nn.layers.gated_gcn import GatedGCNLayer
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.gine import GINELayer
 from lrga.nn.layers.pyg import PARTITIONED_PYG
 from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 
 # Layers that serve whole, padded and partitioned graphs alike.
-LAYERS = (GCNLayer, GATLayer, GatedGCNLayer, SAGELayer, GINLayer, Head, LayerwiseHead)
+LAYERS = (GCNLayer, GATLayer, GatedGCNLayer, SAGELayer, GINLayer, GINELayer, Head, LayerwiseHead)
 _LOCAL_NORMS = (GraphNorm, GraphSizeNorm, InstanceNorm, MeanSubtractionNorm, PairNorm)
 
 
@@ -111,6 +112,8 @@ def _sees_own_nodes_only(model: nn.Module, name: str, module: nn.Module) -> tupl
     attention = module.attn if isinstance(module, GPSConv) else None
     if attention is not None and not any(isinstance(inner, LowRankGlobalAttention) for inner in attention.modules()):
         return "attention that can be divided", "give the layer lrga.nn.gps.GPSAttention as attn"
+    if getattr(module, "encoding", None):
+        return "a network without positional encodings", "pass them as further columns of x: part.take_nodes(x)"
     held = not module.resample if isinstance(module, RandomFeatures) else not getattr(module, "resample_features", True)
     if held and getattr(module, "random_features", True):
         return "random features drawn anew at every pass", "pass held ones as x: part.take_nodes(features)"

@@ -11,13 +11,16 @@ from lrga.checks import check_count
 from lrga.errors import OptionError
 from lrga.experiments.published import Published, Reference
 from lrga.models.embeddings import EMBEDDING_LABELS
-from lrga.models.zoo import MODELS
+from lrga.models.zoo import MODEL_LABELS
 from lrga.nn.layers.lrga import WIRING_OF_READING
 from lrga.training.config import TrainingConfig, essence
 
 # Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
-    "model": {"resample_features": True, "normalize": "graph", "qk_norm": False, "gate": False},
+    "model": {
+        "resample_features": True, "normalize": "graph", "qk_norm": False, "gate": False, "encoding": None,
+        "block": "benchmark", "norm": "batch", "attention_dropout": None,
+    },
     "optimizer": {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
         "selective_decay": False, "weight_average": None, "fanouts": None,
@@ -91,7 +94,7 @@ def model_label(config: TrainingConfig) -> str:
 
 def model_word(config: TrainingConfig) -> str:
     """The same without "LRGA +"."""
-    return (MODELS | EMBEDDING_LABELS)[config.model.model]
+    return (MODEL_LABELS | EMBEDDING_LABELS)[config.model.model]
 
 
 def run_name(config: TrainingConfig) -> str:

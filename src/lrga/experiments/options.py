@@ -113,6 +113,8 @@ def parse_value(key: str, text: str) -> Any:
         return _TRUTH[text.lower()]
     if Mapping in kinds:
         return _json(key, text)
+    if key == "encoding":
+        return [part.strip() for part in text.split(",")]
     if list in kinds:  # of integers
         try:
             return [int(part) for part in text.split(",")]

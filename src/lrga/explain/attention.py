@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lrga.data.datasets.spec import SPLITS
+from lrga.data.encodings import with_encodings
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import OptionError, UnsupportedError
@@ -154,7 +155,8 @@ def explain(
     if not 0 <= graph < len(graphs):
         where = f"{name} {split}" if source is None else str(source)
         raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these")
-    batch = with_features(graphs.to(predictor.device).batch([graph]), predictor.architecture)
+    chosen = with_encodings(graphs.subset([graph]), predictor.architecture.encoding)
+    batch = with_features(chosen.to(predictor.device).batch([0]), predictor.architecture)
     output, found = _run(predictor, batch, Path(run))
     kept = chosen_layers(found, layers, run)
     edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
@@ -231,7 +233,7 @@ def _graphs(
     command = f"lrga explain {shlex.quote(str(predictor.folder))} --input {config.data.name}"
     data = data_from_file(config.data, predictor.folder, trust=trust, root=root, command=command)
     graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
-    check_fit(graphs, predictor.architecture, f"{data.name} ({split})")
+    check_fit(graphs, predictor.architecture, f"{data.name} ({split})", trained_on=True)
     return graphs, data.name
 
 

@@ -10,15 +10,19 @@ from torch_geometric.nn.inits import reset
 from lrga.checks import check_choice, check_count, check_same_device
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.encoders import ENCODERS
+from lrga.nn.encodings import EncodingEmbedding, parse_encodings
 from lrga.nn.heads import TASKS, Head, LayerwiseHead
-from lrga.nn.inputs import as_edges
+from lrga.nn.inputs import as_edges, valid_edges, valid_nodes
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.gat import GATLayer
 from lrga.nn.layers.gated_gcn import GatedGCNLayer
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.gin import GINLayer
+from lrga.nn.layers.gine import GINELayer
 from lrga.nn.layers.lrga import LRGALayer, Wiring, wiring_of
+from lrga.nn.layers.residual import ResidualLayer
 from lrga.nn.layers.sage import SAGELayer
+from lrga.nn.norm import NORMS
 from lrga.nn.random_features import normal
 from lrga.ops._triton import runs_on_gpu
 from lrga.ops.attention.segments import Segments
@@ -32,7 +36,10 @@ CONVOLUTIONS: dict[str, type[BenchmarkLayer]] = {
     "gatedgcn": GatedGCNLayer,
     "graphsage": SAGELayer,
     "gin": GINLayer,
+    "gine": GINELayer,
 }
+EDGE_CONVOLUTIONS = ("gatedgcn", "gine")  # those that read edge features
+BLOCKS = ("benchmark", "residual")
 HELD_ROWS = 1024
 
 
@@ -45,13 +52,13 @@ class GNN(nn.Module):
         hidden_channels: Width of the layers.
         out_channels: Width of the prediction.
         num_layers: L.
-        conv: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``. GIN predicts from every layer by a
-            linear map; the others from the last one by an MLP.
+        conv: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"``, ``"gin"`` or ``"gine"``. GIN predicts from every
+            layer by a linear map; the others, and all in residual blocks, from the last one by an MLP.
         rank: The paper's κ (0 leaves the attention out of the augmented layer); ``None`` is the plain network.
         task: ``"node"``, ``"graph"`` or ``"edge"``: what is predicted.
         encoder: ``"linear"`` for real features, ``"embedding"`` for one category per node, ``"embeddings"`` for
             several, whose embeddings are added.
-        edge_encoder: The same for edge features, which GatedGCN alone reads; where none are given it reads ones.
+        edge_encoder: The same for edge features, which GatedGCN and GINE read; where none are given they read ones.
             ``"ones"`` reads ones even where edge features are given.
         edge_channels: Columns, or categories, of the edge features, as ``in_channels``.
         heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple.
@@ -62,7 +69,13 @@ class GNN(nn.Module):
         dropout: In the layers and on the attention's output.
         residual: Whether the layers have residual connections.
         batch_norm: Whether the layers are normalised.
-        readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the mean, for GIN the sum.
+        block: ``"benchmark"`` stacks the paper's layers; ``"residual"`` the layers of today's recipes, see
+            :class:`~lrga.nn.layers.residual.ResidualLayer`.
+        norm: Of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
+        attention_dropout: On the attention's output in residual blocks; ``dropout`` by default.
+        readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the mean, for GIN the sum.
+        encoding: Positional encodings whose embedding is added to that of the features, such as ``"rwse:20"`` or
+            ``["rrwp:16", "lappe:8"]`` (:mod:`lrga.nn.encodings`); the forward pass is given their values.
         random_features: Whether normal noise of variance 1 / hidden_channels, fresh at every forward pass, enters the
             first layer in place of the encoded features; x then only says how many nodes there are.
         resample_features: ``False`` holds the noise: drawn once and saved with the weights, node j of every graph has
@@ -108,7 +121,11 @@ class GNN(nn.Module):
         dropout: float = 0.0,
         residual: bool = True,
         batch_norm: bool = True,
+        block: str = "benchmark",
+        norm: str = "batch",
+        attention_dropout: float | None = None,
         readout: str | None = None,
+        encoding: str | Sequence[str] | None = None,
         random_features: bool = False,
         resample_features: bool = True,
         generator: torch.Generator | None = None,
@@ -123,7 +140,12 @@ class GNN(nn.Module):
         check_choice("task", task, TASKS)
         check_choice("encoder", encoder, tuple(ENCODERS))
         check_choice("edge_encoder", edge_encoder, (*ENCODERS, "ones"))
-        joined = wiring_of(wiring)
+        check_choice("block", block, BLOCKS)
+        check_choice("norm", norm, tuple(NORMS))
+        joined, is_residual = wiring_of(wiring), block == "residual"
+        if is_residual and (preset != "2022" or not residual):
+            got = "residual=False" if preset == "2022" else f"preset={preset!r}"
+            raise OptionError("block='residual' with layers of 2022 and residuals", got, "leave it out")
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.num_layers, self.conv, self.rank, self.task = num_layers, conv, rank, task
         self.preset, self.wiring = preset, wiring
@@ -137,9 +159,17 @@ class GNN(nn.Module):
         # Noise needs no encoder; unused parameters would count and would stall distributed training.
         self.encoder = None if random_features else ENCODERS[encoder](in_channels, hidden_channels)
         self.edge_encoder, self.edges_as_ones = None, edge_encoder == "ones"
-        if conv == "gatedgcn":
+        if conv in EDGE_CONVOLUTIONS:
             kind, width = ("linear", 1) if self.edges_as_ones else (edge_encoder, edge_channels)
             self.edge_encoder = ENCODERS[kind](width, hidden_channels, name="edge_attr")
+        self.encoding = [str(one) for one in parse_encodings(encoding)]
+        self.node_encoding: EncodingEmbedding | None = None
+        self.edge_encoding: EncodingEmbedding | None = None
+        if self.encoding:
+            self.node_encoding = EncodingEmbedding(self.encoding, hidden_channels)
+        if self.edge_encoder is not None and any(one.edge_columns for one in parse_encodings(encoding)):
+            self.edge_encoding = EncodingEmbedding(self.encoding, hidden_channels, level="edge")
+        self.block = block
         base_residual = residual and (rank is None or joined.inner_residual)
         base_norm = batch_norm and (rank is None or joined.inner_norm)
         # The paper's counts leave GAT no room for a norm after m5 unless the layer itself has none.
@@ -155,6 +185,20 @@ class GNN(nn.Module):
                 residual=base_residual,
                 batch_norm=base_norm,
             )
+            if is_residual:
+                block_layer = ResidualLayer(
+                    base,
+                    hidden_channels,
+                    rank,
+                    heads=attention_heads,
+                    dropout=dropout,
+                    attention_dropout=attention_dropout,
+                    norm=norm if batch_norm else None,
+                    backend=backend,
+                    attention_options=attention_options,
+                )
+                self.layers.append(block_layer)
+                continue
             if rank is None:
                 self.layers.append(base)
                 continue
@@ -170,7 +214,7 @@ class GNN(nn.Module):
                 attention_options=attention_options,
             )
             self.layers.append(augmented)
-        if conv == "gin":
+        if conv == "gin" and not is_residual:
             self.head: nn.Module = LayerwiseHead(
                 hidden_channels, out_channels, num_layers, task=task, readout=readout or "sum"
             )
@@ -221,6 +265,9 @@ class GNN(nn.Module):
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         num_graphs: int | None = None,
+        *,
+        node_encoding: Tensor | None = None,
+        edge_encoding: Tensor | None = None,
     ) -> Tensor:
         """Predicts.
 
@@ -228,9 +275,12 @@ class GNN(nn.Module):
             x: Node features.
             edge_index: ``[2, E]`` as in PyG, its ``EdgeIndex``, a sparse ``adj_t``, or an :class:`EdgeLayout`, which
                 saves the sorting on a CPU.
-            edge_attr: Edge features in the order of the edges; GatedGCN alone reads them.
+            edge_attr: Edge features in the order of the edges; GatedGCN and GINE read them.
             batch: Graph of each node, in any order; ``None`` is one graph.
             num_graphs: Number of graphs, if known (needed for empty graphs at the end and for compilation).
+            node_encoding: ``[N, P]`` where the model has an ``encoding``: what :func:`lrga.nn.encodings.encode`
+                returns, or the attribute of that name of a :class:`~lrga.data.AddEncodings`.
+            edge_encoding: ``[E, Q]`` likewise, in the order of the edges.
 
         Returns:
             Predictions of nodes or graphs, or of the edges in the order in which they were given.
@@ -242,15 +292,23 @@ class GNN(nn.Module):
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None)
         segments = Segments.from_batch(batch, num_nodes, num_graphs)
         h = self._encode(x, segments)
+        if self.node_encoding is not None:
+            h = h + self.node_encoding(node_encoding, segments, valid_nodes(edges))
+        if self.edge_encoding is None:
+            edge_encoding = None
         if self.edge_encoder is None or self.edges_as_ones:
             edge_attr = None
-        if edge_attr is not None:
-            _check_rows(edge_attr, num_edges(edges))
+        for name, values in (("edge_attr", edge_attr), ("edge_encoding", edge_encoding)):
+            if values is not None:
+                _check_rows(name, values, num_edges(edges))
         # Sorting once pays off in every layer.
         if not isinstance(edges, EdgeLayout) and (is_supported(h) or runs_on_gpu(h)):
             edges, order = EdgeLayout.from_edge_index(edges, num_nodes, check=False)
             edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
+            edge_encoding = None if edge_encoding is None else edge_encoding.index_select(0, order)
         e = None if self.edge_encoder is None else self._encode_edges(edge_attr, edges)
+        if e is not None and self.edge_encoding is not None:
+            e = e + self.edge_encoding(edge_encoding, segments, valid_edges(edges))
         hidden = [h]
         for i, layer in enumerate(self.layers, start=1):
             if e is None:
@@ -309,10 +367,10 @@ def _positions(segments: Segments, num_nodes: int, device: torch.device) -> Tens
     return torch.empty_like(position).index_copy(0, order, position - first.index_select(0, in_order))
 
 
-def _check_rows(edge_attr: Tensor, rows: int) -> None:
-    if edge_attr.dim() == 0 or edge_attr.size(0) != rows:
+def _check_rows(name: str, values: Tensor, rows: int) -> None:
+    if values.dim() == 0 or values.size(0) != rows:
         raise ShapeError(
-            f"edge_attr with one row for each of {rows} edges",
-            f"shape {list(edge_attr.shape)}",
-            "pass the edge_attr that belongs to this edge_index",
+            f"{name} with one row for each of {rows} edges",
+            f"shape {list(values.shape)}",
+            f"pass the {name} that belongs to this edge_index",
         )

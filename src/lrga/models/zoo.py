@@ -25,6 +25,7 @@ class Shape:
 
 PAPER_SETS = ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP")
 MODELS: dict[str, str] = {"gcn": "GCN", "gat": "GAT", "gatedgcn": "GatedGCN", "graphsage": "GraphSAGE", "gin": "GIN"}
+MODEL_LABELS = MODELS | {"gine": "GINE"}  # with those that the paper has not
 ALIASES = {"sage": "graphsage"}
 BUDGETS: dict[str, int] = {"100K": 100_000, "500K": 500_000}
 RANK = 30

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from lrga.checks import check_choice, check_count
+from lrga.errors import UnsupportedError
 from lrga.nn.inputs import graph_size, with_sources
 from lrga.nn.linear import apply_chain, is_linear
 from lrga.ops.attention.segments import Segments
@@ -17,16 +18,18 @@ from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.neighbors.reduce import Edges, endpoints, is_half, sum_edges_reference
 
 TASKS = ("node", "graph", "edge")
-READOUTS = ("mean", "sum")
+READOUTS = ("mean", "sum", "max")
 
 
 def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | None = None) -> Tensor:
-    """Mean or sum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros.
+    """Mean, sum or maximum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros.
 
     With the ``edges`` of a partitioned graph it is over the nodes of all ranks, on every rank: a mean over the
     predictions of all ranks then counts each of them once.
     """
     check_choice("readout", how, READOUTS)
+    if how == "max":
+        return _greatest(h, segments, edges)
     if is_half(h):
         return readout(h.float(), segments, how, edges).to(h.dtype)
     if isinstance(edges, EdgeLayout) and edges.graph_size is not None:
@@ -37,6 +40,17 @@ def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | Non
         return total / torch.sym_max(segments.num_nodes, 1) if how == "mean" else total
     total = sum_edges_reference(h, segments.batch, segments.num_graphs)
     return total / segments.counts.clamp(min=1).to(h.dtype).unsqueeze(-1) if how == "mean" else total
+
+
+def _greatest(h: Tensor, segments: Segments, edges: Edges | None) -> Tensor:
+    if isinstance(edges, EdgeLayout) and edges.graph_size is not None:
+        raise UnsupportedError("a mean or sum over a partitioned graph", "readout='max'", "take readout='mean'")
+    batch = segments.batch
+    if batch is None:
+        batch = torch.zeros(h.size(0), dtype=torch.int64, device=h.device)
+    lowest = h.new_full((segments.num_graphs, h.size(1)), -torch.inf)
+    highest = lowest.scatter_reduce(0, batch.unsqueeze(-1).expand_as(h), h, "amax")
+    return torch.where(highest == -torch.inf, 0.0, highest)
 
 
 class MLP(nn.Module):
@@ -76,7 +90,7 @@ class Head(nn.Module):
         channels: d, the width of the node features (edges begin with 2d).
         out_channels: Width of the prediction.
         task: ``"node"``, ``"graph"`` or ``"edge"``.
-        readout: ``"mean"`` or ``"sum"`` over the nodes of a graph.
+        readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph.
     """
 
     def __init__(self, channels: int, out_channels: int, *, task: str, readout: str = "mean") -> None:
@@ -109,7 +123,7 @@ class LayerwiseHead(nn.Module):
         out_channels: Width of the prediction.
         num_layers: L; there are L + 1 maps.
         task: ``"node"``, ``"graph"`` or ``"edge"``.
-        readout: ``"sum"`` or ``"mean"`` over the nodes of a graph.
+        readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
     """
 
     def __init__(self, channels: int, out_channels: int, num_layers: int, *, task: str, readout: str = "sum") -> None:

@@ -58,6 +58,11 @@ def valid_nodes(edges: Edges) -> Tensor | None:
     return edges.valid_nodes if isinstance(edges, EdgeLayout) else None
 
 
+def valid_edges(edges: Edges) -> Tensor | None:
+    """How many edges of a batch of fixed capacity are real; ``None`` if all are."""
+    return edges.valid_edges if isinstance(edges, EdgeLayout) else None
+
+
 def graph_size(edges: Edges) -> tuple[int, int] | None:
     """Nodes and edges of the whole graph where ``edges`` are one rank's part of it, else ``None``."""
     return edges.graph_size if isinstance(edges, EdgeLayout) else None

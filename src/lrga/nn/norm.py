@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from lrga.checks import check_choice
 from lrga.nn.linear import is_plain
 from lrga.ops.norm.definition import BatchNormState, activate, batch_norm, check_activations
 
@@ -37,6 +38,22 @@ class BatchNorm(nn.BatchNorm1d):
         return batch_norm(
             x, state_of(self), training=self.training, count=count, before=before, after=after, residual=residual
         )
+
+
+NORMS = {"batch": BatchNorm, "layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+def make_norm(kind: str | None, channels: int) -> nn.Module | None:
+    """A norm by its name: ``"batch"`` over the rows, ``"layer"`` or ``"rms"`` within a row; ``None`` is none.
+
+    Example:
+        >>> make_norm("rms", 4)
+        RMSNorm((4,), eps=None, elementwise_affine=True)
+    """
+    if kind is None:
+        return None
+    check_choice("norm", kind, tuple(NORMS))
+    return NORMS[kind](channels)
 
 
 def state_of(norm: nn.BatchNorm1d) -> BatchNormState:

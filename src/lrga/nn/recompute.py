@@ -14,8 +14,9 @@ from lrga.errors import OptionError
 from lrga.nn.conv import LRGAConv
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.lrga import LRGALayer
+from lrga.nn.layers.residual import ResidualLayer
 
-LAYERS = (LRGALayer, BenchmarkLayer, LRGAConv)
+LAYERS = (LRGALayer, ResidualLayer, BenchmarkLayer, LRGAConv)
 
 
 class Stack(nn.Module):

@@ -9,13 +9,17 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import nn
 
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
 from lrga.models.budget import count_parameters
 from lrga.models.embeddings import MatrixFactorization, build_embedding
 from lrga.models.gnn import GNN
 from lrga.models.link import LinkModel, build_link_model
-from lrga.models.zoo import build_model
+from lrga.models.zoo import MODEL_LABELS, build_model
 from lrga.paper.printed import PrintedCell, published
+from lrga.training.presets import make_config
+from lrga.training.problems.data import plan_network
+from lrga.training.recipes import RECIPES, recipe_row
 
 RANDOM_FEATURES = "PATTERN (random features)"  # the data set of Table 3
 
@@ -129,3 +133,45 @@ def _matching(name: str, value: str | None, choices: Iterable[str]) -> str | Non
 
 def _plain(text: str | None) -> str:
     return "".join(c for c in (text or "").lower() if c.isalnum()).removeprefix("ogbl")
+
+
+def recipe_sizes(
+    recipe: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    budget: str | None = None,
+    lrga: bool | None = None,
+) -> list[CellSize]:
+    """The networks of a recipe (:mod:`lrga.training.recipes`), each with LRGA and, as large, without; ``budget`` is
+    refused: a recipe has one for each data set.
+
+    Example:
+        >>> [size.parameters <= 500_000 for size in recipe_sizes("modern", dataset="ZINC")]
+        [True, True]
+    """
+    if budget is not None:
+        raise OptionError("no budget beside a recipe", repr(budget), "leave it out")
+    found = []
+    names = list(RECIPES.get(recipe, {"": None})) if dataset is None else [spec_of(dataset).name]
+    for name in names:
+        row = recipe_row(recipe, name)
+        for with_lrga in (False, True):
+            config = make_config(name, recipe=recipe, lrga=with_lrga)
+            if lrga in (None, with_lrga) and model in (None, config.model.model):
+                network = plan_network(config)
+                limit = None if row.budget is None else f"{row.budget // 1000}K"
+                found.append(
+                    CellSize(
+                        name,
+                        MODEL_LABELS[config.model.model],
+                        limit,
+                        with_lrga,
+                        network.hidden_channels,
+                        network.num_layers,
+                        network.rank,
+                        network.size(),
+                        None,
+                    )
+                )
+    return found

@@ -5,7 +5,7 @@ from typing import Any
 from lrga.data.datasets.spec import dataset_name
 from lrga.experiments.cell import Cell
 from lrga.experiments.published import Reference
-from lrga.models.zoo import PAPER_SETS, RANK
+from lrga.models.zoo import MODELS, PAPER_SETS, RANK
 from lrga.paper.link_protocols import published_for_links
 from lrga.paper.preset import PAPER
 from lrga.paper.printed import PrintedCell
@@ -28,7 +28,7 @@ def published_for(config: TrainingConfig) -> PrintedCell | None:
         return published_for_links(config)
     model, dataset = config.model, dataset_name(config.data.name)
     changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)
-    if dataset is None or changed:
+    if dataset is None or changed or model.block != "benchmark" or model.model not in MODELS:
         return None
     table = 3 if model.random_features else 1
     return published_cell(table, dataset, model.model, budget=model.budget, lrga=model.lrga)
@@ -47,7 +47,7 @@ class PaperReference(Reference):
         Of the paper's preset and that of the run, the one that differs less.
         """
         model, dataset = config.model, dataset_name(config.data.name)
-        if dataset not in PAPER_SETS:
+        if dataset not in PAPER_SETS or model.block != "benchmark" or model.model not in MODELS:
             return None
         given: dict[str, Any] = {"random_features": True} if model.random_features else {}
         given |= {"budget": model.budget, "lrga": model.lrga}

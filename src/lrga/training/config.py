@@ -14,10 +14,13 @@ from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import check_fields, is_number
 from lrga.models.embeddings import EMBEDDINGS
+from lrga.models.gnn import BLOCKS
 from lrga.models.link import PREDICTORS
 from lrga.models.zoo import RANK, budget_of, model_name
+from lrga.nn.encodings import parse_encodings
 from lrga.nn.layers.base import PRESETS
 from lrga.nn.layers.lrga import renamed_reading, wiring_of
+from lrga.nn.norm import NORMS
 from lrga.ops.attention import check_normalization
 
 PRECISIONS = ("float32", "bf16", "fp16")
@@ -60,7 +63,7 @@ class ModelConfig:
     """Which network; the names are those of :func:`lrga.build_model`.
 
     Attributes:
-        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``; for link prediction also
+        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"``, ``"gin"`` or ``"gine"``; for link prediction also
             ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
         budget: ``"100K"``, ``"500K"`` or a number of parameters: decides width and depth where they are not given.
         lrga: Whether every layer has low-rank global attention.
@@ -75,7 +78,12 @@ class ModelConfig:
         dropout: In the layers and on the attention's output.
         residual: Whether layers have residual connections.
         batch_norm: Whether layers are normalised.
-        readout: ``"mean"`` or ``"sum"`` over the nodes of a graph; by default the model's own.
+        block: ``"benchmark"``, the paper's layers, or ``"residual"``
+            (:class:`~lrga.nn.layers.residual.ResidualLayer`).
+        norm: Of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
+        attention_dropout: On the attention's output in residual blocks; ``dropout`` by default.
+        readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the model's own.
+        encoding: Positional encodings beside the features, such as ``["rwse:20"]`` (:mod:`lrga.nn.encodings`).
         random_features: Whether fresh noise replaces the node features at every pass.
         resample_features: ``False`` holds that noise: node j of every graph has the same at every pass.
         backend: Of the attention.
@@ -98,7 +106,11 @@ class ModelConfig:
     dropout: float = 0.0
     residual: bool = True
     batch_norm: bool = True
+    block: str = "benchmark"
+    norm: str = "batch"
+    attention_dropout: float | None = None
     readout: str | None = None
+    encoding: list[str] | None = None
     random_features: bool = False
     resample_features: bool = True
     backend: str = "auto"
@@ -119,6 +131,11 @@ class ModelConfig:
         check_choice("preset", self.preset, PRESETS)
         wiring_of(self.wiring)
         check_fraction("dropout", self.dropout)
+        check_choice("block", self.block, BLOCKS)
+        check_choice("norm", self.norm, tuple(NORMS))
+        if self.attention_dropout is not None:
+            check_fraction("attention_dropout", self.attention_dropout)
+        object.__setattr__(self, "encoding", [str(one) for one in parse_encodings(self.encoding)] or None)
         _check_bools(self)
         check_normalization(self.normalize, qk_norm=self.qk_norm, gate=self.gate)
 

@@ -83,7 +83,10 @@ def _statistics(norm: _BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
 
 def run_model(model: nn.Module, batch: PackedBatch | PaddedBatch) -> Tensor:
     """The model's output on a batch."""
-    return model(batch.x, batch.edges, batch.edge_attr, batch.batch, batch.num_graphs)
+    encodings = {}
+    if getattr(model, "encoding", None):
+        encodings = {"node_encoding": batch.node_encoding, "edge_encoding": batch.edge_encoding}
+    return model(batch.x, batch.edges, batch.edge_attr, batch.batch, batch.num_graphs, **encodings)
 
 
 def in_target_units(model: nn.Module, task: Any) -> nn.Module:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from lrga.checks import check_count
 from lrga.data.datasets.building import load
 from lrga.data.datasets.spec import SPLITS, dataset_name, spec_of
+from lrga.data.encodings import with_encodings
 from lrga.data.links.data import LinkData
 from lrga.data.own.edge_list import read_pairs
 from lrga.data.own.reading import load_inputs
@@ -20,6 +21,7 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
 from lrga.io.files import atomic_path
+from lrga.models.gnn import EDGE_CONVOLUTIONS
 from lrga.tasks.task import Task
 from lrga.training.determinism import choose_device
 from lrga.training.evaluate import run_model
@@ -63,7 +65,7 @@ class Predictor:
         ``meta["notes"]`` of the graphs holds what one should know of them.
         """
         name, _, split = str(source).partition("/")
-        dataset = dataset_name(name)
+        dataset, trained_on = dataset_name(name), False
         if dataset is None or spec_of(dataset).links:
             graphs = self.by_name(load_inputs(source), str(source))
         else:
@@ -71,17 +73,21 @@ class Predictor:
             if split not in SPLITS:
                 raise OptionError(f"a split of {dataset}: {', '.join(SPLITS)}", repr(split), f"write {dataset}/test")
             data = RunFolder(self.folder).config().data
-            if data.name != dataset:
+            trained_on = data.name == dataset
+            if not trained_on:
                 data = replace(data, name=dataset, source=None, options={})
             data = data_from_file(data, self.folder, trust=trust, root=root)
             graphs = load(dataset, data.root, source=data.source, **data.options)[split]
-        check_fit(graphs, self.architecture, str(source))
+        check_fit(graphs, self.architecture, str(source), trained_on=trained_on)
         return graphs
 
     def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
         """The graphs with the columns of their features in the order in which the model was trained on them."""
         model = self.architecture
-        reads = {"node": not model.random_features, "edge": model.conv == "gatedgcn" and model.edge_encoder != "ones"}
+        reads = {
+            "node": not model.random_features,
+            "edge": model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones",
+        }
         for level, name in (("node", "x"), ("edge", "edge_attr")):
             found = graphs.meta.get(f"{level}_names")
             wanted = None if self.features is None else self.features.get(level)
@@ -119,7 +125,7 @@ class Predictor:
         Scores are probabilities: the softmax over classes, the sigmoid of each label. With random features the noise
         follows from the run's seed.
         """
-        graphs = graphs.to(self.device)
+        graphs = with_encodings(graphs, self.architecture.encoding).to(self.device)
         with torch.random.fork_rng([] if self.device.type == "cpu" else [self.device.index or 0]):
             torch.manual_seed(RunFolder(self.folder).config().run.seed)
             for number, batch in enumerate(graphs.batches(batch_size)):
@@ -200,13 +206,17 @@ def _escaped(value: Any) -> Any:
     return value
 
 
-def check_fit(graphs: PackedGraphs, model: Architecture, source: str) -> None:
-    """Refuses graphs whose features are not those that the model was trained on."""
+def check_fit(graphs: PackedGraphs, model: Architecture, source: str, *, trained_on: bool = False) -> None:
+    """Refuses graphs whose features are not those that the model was trained on.
+
+    Of the set that it was ``trained_on``, edges without features are as in training, where ones stood for them.
+    """
     if len(graphs) == 0:
         raise DataError(f"graphs in {source}", "none", "bring at least one graph")
     if not model.random_features:
         _check_features("x", "node", graphs.x, model.encoder, model.in_channels, source)
-    if model.conv == "gatedgcn" and model.edge_encoder != "ones":
+    without_edges = trained_on and graphs.edge_attr is None
+    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones" and not without_edges:
         _check_features("edge_attr", "edge", graphs.edge_attr, model.edge_encoder, model.edge_channels, source)
 
 

@@ -12,6 +12,7 @@ from lrga.errors import OptionError
 from lrga.models.zoo import BUDGETS
 from lrga.training.config import TrainingConfig
 from lrga.training.problems.protocols import protocol_config, unused_options
+from lrga.training.recipes import recipe_options
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
 _FLAGS = {"root": "--data-root"}
@@ -19,12 +20,15 @@ _FLAGS = {"root": "--data-root"}
 _collected: ContextVar[dict[str, str] | None] = ContextVar("collected", default=None)
 
 
-def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **options: Any) -> TrainingConfig:
+def make_config(
+    name: str, *, data_options: Mapping[str, Any] | None = None, recipe: str | None = None, **options: Any
+) -> TrainingConfig:
     """The configuration of a run on the data called ``name``.
 
     Args:
         name: A data set known by name, or the user's own data (:class:`~lrga.training.config.DataConfig`).
         data_options: Options of the data set; those that are ``None`` are left out.
+        recipe: ``"modern"`` takes what is not given from :mod:`lrga.training.recipes` in place of the benchmark.
         **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
             their defaults, which on a named data set are the benchmark's schedule and the set's dropout.
 
@@ -35,7 +39,8 @@ def make_config(name: str, *, data_options: Mapping[str, Any] | None = None, **o
     """
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
-    config = protocol_config(_absolute(name), chosen, given)
+    settings = given if recipe is None else recipe_options(recipe, name, chosen, given)
+    config = protocol_config(_absolute(name), chosen, settings)
     refuse_unused(config, {**given, **chosen})
     return config
 
@@ -45,13 +50,17 @@ def configure(
     base: TrainingConfig | None = None,
     *,
     data_options: Mapping[str, Any] | None = None,
+    recipe: str | None = None,
     **options: Any,
 ) -> TrainingConfig:
     """As :func:`make_config`, but begun from ``base`` where there is one; what is given wins."""
     if base is None:
         if name is None:
             raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
-        return make_config(name, data_options=data_options, **options)
+        return make_config(name, data_options=data_options, recipe=recipe, **options)
+    if recipe is not None:
+        got = f"--recipe {recipe} beside --config or --resume"
+        raise OptionError("a recipe where a run begins", got, "remove it: the configuration has all options")
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
     if name is not None:

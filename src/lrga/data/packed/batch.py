@@ -32,6 +32,8 @@ class PackedBatch:
         num_graphs: G.
         num_nodes: N.
         num_edges: E.
+        node_encoding: [N, P] positional encodings (:mod:`lrga.data.encodings`), where the set has them.
+        edge_encoding: [E, Q] those of the edges.
         num_seeds: Where the batch is a sample (:mod:`lrga.data.packed.sampler`): loss and metric see so many nodes, the
             first ones.
     """
@@ -51,6 +53,8 @@ class PackedBatch:
     _graphs: Rows
     _layout: EdgeLayout | None = None
     num_seeds: int | None = None
+    node_encoding: Tensor | None = None
+    edge_encoding: Tensor | None = None
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
@@ -74,6 +78,8 @@ class PackedBatch:
             _packed=packed,
             _selections=selections,
             _graphs=graphs,
+            node_encoding=_column(packed, "node_encoding", selections, graphs),
+            edge_encoding=_column(packed, "edge_encoding", selections, graphs),
         )
 
     def __len__(self) -> int:

@@ -56,6 +56,8 @@ class PaddedBatch:
     num_graphs: int  # with the dummy
     num_nodes: int
     num_edges: int
+    node_encoding: Tensor | None = None
+    edge_encoding: Tensor | None = None
 
     def valid(self, level: str) -> Tensor:
         """Which rows of predictions count, bool: real ones, and of those the ones in the set's mask."""
@@ -154,6 +156,8 @@ class PaddedGraphs:
             num_graphs=size + 1,
             num_nodes=nodes,
             num_edges=edges,
+            node_encoding=self._column("node_encoding", rows),
+            edge_encoding=self._column("edge_encoding", rows),
         )
 
     def _column(self, name: str, rows: dict[str, Tensor]) -> Tensor | None:
@@ -172,7 +176,7 @@ def why_not_padded(graphs: PackedGraphs) -> str | None:
     """Why batches of a fixed capacity cannot be made of these graphs; ``None`` where they can."""
     if graphs.num_nodes == 0 or len(graphs) == 0:
         return "there is no node"
-    for name in ("x", "edge_attr", "y", "mask"):
+    for name in ("x", "edge_attr", "y", "mask", "node_encoding", "edge_encoding"):
         column = graphs.columns.get(name)
         if column is not None and column.level not in ("node", "edge", "graph"):
             return f"the rows of {name} belong to no node, edge or graph"

@@ -139,7 +139,8 @@ def from_neighbor_batch(data: Any) -> PackedBatch:
     if not isinstance(seeds, int) or not 1 <= seeds <= data.num_nodes:
         expected = f"batch_size, the number of seeds, from 1 to {data.num_nodes}"
         raise DataError(expected, repr(seeds), "pass what a NeighborLoader gives")
-    known = {key: data[key] for key in ("x", "edge_index", "edge_attr", "y") if key in data}
+    names = ("x", "edge_index", "edge_attr", "y", "node_encoding", "edge_encoding")
+    known = {key: data[key] for key in names if key in data}
     packed = PackedGraphs.from_data_list([Data(**known, num_nodes=data.num_nodes).cpu()], y_level="node")
     return replace(packed.batch(slice(0, 1)), num_seeds=seeds).to(data.edge_index.device)
 

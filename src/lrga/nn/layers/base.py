@@ -1,6 +1,6 @@
 """What the five layers of the benchmark have in common."""
 
-from typing import Any
+from typing import Any, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ class BenchmarkLayer(nn.Module):
         batch_norm: Whether the convolution's result is normalised.
     """
 
+    is_convolution = False  # whether the convolution's result is returned as it is, see as_convolution
     is_partitioned = False  # lrga.distributed.partition_model sets it: edges are then those of one rank's part
 
     def __init__(
@@ -47,6 +48,14 @@ class BenchmarkLayer(nn.Module):
         for module in self.children():
             reset(module)
 
+    def as_convolution(self) -> Self:
+        """This layer, changed: it returns what it convolves, without norm, activation, residual and dropout after it.
+
+        Edge features are updated as before.
+        """
+        self.is_convolution, self.norm = True, None
+        return self
+
     def _edges(self, edge_index: Any, x: Tensor) -> Edges:
         return as_edges(edge_index, x, partitioned=self.is_partitioned)
 
@@ -62,6 +71,8 @@ class BenchmarkLayer(nn.Module):
         residual: Tensor | None = None,
     ) -> Tensor:
         """Graph norm, where the preset has it, and batch norm, with the activation and the residual beside it."""
+        if self.is_convolution:
+            return h
         if self.preset == "2020":
             h = graph_norm(h, as_segments(batch, h.size(0), num_graphs), edges)
         return normalize(self.norm, h, count=valid_nodes(edges), before=before, after=after, residual=residual)
@@ -70,6 +81,8 @@ class BenchmarkLayer(nn.Module):
         self, x: Tensor, h: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
     ) -> Tensor:
         """Both norms, ReLU, residual and dropout, the end of all layers but GAT's and SAGE's."""
+        if self.is_convolution:
+            return h
         h = self._normalize(h, edges, batch, num_graphs, after="relu", residual=x if self.residual else None)
         return F.dropout(h, self.dropout, self.training)
 

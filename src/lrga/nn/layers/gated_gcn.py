@@ -10,14 +10,13 @@ from torch import Tensor, nn
 
 from lrga.checks import check_dense
 from lrga.errors import ShapeError
-from lrga.nn.inputs import as_segments, edge_graph_norm, with_sources
+from lrga.nn.inputs import as_segments, edge_graph_norm, valid_edges, with_sources
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.linear import is_plain
 from lrga.nn.norm import BatchNorm, normalize, state_of
 from lrga.ops.attention.segments import Segments
 from lrga.ops.gated.definition import Norm, gated_edges, gated_edges_of_product
 from lrga.ops.linear import linear
-from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.neighbors.reduce import Edges, num_edges
 
 
@@ -61,7 +60,7 @@ class GatedGCNLayer(BenchmarkLayer):
         self.lin_c = nn.Linear(in_channels, out_channels)
         self.lin_d = nn.Linear(in_channels, out_channels)
         self.lin_e = nn.Linear(in_channels, out_channels)
-        self.edge_norm = BatchNorm(out_channels) if batch_norm else None
+        self.edge_norm: nn.Module | None = BatchNorm(out_channels) if batch_norm else None
 
     def forward(
         self,
@@ -125,7 +124,7 @@ class GatedGCNLayer(BenchmarkLayer):
         norm = self.edge_norm
         if norm is None or is_plain(norm, BatchNorm):
             return None if norm is None else state_of(norm)
-        return partial(normalize, norm, count=edges.valid_edges if isinstance(edges, EdgeLayout) else None)
+        return partial(normalize, norm, count=valid_edges(edges))
 
 
 def gate_edges(

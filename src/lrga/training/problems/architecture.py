@@ -19,8 +19,8 @@ from lrga.nn.layers.lrga import renamed_reading
 from lrga.training.config import ModelConfig, TrainingConfig
 
 _OF_MODEL = (
-    "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "random_features",
-    "resample_features", "backend", "normalize", "qk_norm", "gate",
+    "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "encoding", "block", "norm",
+    "attention_dropout", "random_features", "resample_features", "backend", "normalize", "qk_norm", "gate",
 )  # fmt: skip
 _OF_ATTENTION = ("normalize", "qk_norm", "gate")
 
@@ -84,6 +84,10 @@ class Architecture(_Saved):
     normalize: str | None = "graph"
     qk_norm: bool = False
     gate: bool = False
+    encoding: list[str] | None = None
+    block: str = "benchmark"
+    norm: str = "batch"
+    attention_dropout: float | None = None
 
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""

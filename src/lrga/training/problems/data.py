@@ -13,6 +13,7 @@ from torch import nn
 
 from lrga.data.datasets.building import load, plan_dataset
 from lrga.data.datasets.spec import SPLITS, Inputs, dataset_name, dataset_specs, spec_of
+from lrga.data.encodings import EDGE, NODE, encode_splits
 from lrga.data.links.data import LinkData
 from lrga.data.own.edge_list import load_edge_list
 from lrga.data.own.reading import OwnData, load_custom
@@ -78,7 +79,8 @@ class TrainingData:
             graphs = self.splits[split]
             tensors = [graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree]
             columns = graphs.columns | ({"y": self.given_targets[split]} if split in self.given_targets else {})
-            tensors += [columns[name].values for name in sorted(columns)]
+            # encodings follow from the edges, to rounding: a run may be resumed where they round otherwise
+            tensors += [columns[name].values for name in sorted(columns) if name not in (NODE, EDGE)]
             for tensor in tensors:
                 digest.update(f"{split} {tensor.dtype} {list(tensor.shape)}".encode())
                 if tensor.numel():  # without a value there is no memory to look at
@@ -152,6 +154,7 @@ def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
 
 def _graph_run(config: TrainingConfig, given: Given) -> RunData:
     graphs = load_training_data(config.data, config.run, given)
+    graphs = replace(graphs, splits=encode_splits(graphs.splits, config.model.encoding, root=config.data.root))
     sizes, notes = {split: len(own) for split, own in graphs.splits.items()}, graphs.notes
     if config.optimizer.fanouts is not None:
         sizes = {split: seed_nodes(own).numel() for split, own in graphs.splits.items()}

@@ -7,6 +7,7 @@ from typing import Any
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
 from lrga.models.embeddings import EMBEDDINGS
+from lrga.models.gnn import EDGE_CONVOLUTIONS
 from lrga.models.link import LINK_SETS
 from lrga.models.zoo import budget_of, model_name
 from lrga.training.config import DataConfig, LinkConfig, OptimizerConfig, TrainingConfig
@@ -19,7 +20,8 @@ _ATTENTION_MODULE = ("rank", "attention_heads", "normalize", "qk_norm", "gate", 
 _ATTENTION = (*_ATTENTION_MODULE, "wiring")
 _GRAPHS_ONLY = (
     "budget", "heads", "preset", "wiring", "residual", "batch_norm", "readout", "random_features", "resample_features",
-    "edge_features", "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
+    "edge_features", "encoding", "block", "norm", "attention_dropout",
+    "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
 )  # fmt: skip
 _NETWORK_ONLY = (*_ATTENTION_MODULE, "skip", "layers", "validation_edges", "edge_weights")
 _WALK_BIAS = ("walk_p", "walk_q")
@@ -162,11 +164,15 @@ def _unused_by_problem(config: TrainingConfig, dataset: str | None, given: Mappi
         unused["readout"] = f"it is for predictions of graphs, {dataset} has them of {level}s"
     if model.model != "gat":
         unused["heads"] = f"only gat has such heads, not {model.model}"
-    if model.model != "gatedgcn" and model.edge_features:
-        unused["edge_features"] = f"only gatedgcn reads edge features, not {model.model}"
+    if model.model not in EDGE_CONVOLUTIONS and model.edge_features:
+        unused["edge_features"] = f"only {' and '.join(EDGE_CONVOLUTIONS)} read edge features, not {model.model}"
+    if model.block == "residual":
+        unused["wiring"] = "it is for the block 'benchmark'"
+    else:
+        unused |= dict.fromkeys(("norm", "attention_dropout"), "it is for the block 'residual'")
     if not model.random_features and not model.resample_features:
         unused["resample_features"] = "there are no random features"
-    if not model.batch_norm and config.optimizer.recalibrate_norm:
+    if (not model.batch_norm or model.norm != "batch") and config.optimizer.recalibrate_norm:
         unused["recalibrate_norm"] = "the network has no BatchNorm"
     return unused
 

@@ -1,0 +1,144 @@
+"""Positional encodings as attributes of graphs: of a packed set, kept on disk, and of PyG's ``Data``.
+
+A set with encodings has the attributes ``node_encoding`` and, for kinds that have one, ``edge_encoding``. They follow
+from the edges alone, so a file of them is named by a checksum of the edges, the encoding and its size:
+``ROOT/encodings/CHECKSUM-rwse-20.safetensors``. Whatever was computed once is read from there.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.transforms import BaseTransform
+
+from lrga.data.datasets.source import data_root
+from lrga.data.packed.graphs import Column, PackedGraphs
+from lrga.errors import LRGAError
+from lrga.io.safetensors import load_data, save_data
+from lrga.nn.encodings import Encoding, encode, parse_encodings
+
+NODE, EDGE = "node_encoding", "edge_encoding"
+FOLDER = "encodings"
+_FORMAT = 1
+_HEADER = "lrga"
+
+
+class AddEncodings(BaseTransform):
+    """Adds ``node_encoding``, and ``edge_encoding`` where there is one, to a PyG ``Data``; ``lrga.GNN`` takes both.
+
+    Args:
+        encodings: For example ``"rwse:20"`` or ``["rrwp:16", "lappe:8"]``; see :mod:`lrga.nn.encodings`.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> AddEncodings("rwse:2")(data).node_encoding.tolist()
+        [[0.0, 0.5], [0.0, 1.0], [0.0, 0.5]]
+    """
+
+    def __init__(self, encodings: str | Iterable[str]) -> None:
+        self.encodings = [str(one) for one in parse_encodings(encodings)]
+
+    def forward(self, data: Any) -> Any:
+        """Adds the attributes in place (``__call__`` copies the object first, as PyG's transforms do)."""
+        nodes, edges = encode(self.encodings, data.edge_index, int(data.num_nodes), data.get("batch"))
+        data[NODE] = nodes
+        if edges is not None:
+            data[EDGE] = edges
+        return data
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.encodings})"
+
+
+def with_encodings(
+    graphs: PackedGraphs, encodings: str | Iterable[str] | None, *, folder: str | Path | None = None
+) -> PackedGraphs:
+    """The graphs, in the same memory, with the attributes ``node_encoding`` and ``edge_encoding``.
+
+    Args:
+        graphs: A packed set on any device; encodings are computed there.
+        encodings: As :func:`~lrga.nn.encodings.parse_encodings` reads them; without any, the set as it is.
+        folder: Where encodings are kept; ``None`` keeps none.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = torch.tensor([[0, 1], [1, 0]])
+        >>> graphs = PackedGraphs.from_data_list([Data(edge_index=path, num_nodes=2)])
+        >>> with_encodings(graphs, "rrwp:3").batch([0]).edge_encoding.tolist()
+        [[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]
+    """
+    wanted = parse_encodings(encodings)
+    if not wanted:
+        return graphs
+    checksum = "" if folder is None else edges_checksum(graphs)
+    made = [_kept(graphs, one, checksum, None if folder is None else Path(folder)) for one in wanted]
+    for name, level, parts in ((NODE, "node", [m[0] for m in made]), (EDGE, "edge", [m[1] for m in made])):
+        if values := [part.to(graphs.device) for part in parts if part is not None]:
+            graphs = graphs.with_column(name, Column(level, torch.cat(values, dim=1), torch.float32))
+    return graphs
+
+
+def encode_splits(
+    splits: Mapping[str, PackedGraphs], encodings: Iterable[str] | None, *, root: str | Path | None = None
+) -> dict[str, PackedGraphs]:
+    """:func:`with_encodings` for every split, kept below the data root; splits of the same graphs share the numbers."""
+    if not parse_encodings(encodings):
+        return dict(splits)
+    folder = data_root(root) / FOLDER
+    result: dict[str, PackedGraphs] = {}
+    for name, graphs in splits.items():
+        twin = next((key for key in result if splits[key].source is graphs.source), None)
+        if twin is None:
+            result[name] = with_encodings(graphs, encodings, folder=folder)
+            continue
+        result[name] = graphs
+        for key in (NODE, EDGE):
+            if key in result[twin].columns:
+                result[name] = result[name].with_column(key, result[twin].columns[key])
+    return result
+
+
+def edges_checksum(graphs: PackedGraphs) -> str:
+    """A checksum of the edges of all graphs, in their order."""
+    digest = hashlib.sha256()
+    for tensor in (graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree):
+        digest.update(tensor.long().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _kept(graphs: PackedGraphs, encoding: Encoding, checksum: str, folder: Path | None) -> tuple[Tensor, Tensor | None]:
+    """One encoding, read from ``folder`` where it is there and whole, else computed and written."""
+    if folder is None:
+        return _computed(graphs, encoding)
+    path = folder / f"{checksum[:32]}-{encoding.kind}-{encoding.size}.safetensors"
+    if path.is_file():
+        try:
+            tensors, header = load_data(path, key=_HEADER, version=_FORMAT, what="encodings")
+            if header == _header(encoding, checksum, tensors):
+                return tensors["node"], tensors.get("edge")
+        except LRGAError:
+            pass  # a damaged file is made again
+    nodes, edges = _computed(graphs, encoding)
+    tensors = {"node": nodes} if edges is None else {"node": nodes, "edge": edges}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_data(path, tensors, _header(encoding, checksum, tensors), key=_HEADER)
+    except (OSError, LRGAError):
+        pass  # a data root that cannot be written to costs time only
+    return nodes, edges
+
+
+def _computed(graphs: PackedGraphs, encoding: Encoding) -> tuple[Tensor, Tensor | None]:
+    whole = graphs.batch(slice(None))
+    return encode([str(encoding)], whole.edge_index, graphs.num_nodes, whole.batch)
+
+
+def _header(encoding: Encoding, checksum: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(tensors[name].cpu().contiguous().numpy().tobytes())
+    return {"format": _FORMAT, "encoding": str(encoding), "edges": checksum, "values": digest.hexdigest()}

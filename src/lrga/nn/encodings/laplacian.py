@@ -1,0 +1,100 @@
+r"""Eigenvectors of the normalised Laplacian, :math:`L = I - D^{-1/2} A D^{-1/2}`.
+
+Edges count in both directions, loops do not. The eigenvector of the least eigenvalue is left out, those of the next k
+are the encoding; where a graph has fewer, the rest is zero.
+
+An eigenvector is defined up to its sign: stored vectors have their entry of greatest magnitude (of several the first)
+positive, and :class:`~lrga.nn.encodings.EncodingEmbedding` flips each vector of each graph at random in training. The
+eigenvectors of an eigenvalue that occurs several times (in symmetric or unconnected graphs) are defined up to a
+rotation, which no choice of signs removes: which of them come out is the same in every run on one machine, and may
+differ with another version of LAPACK.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lrga.checks import check_count
+from lrga.errors import DataError
+from lrga.nn.encodings.walks import MAX_DENSE_NODES, EqualSizes, graphs_of_equal_size
+
+_TIE = 1e-6  # magnitudes that differ by less are equal where a sign is chosen
+
+
+@torch.no_grad()
+def laplacian_encoding(
+    edge_index: Tensor,
+    num_nodes: int,
+    size: int,
+    batch: Tensor | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """The eigenvectors of the second least, third least, … eigenvalue of each graph's normalised Laplacian.
+
+    Args:
+        edge_index: ``[2, E]``.
+        num_nodes: N.
+        size: k, how many eigenvectors.
+        batch: Graph of each node, in any order; ``None`` is one graph.
+        dtype: Of the result; the computation is in float64.
+
+    Returns:
+        ``[N, k]``, up to signs those of PyG's ``AddLaplacianEigenvectorPE`` where eigenvalues are distinct.
+
+    Example:
+        >>> laplacian_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, size=1).abs().round(decimals=2).tolist()
+        [[0.71], [0.0], [0.71]]
+    """
+    check_count("size", size, minimum=1)
+    result = torch.zeros(num_nodes, size, dtype=torch.float64, device=edge_index.device)
+    for group in graphs_of_equal_size(edge_index, num_nodes, batch):
+        vectors = _dense(group) if group.size <= MAX_DENSE_NODES else _sparse(group, size)
+        vectors = _with_fixed_signs(vectors[:, :, 1 : size + 1])
+        result[group.nodes.flatten(), : vectors.size(2)] = vectors.flatten(0, 1)
+    return result.to(dtype)
+
+
+def _dense(group: EqualSizes) -> Tensor:
+    """All eigenvectors of each graph as columns, ``[B, n, n]``, those of small eigenvalues first."""
+    adjacency = group.adjacency()
+    adjacency = (adjacency + adjacency.transpose(1, 2)) / 2
+    adjacency.diagonal(dim1=1, dim2=2).zero_()
+    degree = adjacency.sum(2)
+    root = torch.where(degree > 0, degree.rsqrt(), 0.0)
+    laplacian = -root.unsqueeze(2) * adjacency * root.unsqueeze(1)
+    laplacian.diagonal(dim1=1, dim2=2).add_(1.0)
+    return torch.linalg.eigh(laplacian).eigenvectors
+
+
+def _sparse(group: EqualSizes, size: int) -> Tensor:
+    """The same of one large graph, the first ``size + 1``, by Lanczos iterations on a CPU from a fixed start."""
+    from scipy.sparse import coo_matrix, diags
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    keep = (group.source != group.target).cpu().numpy()
+    source, target = group.source.cpu().numpy()[keep], group.target.cpu().numpy()[keep]
+    shape = (group.size, group.size)
+    adjacency = coo_matrix((np.full(len(source), 0.5), (source, target)), shape=shape).tocsr()
+    adjacency = adjacency + adjacency.T
+    degree = np.asarray(adjacency.sum(1)).ravel()
+    root = diags(np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0))
+    start = np.random.default_rng(0).standard_normal(group.size)
+    try:  # the greatest eigenvalues of I - L, which converge sooner than the least of L
+        values, vectors = eigsh(root @ adjacency @ root, k=size + 1, which="LA", v0=start)
+    except ArpackError as error:
+        got = f"no convergence in a graph of {group.size:,} nodes ({error})"
+        raise DataError(
+            "eigenvectors of the Laplacian", got, "take fewer of them, or rwse in place of lappe"
+        ) from error
+    in_order = np.ascontiguousarray(vectors[:, np.argsort(-values, kind="stable")])
+    return torch.from_numpy(in_order).to(group.nodes.device).unsqueeze(0)
+
+
+def _with_fixed_signs(vectors: Tensor) -> Tensor:
+    if vectors.size(2) == 0:
+        return vectors
+    magnitude = vectors.abs()
+    largest = magnitude.amax(1, keepdim=True)
+    first = (magnitude >= largest * (1 - _TIE)).to(torch.int8).argmax(1, keepdim=True)
+    return vectors * torch.where(vectors.gather(1, first) < 0, -1.0, 1.0)

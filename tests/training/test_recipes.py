@@ -1,0 +1,93 @@
+"""The modern recipe: rows within their budget, options that win over it, and a short run from the command line."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lrga.cli.main import app
+from lrga.data import dataset_specs
+from lrga.errors import OptionError
+from lrga.paper.counts import recipe_sizes
+from lrga.training.presets import configure, make_config
+from lrga.training.recipes import MAX_PARAMETERS, MODERN, recipe_row
+from lrga.training.runs.folder import RunFolder
+
+
+def lrga(*words):
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output or result.exception
+    return result
+
+
+@pytest.mark.parametrize("dataset", MODERN)
+def test_a_row_keeps_its_budget_and_is_as_large_without_attention(dataset):
+    plain, augmented = recipe_sizes("modern", dataset=dataset)
+    assert (plain.lrga, plain.rank, augmented.lrga) == (False, None, True)
+    assert plain.parameters == pytest.approx(augmented.parameters, rel=0.04)
+    assert plain.hidden > augmented.hidden
+    if dataset != "ogbl-ddi":
+        assert 0.94 * MAX_PARAMETERS < max(plain.parameters, augmented.parameters) <= MAX_PARAMETERS
+    row, config = MODERN[dataset], make_config(dataset, recipe="modern", hidden=8)
+    assert dataset in dataset_specs()
+    assert "arXiv" in row.source
+    assert (config.optimizer.optimizer, config.optimizer.schedule) == ("adamw", "cosine")
+    assert config.optimizer.warmup_epochs > 0
+    if config.link is None:
+        assert config.model.block == "residual"
+
+
+def test_options_given_win_and_decide_the_width_with_the_rest():
+    config = make_config("CLUSTER", recipe="modern", layers=4, lr=0.01, max_epochs=7, encoding=["lappe:4"])
+    assert (config.model.layers, config.optimizer.lr, config.optimizer.max_epochs) == (4, 0.01, 7)
+    assert config.model.encoding == ["lappe:4"]
+    assert config.model.hidden > make_config("CLUSTER", recipe="modern").model.hidden
+    assert make_config("CLUSTER", recipe="modern", hidden=24).model.hidden == 24
+    assert config.optimizer.batch_size == MODERN["CLUSTER"].options["batch_size"]
+
+
+def test_what_has_no_recipe_is_refused_with_the_choices():
+    with pytest.raises(OptionError, match=r"one of ZINC, .*actor"):
+        make_config("actor", recipe="modern")
+    with pytest.raises(OptionError, match="modern"):
+        recipe_row("old", "ZINC")
+    with pytest.raises(OptionError, match="links of your own data"):
+        make_config("edges.csv", recipe="modern", data_options={"task": "link"})
+    with pytest.raises(OptionError, match="--recipe modern beside --config"):
+        configure(None, make_config("ZINC"), recipe="modern")
+    with pytest.raises(OptionError, match="--wiring"):
+        make_config("ZINC", recipe="modern", hidden=8, wiring="norm-first")
+    with pytest.raises(OptionError, match="--norm"):
+        make_config("ZINC", norm="rms")
+
+
+def test_the_paper_is_not_quoted_beside_another_network():
+    from lrga.paper.reference import THE_PAPER
+
+    for options in ({"recipe": "modern", "hidden": 8}, {"block": "residual"}, {"model": "gine"}):
+        config = make_config("ZINC", **options)
+        assert THE_PAPER.number(config) is None
+        assert THE_PAPER.protocol(config) is None
+
+
+def test_a_short_run_resumes_to_the_last_bit_and_predicts(tmp_path, monkeypatch):
+    monkeypatch.setenv("LRGA_DATA", str(tmp_path / "data"))
+    small = ["--sizes", "6,2,2", "--hidden", 8, "--layers", 2, "--batch-size", 3, "--device", "cpu"]
+    words = ["train", "CLUSTER", "--recipe", "modern", *small, "--epochs", 2, "--output", tmp_path, "--quiet"]
+    plan = json.loads(lrga(*words, "--dry-run", "--json").stdout)
+    assert plan["model"]["encoding"] == ["rwse:20"]
+    assert "AdamW, lr 0.0005, cosine, 5 epochs of warm-up" in " ".join(lrga(*words, "--dry-run").stdout.split())
+    lrga(*words, "--run-name", "whole")
+    paused = CliRunner().invoke(app, [*map(str, words), "--run-name", "run", "--time-limit", "1e-9"])
+    assert paused.exit_code == 3
+    lrga("train", "--resume", tmp_path / "run", "--quiet")
+    weights = [RunFolder(tmp_path / name).weights() for name in ("whole", "run")]
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name
+    assert len(lrga("predict", tmp_path / "run", "CLUSTER/test", "--device", "cpu").stdout.splitlines()) > 100
+
+
+def test_the_sizes_of_a_recipe_are_listed():
+    (row,) = json.loads(lrga("params", "--recipe", "modern", "--dataset", "Cora", "--lrga", "--json").stdout)
+    assert (row["dataset"], row["model"], row["budget"], row["printed"]) == ("Cora", "GCN", "500K", None)
