@@ -69,7 +69,7 @@ def test_each_layer_beside_the_attention_compiles_to_one_graph(kernels_everywher
     compiled = torch.compile(other, backend="aot_eager", fullgraph=True)
     layout, _ = EdgeLayout.from_edge_index(torch.randint(0, N - 2, (2, E)), N)
     x, batch = torch.randn(N, D, requires_grad=True), torch.arange(N) // 4
-    attributes = torch.randn(E, D) if conv == "gatedgcn" else None
+    attributes = torch.randn(E, D) if conv in ("gatedgcn", "gine") else None
     results = [
         values_and_gradients(run, module, x, layout, attributes, batch, 3)
         for run, module in ((layer, layer), (compiled, other))

@@ -441,12 +441,17 @@ def general_notes(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[st
     return [_how(cells), *_changes(cells), *_fresh_draws(cells), *_other_files(outcomes), *_mixed_data(outcomes)]
 
 
+def _wiring(cell: Cell) -> str:
+    model = cell.config.model
+    return model.wiring if model.block == "benchmark" else "in residual blocks"
+
+
 def _how(cells: Sequence[Cell]) -> str:
     """Which layers and which wiring were run."""
     if all(cell.config.budget is None for cell in cells):
         return _how_links(cells)
     presets = _by_model((cell.config.model.preset, cell) for cell in cells)
-    wirings = _by_model((cell.config.model.wiring, cell) for cell in cells if cell.config.model.lrga)
+    wirings = _by_model((_wiring(cell), cell) for cell in cells if cell.config.model.lrga)
     recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
     what = "layers and patience" if any(map(_impatient, cells)) else "layers"
     parts = [f"{what} of preset {presets}"]

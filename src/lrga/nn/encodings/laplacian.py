@@ -43,8 +43,9 @@ def laplacian_encoding(
         ``[N, k]``, up to signs those of PyG's ``AddLaplacianEigenvectorPE`` where eigenvalues are distinct.
 
     Example:
-        >>> laplacian_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, size=1).abs().round(decimals=2).tolist()
-        [[0.71], [0.0], [0.71]]
+        >>> vectors = laplacian_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, size=1)
+        >>> [f"{abs(value):.2f}" for value in vectors.flatten().tolist()]
+        ['0.71', '0.00', '0.71']
     """
     check_count("size", size, minimum=1)
     result = torch.zeros(num_nodes, size, dtype=torch.float64, device=edge_index.device)
