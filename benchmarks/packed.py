@@ -9,14 +9,12 @@ against the O(n²) definition in float64; then everything is timed, forward and 
 repeats. Padded methods are timed with the padding and the way back, as a batch of graphs has to be.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from reporting import report
+from reporting import make_parser, report
 from rich.console import Console
 from rich.table import Table
 from timing import at_least_one, need_device, relative, wall_ms
@@ -125,7 +123,7 @@ def check(case: str, device: str, dtype: torch.dtype) -> float:
 
 def measure(method: str, case: str, device: str, dtype: torch.dtype, repeats: int) -> dict[str, Any]:
     lengths = lengths_of(case, device)
-    row: dict[str, Any] = {"case": case, "method": method, "skipped": None}
+    row: dict[str, Any] = {"case": case, "method": method, "launch": "eager", "nodes": sum(lengths)}
     scores = HEADS * len(lengths) * max(lengths) ** 2
     if method == "SDPA, padded" and scores > MAX_SCORES:
         return row | {"skipped": f"{scores:.0e} scores"}
@@ -147,66 +145,53 @@ def measure(method: str, case: str, device: str, dtype: torch.dtype, repeats: in
         return row | {"skipped": "out of memory"}
 
 
-def run_all(device: str, dtype: str, repeats: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    kind = DTYPES[dtype]
-    errors = {}
+def run_all(device: str, dtype: str, repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    kind, rows = DTYPES[dtype], []
     for case in CASES:
         progress(f"checking our values: {case}")
-        errors[case] = check(case, device, kind)
-    rows = []
-    for case in CASES:
+        error = check(case, device, kind)
         for method in METHODS:
             progress(f"{case}: {method}")
             rows.append(measure(method, case, device, kind, repeats))
-    for row in rows:
-        mine = next(r for r in rows if r["case"] == row["case"])
-        if row["skipped"] is None and mine["skipped"] is None:
-            row["ratio"] = row["both_ms"] / mine["both_ms"]
-    return {
-        "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "dtype": dtype,
-        "heads": HEADS,
-        "width": WIDTH,
-        "repeats": repeats,
-        "rows_of_cases": {case: sum(lengths_of(case, device)) for case in CASES},
-        "error_against_definition": errors,
-        "rows": rows,
-    }
+        here = [row for row in rows if row["case"] == case]
+        here[0]["error"] = error
+        for row in here:
+            if "skipped" not in row and "skipped" not in here[0]:
+                row |= {"baseline": here[0]["method"], "ratio": here[0]["both_ms"] / row["both_ms"]}
+    return rows
 
 
 def show(record: dict[str, Any]) -> None:
     console = Console(width=max(90, Console().width))
-    worst = max(record["error_against_definition"].values())
-    console.print(f"{record['device']}, torch {record['torch']}, {record['dtype']}, {HEADS} heads of width {WIDTH}")
+    worst = max(row["error"] for row in record["rows"] if "error" in row)
+    console.print(f"{record['device']}, torch {record['torch']}, {record['precision']}, {HEADS} heads of width {WIDTH}")
     console.print(f"Our values and gradients are within {worst:.0e} of the O(n²) definition in float64.\n")
-    for case, count in record["rows_of_cases"].items():
-        table = Table(title=f"{case}, {count:,} rows", title_justify="left")
+    for case in dict.fromkeys(row["case"] for row in record["rows"]):
+        rows = [row for row in record["rows"] if row["case"] == case]
+        table = Table(title=f"{case}, {rows[0]['nodes']:,} rows", title_justify="left")
         table.add_column("method")
         for column in ("forward ms", "fwd + bwd ms", "time / ours"):
             table.add_column(column, justify="right")
-        for row in (r for r in record["rows"] if r["case"] == case):
-            if row["skipped"]:
+        for row in rows:
+            if "skipped" in row:
                 table.add_row(row["method"], "–", f"[dim]{row['skipped']}[/]", "")
             else:
-                ratio = f"{row['ratio']:.2f}" if "ratio" in row else "–"
+                ratio = f"{1 / row['ratio']:.2f}" if "ratio" in row else "–"
                 table.add_row(row["method"], f"{row['forward_ms']:.2f}", f"{row['both_ms']:.2f}", ratio)
         console.print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--repeats", type=at_least_one, default=9)
-    parser.add_argument("--out", type=Path, help="write the record here")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args(arguments)
     need_device(options.device)
     with Console(stderr=True).status("…") as status:
-        record = run_all(options.device, options.dtype, options.repeats, status.update)
-    report(record, show, out=options.out, as_json=options.json)
+        rows = run_all(options.device, options.dtype, options.repeats, status.update)
+    settings = {"threads": torch.get_num_threads(), "heads": HEADS, "width": WIDTH, "repeats": options.repeats}
+    report("packed", rows, show, options, device=options.device, precision=options.dtype, settings=settings)
 
 
 if __name__ == "__main__":

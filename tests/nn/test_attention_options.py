@@ -88,7 +88,7 @@ def test_result_and_gradients_are_those_of_the_formula(options, backend, heads):
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_triton_kernels_give_the_same(heads):
-    """In Triton's interpreter where there is no GPU: fused, tiled and streaming kernels."""
+    """In Triton's interpreter where there is no GPU; the kernels for graphs of a batch."""
     pytest.importorskip("triton")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batch = torch.tensor([0, 2, 0, 2, 2, 3, 0], device=device)

@@ -62,7 +62,7 @@ def relative_walk_encoding(
     GRIT (arXiv 2305.17589) has these numbers for all pairs; here are those of nodes and edges, O((N + E) k) in memory.
     The arguments are those of :func:`random_walk_encoding`. The powers themselves need, for a graph of at most 2,048
     nodes, matrices of n² entries, some graphs at a time, and O(k n³) time; for a larger one O(k n m) time and blocks of
-    n × b entries. Both are bounded by 64 MB.
+    n × b entries. Each such buffer has at most 64 MB, and two or three exist at a time.
 
     Returns:
         ``[N, k]``, the diagonal, and ``[E, k]`` in the order of the edges.
