@@ -12,7 +12,7 @@ from lrga.errors import LRGAError, OptionError
 VALUES = {
     "model": ["gcn", "gat", "gatedgcn", "mf", "nothing"], "budget": ["500k", "x"], "hidden": ["8", "0"],
     "layers": ["1"], "heads": ["2"], "rank": ["3", "-1"], "attention_heads": ["2"], "preset": ["2020", "1999"],
-    "wiring": ["norm-first", "A"],
+    "wiring": ["norm-first", "A"], "encoding": ["rwse:2", "lappe", "x:1"], "recipe": ["modern", "x"],
     "dropout": ["0.5", "7"], "readout": ["sum", "x"], "epochs": ["1", "0"], "batch_size": ["4", "0"],
     "eval_batch_size": ["4"], "lr": ["0.1", "nan", "0"], "lr_factor": ["0.5", "2"], "patience": ["3", "-1"],
     "min_lr": ["1e-6"], "weight_decay": ["0.1", "inf"], "clip_gradient": ["1"], "precision": ["bf16", "x"],

@@ -43,7 +43,7 @@ def test_seeds_may_be_swept_or_given():
     ("grid", "options", "message"),
     [
         ({}, {}, "an empty grid"),
-        ({"depth": [1]}, {}, "an option of training, one of attention_heads, "),
+        ({"depth": [1]}, {}, "an option of training, one of attention_dropout, "),
         ({"rank": []}, {}, "a list of values for rank"),
         ({"wiring": "AB"}, {}, "a list of values for wiring"),
         ({"rank": [1]}, {"rank": 2}, "either in the grid or fixed"),

@@ -21,11 +21,11 @@ def graphs(*sizes):
     return torch.randn(n, D), torch.randint(0, n, (2, 3 * n)), batch, len(sizes)
 
 
-SHAPES = [(3, 5, 7), (10, 2, 40, 9), (1, 0, 30, 2, 2, 70)]
+SHAPES = [(3, 5, 7), (1, 0, 30, 2, 2, 70)]
 
 
 def check(module, call, backend="inductor"):
-    """Values and gradients equal the eager ones at three sets of sizes, compiled without graph breaks."""
+    """Values and gradients equal the eager ones at two sets of sizes, compiled without graph breaks."""
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
     for sizes in SHAPES:
         inputs = graphs(*sizes)
@@ -43,13 +43,14 @@ def test_the_attention_compiles_without_breaks():
     check(lrga.LowRankGlobalAttention(D, 4, heads=2), lambda m, x, e, b, g: m(x, b, num_graphs=g))
 
 
-def test_an_augmented_convolution_compiles_without_breaks():
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_an_augmented_convolution_compiles_without_breaks(backend):
     layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).eval()
-    check(layer, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g))
+    check(layer, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g), backend)
 
 
-def test_a_network_of_four_layers_compiles_without_breaks():
-    model = GNN(D, 12, 3, 4, conv="gcn", rank=4, task="graph").eval()
+def test_a_network_of_two_layers_compiles_without_breaks():
+    model = GNN(D, 12, 3, 2, conv="gcn", rank=4, task="graph").eval()
     check(model, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g), backend="aot_eager")
 
 

@@ -101,7 +101,7 @@ def prepared(case, device):
 
 def with_parameters(model):
     """The modules that have parameters of their own: each takes part in a call."""
-    return {name: module for name, module in model.named_modules() if module._parameters}
+    return {name: module for name, module in model.named_modules() if any(True for _ in module.parameters(False))}
 
 
 def gradients(model, out):

@@ -60,8 +60,8 @@ def test_layerwise_head_adds_a_prediction_from_every_layer(task):
 def test_unknown_tasks_and_readouts_are_refused():
     with pytest.raises(OptionError, match="'node', 'graph', 'edge'"):
         Head(D, 2, task="link")
-    with pytest.raises(OptionError, match="'mean', 'sum'"):
-        LayerwiseHead(D, 2, 2, task="graph", readout="max")
+    with pytest.raises(OptionError, match="'mean', 'sum', 'max'"):
+        LayerwiseHead(D, 2, 2, task="graph", readout="median")
 
 
 def test_reset_draws_anew():

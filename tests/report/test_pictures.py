@@ -14,6 +14,7 @@ from lrga.errors import DataError, LRGAError, MissingDependencyError, OptionErro
 from lrga.explain.style import save_figure
 from lrga.report.pictures import plot_curves, plot_rank, plot_scale, plot_table
 from lrga.report.sources import gather
+from lrga.speed.record import make_record as make_benchmark
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -56,8 +57,8 @@ def test_equal_runs_give_equal_files(found, tmp_path):
 def test_speed_is_drawn_from_records(tmp_path):
     found = gather([RESULTS / "speed" / "attention-cpu.json"])
     assert plot_scale(found, tmp_path / "a.svg").stat().st_size > 10_000
-    rows = [{"method": m, "nodes": n, "ms": n, "peak_mb": 1.0} for m in "ab" for n in (10, 100)]
-    (tmp_path / "scale.json").write_text(json.dumps({"rows": rows}))
+    rows = [{"case": "step", "method": m, "nodes": n, "ms": n, "peak_mb": 1.0} for m in "ab" for n in (10, 100)]
+    (tmp_path / "scale.json").write_text(json.dumps(make_benchmark("scale", rows, device="cpu")))
     text = plot_scale(gather([tmp_path / "scale.json"]), tmp_path / "b.svg", log=False).read_text()
     assert "nodes" in text
     assert "scale: memory" in text

@@ -38,15 +38,15 @@ def panel(title: str, **options: tuple[Any, ...]) -> Group:
 
 MODEL = panel(
     "Model",
-    model=(str, "gcn, gat, gatedgcn, graphsage, gin, gine; links: node2vec, deepwalk, mf"),
+    model=(str, "gcn, gat, gatedgcn, graphsage, gin, gine; links: node2vec, deepwalk, mf."),
     budget=(str, "Parameters: 100k, 500k, 250000."),
-    lrga=(bool, "Low-rank global attention or not.", "--lrga/--no-lrga"),
+    lrga=(bool, "Global attention or not.", "--lrga/--no-lrga"),
     hidden=(int, "Width of the layers."),
     layers=(int, "Number of layers."),
     rank=(int, "The paper's κ, 30 by default."),
-    encoding=(list[str], "Positional encoding: rwse:20, rrwp:16, lappe:8.", "KIND:SIZE"),
-    random_features=(bool, "Noise in place of node features.", "--random-features"),
-    preset=(str, "Benchmark's layers: 2022 or 2020."),
+    encoding=(list[str], "rwse:20, rrwp:16 or lappe:8.", "NAME:K"),
+    random_features=(bool, "Noise as node features.", "--random-features"),
+    preset=(str, "Layers of 2022 or 2020."),
 )
 PROTOCOL = panel(
     "Protocol",
@@ -106,8 +106,7 @@ _TRAINING = {**MODEL, **PROTOCOL, **RARE, "device": None, "recompute_layers": No
 _DATA_OPTIONS = ("sizes", "level", "task", "split", "split_by", "directed")
 
 NAME = typer.Argument(
-    help="A data set of lrga data ls, such as ZINC; or your own: a folder of CSV files, a .pt file, module:factory, or "
-    "an edge list with --task link."
+    help="A data set (lrga data ls), or your own: CSV folder, .pt file, module:factory, edge list with --task link."
 )
 Name = Annotated[str, NAME]
 # Of commands without the groups above.

@@ -27,7 +27,7 @@ def train(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="modern: positional encodings, residual blocks, AdamW with warm-up and cosine; options given win.",
+            help="modern: settings of recent papers.",
             rich_help_panel="Model",
         ),
     ] = None,
@@ -41,13 +41,12 @@ def train(
         bool, typer.Option("--trust", help="Import and write what the file names.", rich_help_panel=_RUN)
     ] = False,
 ) -> None:
-    """Train a model under the benchmark's protocol; the test result is printed beside the published one.
+    """Train a model; the test result is printed beside the published one.
 
-    A run can be killed at any moment and continued with [bold]--resume[/]; Ctrl-C writes a
-    checkpoint first. With [bold]--trust[/] it, or [bold]--config[/], may import a module:factory or
-    write to a data root that its file names.
+    A run can be killed at any moment and continued with --resume. With --trust it
+    may import the module:factory and write to the data root that its file names.
 
-    Exit codes: 0 finished, 1 failed, 2 wrong usage, 3 paused by --time-limit or SIGUSR1, 128 + N stopped by signal N.
+    Exit codes: 0 finished, 1 failed, 2 usage, 3 paused, 128 + N signal N.
 
     Examples:
     [bold]lrga train ZINC --model gatedgcn --budget 100k[/]
@@ -58,7 +57,6 @@ def train(
     [bold]lrga train ./edges.csv --task link --split-by time[/]
     [bold]lrga train PATTERN --budget 500k --device cuda --seeds 41 95 12 35[/]
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
-    [bold]lrga train my_module:my_graphs --resume runs/my-run[/]
     """
     from lrga.distributed.launch import is_leader
     from lrga.errors import OptionError

@@ -1,5 +1,6 @@
 """The width of a network for a given number of parameters."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -98,7 +99,7 @@ def solve_width(
         return counts[steps]
 
     top = largest // multiple_of
-    low, high = 1, min(2, top)
+    low, high = 1, min(max(2, 64 // multiple_of), top)
     if count(low) > target_parameters:
         if prefer == "nearest":
             return multiple_of
@@ -117,8 +118,12 @@ def solve_width(
         )
     if count(high) == target_parameters:
         return high * multiple_of
+    halve = False
     while high - low > 1:  # count(low) <= target < count(high)
-        middle = (low + high) // 2
+        # Parameters grow with the square of the width: nearly linear between square roots. Every other step halves.
+        roots = [math.sqrt(number) for number in (count(low), target_parameters, count(high))]
+        share = 0.5 if halve else (roots[1] - roots[0]) / (roots[2] - roots[0])
+        middle, halve = min(max(low + round(share * (high - low)), low + 1), high - 1), not halve
         low, high = (middle, high) if count(middle) <= target_parameters else (low, middle)
     if prefer == "below" or target_parameters - count(low) <= count(high) - target_parameters:
         return low * multiple_of

@@ -50,9 +50,9 @@ def write_report(
         >>> import tempfile
         >>> from pathlib import Path
         >>> from lrga.io.documents import write_json
+        >>> from lrga.speed.record import make_record
         >>> folder = Path(tempfile.mkdtemp())
-        >>> rows = [{"method": "lrga", "ms": 1.0}, {"method": "other", "ms": 3.0}]
-        >>> write_json(folder / "speed.json", {"rows": rows})
+        >>> write_json(folder / "speed.json", make_record("sums", [{"case": "small", "ms": 1.0}], device="cpu"))
         >>> found = write_report([folder], folder / "page.html")
         >>> len(found.speed), (folder / "page.html").stat().st_size < 7_000_000
         (1, True)
