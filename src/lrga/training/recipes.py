@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
-from lrga.training.config import TrainingConfig
-from lrga.training.problems.architecture import resolve, resolve_link
+from lrga.training.problems.architecture import architecture_of
 from lrga.training.problems.protocols import protocol_config
 
 GPS = "GraphGPS (Rampášek et al., arXiv 2205.12454)"
@@ -171,16 +170,9 @@ def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], give
         return options  # of the row's own width
     target = row.budget
     if target is None:
-        target = count_of(_network(config.changed(lrga=True)).build)
+        target = count_of(architecture_of(config.changed(lrga=True)).build)
     heads = config.model.heads or 1
     width = solve_width(
-        target, lambda width: _network(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
+        target, lambda width: architecture_of(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
     )
     return options | {"hidden": width}
-
-
-def _network(config: TrainingConfig) -> Any:
-    if config.link is not None:
-        return resolve_link(config)
-    dataset = spec_of(config.data.name)
-    return resolve(config.model, dataset.inputs, dataset=dataset.name)
