@@ -14,9 +14,33 @@ import torch
 
 from tests.helpers.browser import browser  # noqa: F401 - one for all tests: a process cannot start a second
 
+
+def patch_language_once_per_launch():
+    """Triton's interpreter patches its language anew at every call of a function within a kernel, a quarter of its
+    time; once in a launch is enough for the functions of a module."""
+    try:
+        from triton.runtime import interpreter
+    except ImportError:
+        return
+    patch, launch, patched = interpreter._patch_lang, interpreter.GridExecutor.__call__, set()
+
+    def patch_once(function):
+        if id(function.__globals__) in patched:
+            return None
+        patched.add(id(function.__globals__))
+        return patch(function)
+
+    def launch_anew(self, *args, **options):
+        patched.clear()
+        return launch(self, *args, **options)
+
+    interpreter._patch_lang, interpreter.GridExecutor.__call__ = patch_once, launch_anew
+
+
 # Before Triton is loaded: without a GPU its kernels are tried in its interpreter.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+    patch_language_once_per_launch()
 
 torch.set_num_threads(THREADS)
 os.fsync = lambda file: None  # no test cuts the power: waiting for the disk is an eighth of a short run

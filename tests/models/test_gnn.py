@@ -223,9 +223,10 @@ def test_graphs_without_edges_or_nodes_give_finite_predictions_and_gradients(con
 def cases_to_compile():
     """Augmented layers of each kind (GCN's are in tests/integration), plain ones of the other preset."""
     for conv in ("gat", "gatedgcn", "graphsage", "gin"):
-        yield conv, {"num_layers": 2, "rank": 3}
+        slow = pytest.mark.slow if conv == "graphsage" else ()
+        yield pytest.param(conv, {"num_layers": 1, "rank": 3}, marks=slow)
     for conv in ("gcn", "graphsage"):  # which are computed otherwise
-        yield conv, {"num_layers": 2, "preset": "2020", "task": "edge"}
+        yield pytest.param(conv, {"num_layers": 1, "preset": "2020", "task": "edge"})
 
 
 @pytest.mark.parametrize(("conv", "options"), list(cases_to_compile()))
@@ -249,9 +250,9 @@ def test_networks_compile_to_one_graph_for_all_sizes(conv, options):
     assert graph_count == 1
 
 
-@pytest.mark.parametrize("conv", ["gatedgcn", "gat"])
+@pytest.mark.parametrize("conv", [pytest.param("gatedgcn", marks=pytest.mark.slow), "gat"])
 def test_exported_network_runs_at_other_sizes(conv):
-    model = GNN(4, 8, 3, 2, conv=conv, rank=3, encoder="embedding", heads=2, edge_channels=2).eval()
+    model = GNN(4, 8, 3, 1, conv=conv, rank=3, encoder="embedding", heads=2, edge_channels=2).eval()
     example = graphs((5, 3, 4), dtype=torch.float32)
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
     shapes = {

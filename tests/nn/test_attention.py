@@ -50,7 +50,7 @@ def test_one_graph_equals_the_paper_in_numpy():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(sizes=SIZES, shuffled=st.booleans(), give_count=st.booleans())
 def test_attention_of_a_batch_equals_each_graph_alone(dtype, tolerance, sizes, shuffled, give_count):
     batch = batch_of(sizes)
@@ -64,7 +64,7 @@ def test_attention_of_a_batch_equals_each_graph_alone(dtype, tolerance, sizes, s
                 assert relative_error(together[nodes], module(x[nodes])) <= tolerance
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(sizes=SIZES)
 def test_permuting_the_nodes_permutes_the_result(sizes):
     batch = batch_of(sizes)

@@ -86,7 +86,7 @@ def test_result_and_gradients_are_those_of_the_formula(options, backend, heads):
     torch.testing.assert_close(ours, exact, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("heads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_triton_kernels_give_the_same(heads):
     """In Triton's interpreter where there is no GPU; the kernels for graphs of a batch."""
     pytest.importorskip("triton")
@@ -158,7 +158,7 @@ def test_zero_rows_of_u_and_v_stay_zero_with_finite_gradients():
 
 
 def test_derivatives_of_both_orders_are_right(options):
-    module = attention_with(options, rank=2)
+    module = attention_with(options, heads=1, rank=2)
     batch = torch.tensor([0, 2, 0, 2, 2])
     x = torch.randn(5, 6, dtype=torch.float64, requires_grad=True)
     names, parameters = zip(*module.named_parameters(), strict=True)

@@ -1,8 +1,6 @@
 import asyncio
 import copy
 import pickle
-import subprocess
-import sys
 import threading
 from contextlib import nullcontext
 
@@ -16,6 +14,7 @@ from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv, GroupAddRev, SAGEConv
 import lrga
 from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
 from lrga.nn import context
+from tests.helpers.processes import run_alone
 
 D = 6
 X, EDGES = torch.randn(5, D), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 4]])
@@ -402,8 +401,10 @@ assert torch.equal(pickle.loads(content)(x, edges, batch), out)
 with lrga.batch_context(batch):
     assert torch.equal(model(x, edges, batch), out)
 """
-    (tmp_path / "script.py").write_text(script)
-    subprocess.run([sys.executable, "-W", "ignore", "script.py"], check=True, cwd=tmp_path, timeout=120)
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    ended, _, errors = run_alone(path)
+    assert ended == 0, errors
 
 
 def test_a_model_with_a_way_of_loading_of_its_own_loads():

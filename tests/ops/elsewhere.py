@@ -119,7 +119,7 @@ def cases():
     for conv in ("gcn", "gat", "gatedgcn", "graphsage", "gin"):
         for preset, task in (("2022", "edge"), ("2022", "graph"), ("2020", "node")):
             heads = 2 if conv == "gat" else 1
-            model = lrga.GNN(8, 8, 3, 2, conv=conv, rank=3, heads=heads, task=task, preset=preset)
+            model = lrga.GNN(8, 8, 3, 1, conv=conv, rank=3, heads=heads, task=task, preset=preset)
             for form in (edges, layout):
                 call = lambda m, x, e, b: m(x, e, None, b, 3)  # noqa: E731
                 yield f"{conv} {preset} {task}", partial(compare, model, call, x, form, batch)

@@ -111,8 +111,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "broken":
         too_far[(1,)](memory.copy(torch.ones(5)), memory.copy(torch.zeros(1)), LENGTH=5)
     torch.manual_seed(0)
-    shapes = ((4, 8, 22, 9), (5, 1, 1, 0)) if memory.front else ((5, 3, 7, 11), (3, 5, 33, 7))
+    shapes = ((3, 8, 22, 5), (3, 1, 1, 0)) if memory.front else ((3, 3, 7, 5), (2, 5, 33, 4))
     for shape in shapes:
         over_edges(memory, *shape)
-    attention(memory, (17, 0, 1, 30), 13, 5)
+    attention(memory, (17, 0, 1), 13, 5)
     print("nothing out of bounds")

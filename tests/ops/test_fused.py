@@ -76,20 +76,20 @@ def check_fused(sizes, channels, rank, heads, *, shuffled=False, dtype=torch.flo
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize(
     ("sizes", "channels", "rank", "heads"),
-    [((3, 70, 0, 1, 20), 7, 5, 2), ((1, 0, 2), 1, 1, 1), ((130,), 33, 17, 1), ((0, 5), 20, 3, 3)],
+    [((3, 66, 0, 1), 7, 5, 2), ((1, 0, 2), 1, 1, 1), ((129,), 33, 17, 1), ((0, 5), 20, 3, 3)],
 )
 def test_values_and_gradients_are_those_of_the_definition(sizes, channels, rank, heads, shuffled):
     check_fused(sizes, channels, rank, heads, shuffled=shuffled)
 
 
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("heads", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_gradient_whose_rows_lie_apart_is_read_where_it_lies(heads):
-    segments = graphs((3, 70, 0, 20))
+    segments = graphs((3, 66, 0))
     tiles = Tiles.of(segments, torch.device(DEVICE))
-    x, weight, bias = (torch.randn(shape, device=DEVICE) for shape in ((93, 7), (heads * 20, 7), (heads * 20,)))
+    x, weight, bias = (torch.randn(shape, device=DEVICE) for shape in ((69, 7), (heads * 20, 7), (heads * 20,)))
     x.requires_grad_(), weight.requires_grad_(), bias.requires_grad_()
     out = fused_attention(x, weight, bias, tiles, heads=heads, rank=5, eps=1e-6, dtype=torch.float32)
-    between = torch.full((93, heads * 10 + 13), torch.nan, device=DEVICE)
+    between = torch.full((69, heads * 10 + 13), torch.nan, device=DEVICE)
     grad = between[:, 4:-9].copy_(torch.randn(out.shape))
     apart = torch.autograd.grad(out, [x, weight, bias], grad, retain_graph=True)
     dense = torch.autograd.grad(out, [x, weight, bias], grad.contiguous())
@@ -100,7 +100,7 @@ def test_half_precision_is_accumulated_in_float32():
     check_fused((40, 3, 30), 9, 5, 1, dtype=torch.float16)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float16, marks=pytest.mark.slow), torch.bfloat16])
 def test_half_precision_from_the_features_and_from_given_maps(dtype):
     """In the interpreter too, which does not multiply bfloat16."""
     segments = graphs((40, 3, 30))
@@ -123,11 +123,11 @@ def test_half_precision_from_the_features_and_from_given_maps(dtype):
 
 @pytest.mark.parametrize("columns", [1, 6])
 def test_given_maps_of_any_sign_and_width(columns):
-    segments = graphs((3, 66, 0, 20), shuffled=True)
+    segments = graphs((3, 66, 0), shuffled=True)
     tiles = Tiles.of(segments, torch.device(DEVICE))
     # Sums of both signs, well away from zero: a divisor near zero would make every rounding large.
-    u, v = torch.randn(89, 2, 5) + 1, torch.randn(89, 2, 5) - 1
-    inputs = u, v, torch.randn(89, 2, columns)
+    u, v = torch.randn(69, 2, 5) + 1, torch.randn(69, 2, 5) - 1
+    inputs = u, v, torch.randn(69, 2, columns)
     compare(
         lambda u, v, z: tiled_attention(u, v, z, tiles, eps=1e-6),
         lambda u, v, z: segmented_attention(u, v, z, segments),

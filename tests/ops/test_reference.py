@@ -52,7 +52,7 @@ def test_the_linear_form_equals_the_definition(sizes, shuffled, normalize, signe
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_first_and_second_derivatives_are_right(implementation, normalize):
     segments = Segments.from_batch(torch.tensor([1, 0, 1, 3, 1, 0]), 6, 5)
-    inputs = tuple(t.requires_grad_() for t in factors(6, rank=2, width=2))
+    inputs = tuple(t.requires_grad_() for t in factors(6, heads=1, rank=2, width=2))
     assert torch.autograd.gradcheck(lambda u, v, z: implementation(u, v, z, segments, normalize), inputs)
     assert torch.autograd.gradgradcheck(lambda u, v, z: implementation(u, v, z, segments, normalize), inputs)
 

@@ -65,8 +65,8 @@ def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, x_dt
 
 
 SHAPES = [  # nodes, channels, rank, heads; those in the first line have products that fit where the gradient of x goes
-    (300, 25, 5, 1), (70, 51, 5, 2), (129, 72, 17, 1),
-    (270, 7, 5, 1), (1, 3, 2, 1), (0, 3, 2, 1), (64, 16, 1, 3), (257, 20, 17, 1),
+    (260, 25, 5, 1), (40, 51, 5, 2), (129, 72, 17, 1),
+    (135, 7, 5, 1), (1, 3, 2, 1), (0, 3, 2, 1), (32, 16, 1, 3), (129, 20, 17, 1),
 ]  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, hea
     check(n, channels, rank, heads)
 
 
-@pytest.mark.parametrize("n", [1, 290])
+@pytest.mark.parametrize("n", [1, 130])
 def test_gradients_lie_in_rows_that_are_used_up(n):
     check(n, 25, 5, 1)
     check(n, 25, 5, 1, dtype=torch.float16, tolerance=2e-2)
@@ -83,41 +83,49 @@ def test_gradients_lie_in_rows_that_are_used_up(n):
 
 @pytest.mark.parametrize("x_dtype", [torch.float32, torch.float16])
 def test_products_that_fit_where_their_gradients_do_not(x_dtype):
-    check(140, 31, 8, 1, dtype=x_dtype, tolerance=2e-5 if x_dtype == torch.float32 else 2e-2, x_dtype=x_dtype)
-    check(70, 31, 8, 1, dtype=torch.float16, tolerance=2e-2)
+    check(130, 31, 8, 1, dtype=x_dtype, tolerance=2e-5 if x_dtype == torch.float32 else 2e-2, x_dtype=x_dtype)
+    check(40, 31, 8, 1, dtype=torch.float16, tolerance=2e-2)
 
 
 @pytest.mark.parametrize(
-    ("channels", "x_dtype"), [(20, torch.float32), (33, torch.bfloat16), (20, torch.float16), (33, torch.float16)]
+    ("channels", "x_dtype"),
+    [
+        (20, torch.float32),
+        (33, torch.float16),
+        pytest.param(33, torch.bfloat16, marks=pytest.mark.slow),
+        pytest.param(20, torch.float16, marks=pytest.mark.slow),
+    ],
 )
 def test_half_precision_is_accumulated_in_float32(channels, x_dtype):
-    check(150, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
+    check(130, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
 
 
 def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory():
-    check(140, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
+    check(130, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
     check(40, 24, 6, 1, dtype=torch.float16, tolerance=2e-2)
     check(40, 33, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
 
 
-@pytest.mark.parametrize(("channels", "x_dtype"), [(33, torch.float32), (20, torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("channels", "x_dtype"), [(33, torch.float32), pytest.param(20, torch.bfloat16, marks=pytest.mark.slow)]
+)
 def test_bfloat16_is_multiplied_right_in_the_interpreter_too(channels, x_dtype):
-    check(150, channels, 5, 1, dtype=torch.bfloat16, tolerance=3e-2, x_dtype=x_dtype)
+    check(130, channels, 5, 1, dtype=torch.bfloat16, tolerance=3e-2, x_dtype=x_dtype)
 
 
 def test_features_narrower_than_the_products_are_widened():
-    check(150, 33, 5, 1, tolerance=5e-3, x_dtype=torch.bfloat16)
+    check(130, 33, 5, 1, tolerance=5e-3, x_dtype=torch.bfloat16)
 
 
 def test_inputs_may_be_views_of_any_stride():
-    check(200, 25, 5, 1, turned=True)
-    check(200, 9, 5, 1, turned=True)
+    check(130, 25, 5, 1, turned=True)
+    check(130, 9, 5, 1, turned=True)
 
 
 def test_results_do_not_vary_between_runs():
     torch.manual_seed(1)
-    inputs = [t.to(DEVICE).requires_grad_() for t in (torch.randn(300, 25), torch.randn(20, 25), torch.randn(20))]
-    upstream = torch.randn(300, 10, device=DEVICE)
+    inputs = [t.to(DEVICE).requires_grad_() for t in (torch.randn(130, 25), torch.randn(20, 25), torch.randn(20))]
+    upstream = torch.randn(130, 10, device=DEVICE)
 
     def run():
         out = streaming_attention(*inputs, heads=1, rank=5, eps=1e-6, dtype=torch.float32)
@@ -175,7 +183,7 @@ def test_tiles_are_smaller_where_shared_memory_is_scarce(monkeypatch, room, rows
 
 def test_smaller_tiles_give_the_same(monkeypatch):
     monkeypatch.setattr(streaming, "shared_memory", lambda _: 101_376)
-    check(200, 9, 5, 1, dtype=torch.float16, tolerance=2e-2)
+    check(130, 9, 5, 1, dtype=torch.float16, tolerance=2e-2)
 
 
 @pytest.mark.gpu
