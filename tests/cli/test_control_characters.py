@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from lrga.errors import OptionError, visible
+from tests.helpers.processes import Command
 
 CLEAR = "\x1b[2J\x9b31m\x07"
 NAME = f"evil{CLEAR}run"
@@ -53,12 +53,10 @@ def test_a_name_that_is_not_utf_8(tmp_path, lrga):
     (own / "nodes.csv").write_text("node,x,y\n" + "".join(f"{n},{n / 4},{n % 2}\n" for n in range(20)))
     (own / "edges.csv").write_text("source,target\n" + "".join(f"{n},{n + 1}\n{n + 1},{n}\n" for n in range(19)))
     command = ["train", own.name, "--hidden", "8", "--layers", "1", "--epochs", "1", "--run-name", own.name]
-    strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}  # as terminals have it
-    done = subprocess.run(
-        [sys.executable, "-m", "lrga", *command], cwd=tmp_path, env=strict, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "own\\udcff" in done.stdout
+    with Command(*command) as process:  # its stdout refuses what is not UTF-8, as that of a terminal
+        printed, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert "own\\udcff" in printed
     folder = tmp_path / "runs" / own.name
     for command in (
         ["train", "--resume", folder, "--epochs", "2"],

@@ -1,12 +1,12 @@
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
+from tests.helpers.processes import Command
 
 runner = CliRunner()
 
@@ -24,21 +24,15 @@ def test_a_small_demo_prints_both_results_and_names_its_picture(tmp_path):
 
 
 def test_ctrl_c_stops_it_cleanly_and_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "lrga", "demo", "--sizes", "16,4,4", "--epochs", "100000", "--threads", "1"]
-    log = tmp_path / "stderr.txt"
-    with log.open("w") as stderr, (tmp_path / "stdout.txt").open("w") as stdout:
-        process = subprocess.Popen([*command, "--output", str(tmp_path / "demo")], stdout=stdout, stderr=stderr)
-        try:
-            deadline = time.monotonic() + 60
-            while "epoch" not in log.read_text() and time.monotonic() < deadline:
-                time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
-            code = process.wait(timeout=30)
-        finally:
-            process.kill()
-            process.wait()
-    text = log.read_text()
-    assert code == 130, text
-    assert "the same command continues" in text
-    assert "Traceback" not in text
-    assert "not yet run" in (tmp_path / "stdout.txt").read_text()  # the table, as far as it goes
+    options = ["--sizes", "16,4,4", "--epochs", "100000", "--threads", "1", "--output", str(tmp_path / "demo")]
+    with Command("demo", *options) as process:
+        log = process.texts[1]
+        deadline = time.monotonic() + 60
+        while not (log.exists() and "epoch" in log.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        table, said = process.communicate(timeout=30)
+        assert process.returncode == 130, said
+    assert "the same command continues" in said
+    assert "Traceback" not in said
+    assert "not yet run" in table  # as far as it goes

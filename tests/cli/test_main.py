@@ -16,9 +16,8 @@ def test_the_version_is_printed():
     assert CliRunner().invoke(app, ["--version"]).stdout.strip() == lrga.__version__
 
 
-def test_an_error_is_one_line_that_helps_and_a_failure():
-    command = [sys.executable, "-m", "lrga", "train", "no-such-data-set"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_an_error_is_one_line_that_helps_and_a_failure(entry_point):
+    done = entry_point("train", "no-such-data-set")
     assert done.returncode != 0
     assert done.stdout == ""
     assert "Traceback" not in done.stderr

@@ -30,8 +30,8 @@ def one_thread():
 @pytest.mark.parametrize(
     ("kind", "source", "options"),
     [
-        ("curves", "table1", ["--show", "loss", "--splits", "train,test", "--log-x", "--log-y", "--width", "4"]),
-        ("table", "table1", ["--title", "Ours"]),
+        ("curves", "rank", ["--show", "loss", "--splits", "train,test", "--log-x", "--log-y", "--width", "4"]),
+        ("table", "rank", ["--title", "Ours"]),
         ("scale", "speed/training-cpu.json", ["--linear"]),
     ],
 )

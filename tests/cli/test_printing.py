@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from functools import cache
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +12,7 @@ from lrga.cli.printing import facts_table, stdout
 from lrga.data.datasets.building import overview
 from lrga.data.datasets.spec import spec_of
 from lrga.experiments.sheet import value_text
-from lrga.paper.counts import sizes
+from lrga.paper import counts
 from lrga.paper.reproduction import reproduction
 
 
@@ -67,9 +68,10 @@ def test_the_list_of_data_keeps_names_and_numbers_on_any_width(width, words_at_8
             assert {row["obtained"], *row["licence"].replace(":", "").split()} <= set(words)
 
 
-def test_the_sizes_of_networks_are_whole_on_80_columns(words_at_80):
+def test_the_sizes_of_networks_are_whole_on_80_columns(words_at_80, monkeypatch):
+    monkeypatch.setattr(counts, "size_of", cache(counts.size_of))
     words = Counter(words_at_80("params", "--lrga"))
-    for name, count in Counter(f"{cell.parameters:,}" for cell in sizes(lrga=True)).items():
+    for name, count in Counter(f"{cell.parameters:,}" for cell in counts.sizes(lrga=True)).items():
         assert words[name] >= count
 
 

@@ -37,9 +37,9 @@ def test_tables_come_from_records_in_three_forms(few):
     assert "0.377 ± 0.006" in table.stdout
     assert "not yet run" in call("table", "table1", few, "--dataset", "mnist").stdout
     assert max(map(len, table.stdout.splitlines())) <= 100
-    page = call("table", "table1", RESULTS, "--markdown", "--done")
+    page = call("table", "table1", few, "--markdown", "--done")
     assert page.stdout.startswith("| data set | model | budget | ours | n | published | diff | SE | seconds |")
-    values = json.loads(call("table", "table1", RESULTS, "--json").stdout)
+    values = json.loads(call("table", "table1", few, "--json").stdout)
     assert len(values["rows"]) == values["cells"] == 66
     assert all("standard_errors" in row for row in values["rows"])
 
@@ -110,10 +110,12 @@ def test_what_needs_a_clone_says_so_where_there_is_none(words, monkeypatch, tmp_
 
 
 def test_differences_are_a_table_from_records_alone():
-    lines = runner.invoke(app, ["reproduce", "differences", str(RESULTS), "--markdown"]).stdout.splitlines()
+    records = str(Path(RESULTS, "table1"))
+    lines = runner.invoke(app, ["reproduce", "differences", records, "--markdown"]).stdout.splitlines()
     assert lines[0] == "| cell | diff | SE | variants (SE) | closest within 2 SE |"
     assert all(line.count(" | ") == 4 for line in lines[2:])
-    found = json.loads(runner.invoke(app, ["reproduce", "differences", str(RESULTS), "--json"]).stdout)
+    assert len(lines) > 2
+    found = json.loads(runner.invoke(app, ["reproduce", "differences", records, "--json"]).stdout)
     assert len(found) == len(lines) - 2
     with pytest.raises(DataMissingError):
         call("differences", "no-such-folder")

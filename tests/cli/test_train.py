@@ -5,8 +5,6 @@ import os
 import re
 import select
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -15,6 +13,7 @@ from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.errors import CheckpointError, DeviceError, OptionError
+from tests.helpers.processes import Command
 
 SMALL = ["CLUSTER", "--sizes", "16,4,4", "--hidden", "8", "--layers", "1", "--batch-size", "4", "--device", "cpu"]
 
@@ -193,14 +192,14 @@ def test_what_cannot_be_trained_is_refused_in_words(arguments, error, message):
         lrga("train", *arguments)
 
 
-ENDLESS = [sys.executable, "-m", "lrga", "train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
+ENDLESS = ["train", *SMALL, "--epochs", "1000000", "--run-name", "a"]
 ENDLESS += ["--checkpoint-minutes", "0.001"]
 
 
 def wait_for_checkpoint(process, folder, terminal=None):
     limit = time.monotonic() + 120
     while not (folder / "runs" / "a" / "checkpoints").is_dir():
-        assert process.poll() is None
+        assert process.returncode is None
         assert time.monotonic() < limit
         if terminal is not None and select.select([terminal], [], [], 0)[0]:
             os.read(terminal, 1 << 16)
@@ -213,14 +212,11 @@ def wait_for_checkpoint(process, folder, terminal=None):
     ["SIGUSR1", *(pytest.param(other, marks=pytest.mark.slow) for other in ("SIGINT", "SIGTERM", "SIGHUP"))],
 )
 def test_a_signal_stops_cleanly_and_says_how_to_go_on(tmp_path, number):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    with Command(*ENDLESS) as process:
         wait_for_checkpoint(process, tmp_path)
-        process.send_signal(getattr(signal, number))
+        os.kill(process.pid, getattr(signal, number))
         _, said = process.communicate(timeout=60)
-    assert process.returncode == (3 if number == "SIGUSR1" else 128 + getattr(signal, number))
+        assert process.returncode == (3 if number == "SIGUSR1" else 128 + getattr(signal, number))
     assert "interrupted" in (tmp_path / "runs" / "a" / "log.txt").read_text()
     assert "Continue with: lrga train --resume runs/a" in said
     assert "Traceback" not in said
@@ -228,23 +224,15 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(tmp_path, number):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_a_terminal_that_closes_leaves_a_checkpoint(tmp_path):
-    import fcntl
     import pty
-    import termios
 
     terminal, end = pty.openpty()
-    process = subprocess.Popen(
-        ENDLESS, stdin=end, stdout=end, stderr=end, env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )  # fmt: skip
-    try:
-        os.close(end)
+    with Command(*ENDLESS, terminal=os.ttyname(end)) as process:
         wait_for_checkpoint(process, tmp_path, terminal)
+        os.close(end)
         os.close(terminal)
-        assert process.wait(timeout=60) == 128 + signal.SIGHUP
-    finally:
-        process.kill()
-        process.wait()
+        process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGHUP
     assert "interrupted" in (tmp_path / "runs" / "a" / "log.txt").read_text()
 
 

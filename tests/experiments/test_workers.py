@@ -1,5 +1,6 @@
 """Several processes make the runs of a campaign, each run once, and end with the records of one process."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from lrga.experiments.records import read_records
 from lrga.experiments.workers import run_side_by_side
 from lrga.paper.protocols import table1
 from lrga.training.runs.run import PAUSED
+from tests.helpers.processes import CONTEXT
 
 NUMBERS = ("train_loss", "train_metric", "val_loss", "val_metric", "test_loss", "test_metric", "lr")
 
@@ -42,15 +44,8 @@ def test_what_is_wrong_for_all_is_said_before_anything_starts(tiny, tmp_path):
         run_side_by_side([cell], tmp_path / "runs", processes=2)
 
 
-def test_side_by_side_slots_and_a_signal_end_with_the_records_of_an_undisturbed_campaign(tiny, tmp_path, capfd):
-    """Two processes in a slot that is over at once, then a command that a batch system tells to stop, then the rest."""
-    tiny |= {"max_epochs": 30}
-    broken = table1("CLUSTER", "gat", seeds=[41], **tiny | {"heads": 3, "layers": 2, "max_epochs": 1})
-    cells = [broken, *(table1("CLUSTER", lrga=lrga, seeds=[41, 95], **tiny) for lrga in (False, True))]
-    Campaign(cells[1:], tmp_path / "one").run()
-    folder = tmp_path / "many"
-    run_side_by_side(cells, folder, processes=2, time_limit=1e-6)
-    assert not read_records(folder)
+def stop_a_command(tiny, folder):
+    """Starts the campaign as a command and signals it, and its processes, once a run has begun."""
     command = ["reproduce", "run", "table1", "--dataset", "CLUSTER", "--model", "gcn", "--budget", "100k"]
     command += ["--seeds", "41,95", "--epochs", "30", "--batch-size", "4", "--device", "cpu", "--sizes", "8,4,4"]
     command += ["--set", "hidden=8", "--set", "layers=1", "--data-root", tiny["root"]]
@@ -68,6 +63,24 @@ def test_side_by_side_slots_and_a_signal_end_with_the_records_of_an_undisturbed_
     assert "LRGA + GCN" in table
     assert "Stopped after checkpoints; the same command continues." in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("signalled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_side_by_side_slots_and_a_signal_end_with_the_records_of_an_undisturbed_campaign(
+    tiny, tmp_path, capfd, monkeypatch, signalled
+):
+    """Two processes in a slot that is over at once, perhaps a command that a batch system stops, then the rest."""
+    tiny |= {"max_epochs": 30}
+    broken = table1("CLUSTER", "gat", seeds=[41], **tiny | {"heads": 3, "layers": 2, "max_epochs": 1})
+    cells = [broken, *(table1("CLUSTER", lrga=lrga, seeds=[41, 95], **tiny) for lrga in (False, True))]
+    Campaign(cells[1:], tmp_path / "one").run()
+    folder = tmp_path / "many"
+    run_side_by_side(cells, folder, processes=2, time_limit=1e-6)
+    assert not read_records(folder)
+    if signalled:
+        stop_a_command(tiny, folder)
+    else:
+        monkeypatch.setattr(multiprocessing, "get_context", lambda method: CONTEXT)  # started faster
     run_side_by_side(cells, folder, processes=2)
     records = read_records(folder)
     assert {record.status for record in records} == {"finished", "failed"}

@@ -17,17 +17,13 @@ def explored(trained, tmp_path_factory):
     return path, write_explorer(trained, path, graph=1)
 
 
-@pytest.fixture(scope="module")
-def opened(explored, open_page):
-    return open_page(explored[0])
-
-
 @pytest.fixture
-def page(opened):
+def page(explored, open_page):
     """The page, opened once; every test finds the last layer, its first head and the attention as colours."""
-    opened.select_option("#layer", index=1)
-    opened.select_option("#head", index=0)
-    opened.select_option("#colour", "attention")
+    opened = open_page(explored[0])
+    for control, value in (("#layer", "1"), ("#head", "0"), ("#colour", "attention")):
+        if opened.input_value(control) != value:
+            opened.select_option(control, value)
     yield opened
     assert opened.complaints == []
 
@@ -138,70 +134,6 @@ def test_labels_predictions_and_the_spectrum_are_python_s(page, explored):
     assert page.complaints == []
 
 
-def test_a_narrow_dark_screen_holds_it(explored, open_page, keep_screenshot):
-    page = open_page(explored[0], width=400, height=800, color_scheme="dark")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    page.click("#theme")
-    keep_screenshot(page, "explorer-400")
-    assert page.complaints == []
-
-
-def large(nodes, rank=30):
-    """A graph too large to be trained in a test, with factors of its size."""
-    random = np.random.default_rng(0)
-    u, v = random.random((2, nodes, 1, rank)).astype(np.float32) / nodes
-    edges = np.sort(random.integers(0, nodes, (nodes, 2)), axis=1).astype(np.int32)
-    edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0)
-    labels = random.integers(0, 4, nodes).astype(np.int32)
-    return Explanation(
-        run="large", dataset="own", split="test", graph=0, graph_id=None, node_ids=None,
-        task=Task(level="node", kind="classification", out_channels=4),
-        edges=edges, labels=labels, predictions=labels[::-1].copy(), confidence=random.random(nodes, dtype=np.float32),
-        places=random.random((nodes, 2), dtype=np.float32),
-        degree=np.bincount(edges.ravel(), minlength=nodes).astype(np.int32), community=labels,
-        layers=[LayerFactors("only", u, v)],
-    )  # fmt: skip
-
-
-def test_twenty_thousand_nodes_are_walked_about_in(open_page, tmp_path, keep_screenshot):
-    found = large(20_000)
-    (tmp_path / "page.html").write_text(explorer_page(found), encoding="utf-8")
-    page = open_page(tmp_path / "page.html")
-    for node in (17, 19_999):
-        page.fill("#node", str(node))
-        page.press("#node", "Enter")
-        check_row(page, found.layers[0].row(node))
-    shown = page.evaluate("document.getElementById('matrix').data[0].z.map((row) => [...row.slice(0, 5)])")
-    expected = shown_matrix(found.layers[0], 0, order_of(found, "community"))
-    np.testing.assert_allclose(np.array(shown), expected[:, :5], rtol=1e-9)
-    assert "500 × 500 blocks" in page.inner_text("#matrix-said")
-    keep_screenshot(page, "explorer-20000")
-    assert page.complaints == []
-
-
-def test_names_stay_text_and_no_link_is_drawn_to_a_node_that_is_not_attended_to(explored, open_page, tmp_path):
-    nasty = "<script>window.hacked=1</script><b>x</b>"
-    u, v = (np.zeros((explored[1].num_nodes, 1, 1), dtype=np.float32) for _ in range(2))
-    u[:2], v[7] = 1.0, 2.0  # nodes 0 and 1 attend to node 7 alone, all others to none
-    names = {"node_ids": [nasty] * len(u), "graph_id": nasty, "run": nasty}
-    found = replace(explored[1], layers=[LayerFactors("only", u, v)], **names)
-    (tmp_path / "sparse.html").write_text(explorer_page(found), encoding="utf-8")
-    page = open_page(tmp_path / "sparse.html")
-    for node, ends, words in ((1, 1, "strongest to 7"), (2, 0, "attends to no node.")):
-        page.fill("#node", str(node))
-        page.press("#node", "Enter")
-        settle(page)
-        drawn = page.evaluate("document.getElementById('graph').data.at(-2).x.length")
-        assert drawn == 3 * ends
-        assert words in page.inner_text("#said")
-    assert page.evaluate("window.hacked") is None
-    assert nasty in page.inner_text("#chosen")
-    assert page.evaluate("document.querySelectorAll('main b').length") == 0
-    page.evaluate("Plotly.Fx.hover('graph', [{curveNumber: 1, pointNumber: 0}])")
-    assert nasty in page.locator("#graph .hovertext").first.text_content()
-    assert page.complaints == []
-
-
 def test_the_pointer_on_the_matrix_names_its_nodes_and_the_exact_value(page, explored):
     found = explored[1]
     page.select_option("#order", "degree")
@@ -232,6 +164,71 @@ def test_the_colours_of_classes_are_named(page, explored):
     assert page.locator("#key").inner_text().split() == ["●", "right", "●", "wrong"]
     page.select_option("#colour", "attention")
     assert page.locator("#key").inner_text() == ""
+
+
+def test_a_narrow_dark_screen_holds_it(explored, open_page, keep_screenshot):
+    page = open_page(explored[0], width=400, height=800, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.click("#theme")
+    keep_screenshot(page, "explorer-400")
+    assert page.complaints == []
+
+
+def large(nodes, rank=30):
+    """A graph too large to be trained in a test, with factors of its size."""
+    random = np.random.default_rng(0)
+    u, v = random.random((2, nodes, 1, rank)).astype(np.float32) / nodes
+    edges = np.sort(random.integers(0, nodes, (nodes, 2)), axis=1).astype(np.int32)
+    edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0)
+    labels = random.integers(0, 4, nodes).astype(np.int32)
+    return Explanation(
+        run="large", dataset="own", split="test", graph=0, graph_id=None, node_ids=None,
+        task=Task(level="node", kind="classification", out_channels=4),
+        edges=edges, labels=labels, predictions=labels[::-1].copy(), confidence=random.random(nodes, dtype=np.float32),
+        places=random.random((nodes, 2), dtype=np.float32),
+        degree=np.bincount(edges.ravel(), minlength=nodes).astype(np.int32), community=labels,
+        layers=[LayerFactors("only", u, v)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_thousands_of_nodes_are_walked_about_in(open_page, tmp_path, keep_screenshot, nodes):
+    found = large(nodes)
+    (tmp_path / "page.html").write_text(explorer_page(found), encoding="utf-8")
+    page = open_page(tmp_path / "page.html")
+    for node in (17, nodes - 1):
+        page.fill("#node", str(node))
+        page.press("#node", "Enter")
+        check_row(page, found.layers[0].row(node))
+    shown = page.evaluate("document.getElementById('matrix').data[0].z.map((row) => [...row.slice(0, 5)])")
+    expected = shown_matrix(found.layers[0], 0, order_of(found, "community"))
+    np.testing.assert_allclose(np.array(shown), expected[:, :5], rtol=1e-9)
+    assert "500 × 500 blocks" in page.inner_text("#matrix-said")
+    keep_screenshot(page, f"explorer-{nodes}")
+    assert page.complaints == []
+
+
+def test_names_stay_text_and_no_link_is_drawn_to_a_node_that_is_not_attended_to(explored, open_page, tmp_path):
+    nasty = "<script>window.hacked=1</script><b>x</b>"
+    u, v = (np.zeros((explored[1].num_nodes, 1, 1), dtype=np.float32) for _ in range(2))
+    u[:2], v[7] = 1.0, 2.0  # nodes 0 and 1 attend to node 7 alone, all others to none
+    names = {"node_ids": [nasty] * len(u), "graph_id": nasty, "run": nasty}
+    found = replace(explored[1], layers=[LayerFactors("only", u, v)], **names)
+    (tmp_path / "sparse.html").write_text(explorer_page(found), encoding="utf-8")
+    page = open_page(tmp_path / "sparse.html")
+    for node, ends, words in ((1, 1, "strongest to 7"), (2, 0, "attends to no node.")):
+        page.fill("#node", str(node))
+        page.press("#node", "Enter")
+        settle(page)
+        drawn = page.evaluate("document.getElementById('graph').data.at(-2).x.length")
+        assert drawn == 3 * ends
+        assert words in page.inner_text("#said")
+    assert page.evaluate("window.hacked") is None
+    assert nasty in page.inner_text("#chosen")
+    assert page.evaluate("document.querySelectorAll('main b').length") == 0
+    page.evaluate("Plotly.Fx.hover('graph', [{curveNumber: 1, pointNumber: 0}])")
+    assert nasty in page.locator("#graph .hovertext").first.text_content()
+    assert page.complaints == []
 
 
 def test_edges_are_coloured_where_they_are_what_is_predicted(explored, open_page, tmp_path):

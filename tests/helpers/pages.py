@@ -80,19 +80,29 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def open_page(browser):
-    """``open_page(path, **context)``: the page, in a browser that notes everything it complains of or asks for."""
-    contexts = []
+    """``open_page(path, **look)``: the page, in a browser that notes everything it complains of or asks for.
 
-    def open_it(path, *, width=1200, height=900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.complaints, page.asked = [], []
-        # A software renderer's remarks on its own speed are no complaint.
-        page.on("console", lambda m: page.complaints.append(m.text) if m.type in ("error", "warning")
-                and "GL Driver Message" not in m.text else None)  # fmt: skip
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("request", lambda request: page.asked.append(request.url))
+    All pages of a module share one tab, or two where some are touched, as a tab of its own takes seconds to read
+    Plotly; a page that is shown already, and as was asked, stays as it is.
+    """
+    tabs = {}
+
+    def open_it(path, *, width=1200, height=900, color_scheme="light", has_touch=False):
+        if has_touch not in tabs:
+            context = browser.new_context(has_touch=has_touch, permissions=["clipboard-read", "clipboard-write"])
+            tab = tabs[has_touch] = context.new_page()
+            tab.shown = None
+            # A software renderer's remarks on its own speed are no complaint.
+            tab.on("console", lambda m: tab.complaints.append(m.text) if m.type in ("error", "warning")
+                   and "GL Driver Message" not in m.text else None)  # fmt: skip
+            tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
+            tab.on("request", lambda request: tab.asked.append(request.url))
+        page, look = tabs[has_touch], (path, width, height, color_scheme)
+        if page.shown == look:
+            return page
+        page.shown, page.complaints, page.asked = look, [], []
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(media="screen", color_scheme=color_scheme)
         page.goto(path if str(path).startswith("http") else Path(path).resolve().as_uri())
         page.wait_for_function(
             "() => window.LRGA !== undefined && document.querySelector('.js-plotly-plot .main-svg') !== null"
@@ -100,8 +110,8 @@ def open_page(browser):
         return page
 
     yield open_it
-    for context in contexts:
-        context.close()
+    for tab in tabs.values():
+        tab.context.close()
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import lrga
+
+MAIN = Path(lrga.__file__).with_name("__main__.py")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["torch", "torch_geometric.nn", "lrga.training.problems.links", "lrga.models.gnn"])
 
@@ -37,9 +40,13 @@ class Rank:
             "MASTER_PORT": str(port),
         }
         self.port = port
+        self._start(arguments, environment)
+
+    def _start(self, arguments: list[str], environment: dict[str, str], *more: str | None) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self.texts = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
-        self.process = CONTEXT.Process(target=_run, args=(arguments, environment, [str(text) for text in self.texts]))
+        texts = [str(text) for text in self.texts]
+        self.process = CONTEXT.Process(target=_run, args=(arguments, environment, texts, *more))
         self.process.start()
 
     @property
@@ -58,11 +65,38 @@ class Rank:
         return out, errors
 
 
-def _run(arguments: list[str], environment: dict[str, str], texts: list[str]) -> None:
+class Command(Rank):
+    """``lrga …`` in the current folder, with a terminal of its own where the name of one is given."""
+
+    def __init__(self, *arguments: str, terminal: str | None = None) -> None:
+        self._start([str(MAIN), *arguments], dict(os.environ), os.getcwd(), terminal)
+
+    def __enter__(self) -> "Command":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        end([self])
+
+
+def _run(
+    arguments: list[str],
+    environment: dict[str, str],
+    texts: list[str],
+    folder: str | None = None,
+    terminal: str | None = None,
+) -> None:
+    if terminal is not None:
+        os.setsid()  # the terminal that a session opens first is its own
+        texts = [terminal, terminal]
+        os.dup2(os.open(terminal, os.O_RDWR), 0)
     for descriptor, path in zip((1, 2), texts, strict=True):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(file, descriptor)
-    sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", closefd=False) for descriptor in (1, 2))
+        os.close(file)
+    if folder is not None:
+        os.chdir(folder)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", closefd=False, errors="backslashreplace")  # as Python opens it
     os.environ.update(environment)
     sys.argv = arguments
     runpy.run_path(arguments[0], run_name="__main__")

@@ -38,14 +38,10 @@ def page_file(make_record, trained, tmp_path_factory):
     return path, write_report([folder, trained], path, title=NASTY)
 
 
-@pytest.fixture(scope="module")
-def opened(page_file, open_page):
-    return open_page(page_file[0], permissions=["clipboard-read", "clipboard-write"])
-
-
 @pytest.fixture
-def page(opened):
+def page(page_file, open_page):
     """The page, opened once; every test finds its filters empty."""
+    opened = open_page(page_file[0])
     opened.evaluate(
         """() => {
             for (const box of document.querySelectorAll("#curves input")) box.checked = box.dataset.split === "val";
