@@ -35,7 +35,7 @@ from lrga.ops.norm.definition import BatchNormState
 
 SIZES = (37, 0, 1, 70, 12)
 CHANNELS, RANK = 20, 5
-ROWS, LARGE = 1_237, 20_011
+ROWS, LARGE, HUB = 1_237, 20_011, 2_111
 
 
 class Operators(TorchDispatchMode):
@@ -133,9 +133,9 @@ def over_edges(device: str) -> None:
     from lrga.ops.neighbors import gpu as neighbors_gpu
 
     x, edge_index, _ = graphs(device)
-    hub = torch.stack([torch.randint(0, len(x), (2_111,)), torch.full((2_111,), 3)]).to(device)
+    hub = torch.stack([torch.randint(0, len(x), (HUB,)), torch.full((HUB,), 3)]).to(device)
     x.requires_grad_()
-    for ends, longest in ((edge_index, None), (hub, 2_111), (hub.flip(0), 2_111)):
+    for ends, longest in ((edge_index, None), (hub, HUB), (hub.flip(0), HUB)):
         layout = replace(EdgeLayout.from_edge_index(ends, len(x))[0], longest=longest)
         weight = torch.rand(layout.num_edges, device=device, requires_grad=True)
         neighbors_gpu.sum_sources(x, layout, weight).sum().backward()

@@ -39,9 +39,11 @@ def test_it_runs_and_names_the_operators(memcheck, capsys):
 
 @pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 def test_it_launches_every_kernel_there_is_and_names_each_as_it_goes(memcheck, monkeypatch, capsys):
-    for name, small in (("SIZES", (11, 0, 1, 5)), ("ROWS", 71), ("LARGE", 71)):
+    for name, small in (("SIZES", (4, 0, 1, 2)), ("ROWS", 71), ("LARGE", 71), ("HUB", 21)):
         monkeypatch.setattr(memcheck, name, small)
     monkeypatch.setattr("lrga.ops.norm.gpu.MIN_WHOLE", 3_000)
+    for name, small in (("CHUNK", 16), ("MAX_RUN", 16)):
+        monkeypatch.setattr(f"lrga.ops.neighbors.gpu.{name}", small)
     wanted = kernels_of_the_source()
     assert {"neighbors.kernels._sum_long", "gated.kernels.map_edges"} <= wanted
     assert memcheck.run_kernels("cpu") == wanted

@@ -33,16 +33,16 @@ def test_several_ranks_give_the_loss_and_gradients_of_one_process(ranks, conv):
             assert found["gradient"] < 1e-12, rank
             assert found["output"] < 1e-8, rank  # after a step of Adam, in evaluation
         variants = {case: values for case, values in report["variants"].items() if case.split()[0] == conv}
-        assert len(variants) >= 6
+        assert len(variants) >= 5
         for case, values in variants.items():
             bound = 1e-5 if "float32" in case else 1e-8
             assert values["loss"] < bound, (rank, case)
             assert values["gradient"] < bound, (rank, case)
 
 
-def test_fifty_steps_give_the_losses_of_one_process(ranks):
+def test_ten_steps_give_the_losses_of_one_process(ranks):
     for report in ranks:
-        assert all(found["loss"] < 1e-8 for found in report["fifty steps"].values())
+        assert all(found["loss"] < 1e-8 for found in report["ten steps"].values())
 
 
 def test_the_original_stays_and_weights_cross_both_ways():

@@ -1,13 +1,13 @@
 """The examples run as they are shown."""
 
-import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+from tests.helpers.processes import end, start
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -57,13 +57,13 @@ def test_an_augmented_model_attends_to_what_no_edge_reaches(run, tmp_path):
 def test_a_graph_divided_between_two_processes_gives_the_losses_of_one(run):
     options = ("--nodes", "400", "--steps", "3", "--device", "cpu")
     alone = [line.split(",")[0] for line in run("partitioned.py", *options).splitlines() if line.startswith("step")]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*command, str(EXAMPLES / "partitioned.py"), *options],
-        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    divided = [line.split(",")[0] for line in done.stdout.splitlines() if line.startswith("step")]
+    ranks = start(EXAMPLES / "partitioned.py", 2, *options)
+    try:
+        ends = [rank.communicate(timeout=120) for rank in ranks]
+        assert [rank.returncode for rank in ranks] == [0, 0], ends
+    finally:
+        end(ranks)
+    divided = [line.split(",")[0] for line in "".join(out for out, _ in ends).splitlines() if line.startswith("step")]
     assert len(divided) == 3
     for one, two in zip(alone, divided, strict=True):
         assert float(one.split()[-1]) == pytest.approx(float(two.split()[-1]), abs=2e-5)

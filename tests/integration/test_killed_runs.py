@@ -53,7 +53,7 @@ def link_config(folder, model, **options):
     pairs = {tuple(sorted(drawn.sample(range(40), 2))) for _ in range(200)}
     (folder / "edges.csv").write_text("".join(f"{a},{b}\n" for a, b in sorted(pairs)))
     return make_config(
-        str(folder / "edges.csv"), data_options={"task": "link"}, model=model, hidden=8, max_epochs=8, batch_size=20,
+        str(folder / "edges.csv"), data_options={"task": "link"}, model=model, hidden=8, max_epochs=4, batch_size=20,
         seed=3, device="cpu", dropout=0.2, checkpoint_minutes=0.0, **options,
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def assert_ends_as(whole, killed, config=None):
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("graphs", 3),
+        ("graphs", 2),
         ("links", 2),
         pytest.param("captured graphs", 2, marks=pytest.mark.slow),
         pytest.param("walks", 2, marks=pytest.mark.slow),

@@ -1,11 +1,13 @@
 """Generated pages and tables say what the records under reproduction/results/ say."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from lrga.experiments.loading import load_runs
+from lrga.experiments import loading
+from lrga.report import sources
 from reproduction import make_pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,7 +16,12 @@ RESULTS = ROOT / "docs" / "results.md"
 
 @pytest.fixture(scope="module")
 def maker():
-    return make_pages
+    """Of all pages and tables, the records are read once."""
+    read = cache(loading.collect)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (loading, sources):
+            patch.setattr(module, "collect", lambda paths, say=None: read(tuple(map(str, paths))))
+        yield make_pages
 
 
 def test_pages_and_csv_files_are_what_the_records_say(maker):
@@ -64,7 +71,7 @@ def test_pictures_are_small():
 
 
 def test_landed_records_are_sound_and_small():
-    landed = load_runs([ROOT / "reproduction" / "results"])
+    landed = loading.load_runs([ROOT / "reproduction" / "results"])
     assert len(landed) >= 8
     for entry in landed:
         assert Path(entry.place).name.startswith(entry.record.run)

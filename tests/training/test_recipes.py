@@ -21,7 +21,10 @@ def lrga(*words):
     return result
 
 
-@pytest.mark.parametrize("dataset", MODERN)
+TWINS = ("PATTERN", "CIFAR10")  # of CLUSTER and MNIST
+
+
+@pytest.mark.parametrize("dataset", [pytest.param(n, marks=pytest.mark.slow) if n in TWINS else n for n in MODERN])
 def test_a_row_keeps_its_budget_and_is_as_large_without_attention(dataset):
     plain, augmented = recipe_sizes("modern", dataset=dataset)
     assert (plain.lrga, plain.rank, augmented.lrga) == (False, None, True)

@@ -1,7 +1,8 @@
 """The network of a run, resolved to the last number, so that a saved run rebuilds it without its data."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import cache
 from typing import Any, Self
 
 from torch import nn
@@ -88,6 +89,9 @@ class Architecture(_Saved):
     block: str = "benchmark"
     norm: str = "batch"
     attention_dropout: float | None = None
+
+    def __hash__(self) -> int:
+        return hash(repr(self))  # lists among the fields have no hash of their own
 
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
@@ -206,7 +210,13 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
         return of_width(model.hidden)
     if shape is not None:
         return of_width(shape.hidden)
-    return of_width(solve_width(target, lambda width: of_width(width).build(), multiple_of=heads))
+    return of_width(_width_of_budget(target, of_width(heads), heads))
+
+
+@cache
+def _width_of_budget(target: int, narrow: Architecture, multiple_of: int) -> int:
+    """Cached: the cells of a study share most of their networks."""
+    return solve_width(target, lambda width: replace(narrow, hidden_channels=width).build(), multiple_of=multiple_of)
 
 
 def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkArchitecture:
