@@ -22,6 +22,8 @@ def patch_language_once_per_launch():
         from triton.runtime import interpreter
     except ImportError:
         return
+    if not (hasattr(interpreter, "_patch_lang") and hasattr(interpreter, "GridExecutor")):
+        return  # another version of Triton: slower, no more
     patch, launch, patched = interpreter._patch_lang, interpreter.GridExecutor.__call__, set()
 
     def patch_once(function):

@@ -25,7 +25,7 @@ def test_both_networks_have_the_same_number_of_parameters_to_five_percent():
 
 
 def test_training_lowers_the_error_of_the_target_below_that_of_its_mean():
-    config = HeadConfig(seeds=(0,), sizes=(8, 96), test_graphs=32, steps=60, num_layers=2, hidden_channels=24)
+    config = HeadConfig(seeds=(0,), sizes=(8, 192), test_graphs=64, steps=120, num_layers=2, hidden_channels=24)
     record = train_experiment("learned-head", config)
     small, large = record.mean("GNN + LRGA")
     assert large < small
