@@ -57,7 +57,7 @@ def test_generated_block_models_are_learned_from(tmp_path, dataset):
 
 @pytest.mark.parametrize("dataset", ["MNIST", "CIFAR10", "TSP"])
 def test_slices_of_prepared_data_are_learned_from(tmp_path, dataset):
-    sizes = (32, 8, 8) if dataset == "TSP" else (128, 16, 16)
+    sizes = (32, 8, 8) if dataset == "TSP" else (192, 32, 32)
     try:
         history = run(dataset, tmp_path, source=source_of(dataset), sizes=sizes, hidden=24, layers=2, batch_size=8,
                       max_epochs=4, lr=5e-3)  # fmt: skip
