@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+import torch
+
 import lrga
 
 MAIN = Path(lrga.__file__).with_name("__main__.py")
@@ -47,7 +50,11 @@ class Rank:
         self.texts = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
         texts = [str(text) for text in self.texts]
         self.process = CONTEXT.Process(target=_run, args=(arguments, environment, texts, *more))
-        self.process.start()
+        # The server keeps the environment of its first use, and a test may have switched the interpreter off by then.
+        with pytest.MonkeyPatch.context() as patch:
+            if not torch.cuda.is_available():
+                patch.setenv("TRITON_INTERPRET", "1")
+            self.process.start()
 
     @property
     def pid(self) -> int | None:
