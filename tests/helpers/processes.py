@@ -20,8 +20,11 @@ import torch
 import lrga
 
 MAIN = Path(lrga.__file__).with_name("__main__.py")
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch", "torch_geometric.nn", "lrga.training.problems.links", "lrga.models.gnn"])
+# With a GPU each process starts afresh: what the server imports initialises CUDA, which a forked process cannot use.
+CONTEXT = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "forkserver")
+multiprocessing.get_context("forkserver").set_forkserver_preload(
+    ["torch", "torch_geometric.nn", "lrga.training.problems.links", "lrga.models.gnn"]
+)
 
 
 def free_port() -> int:
