@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.masked import masked_graph
+from lrga.data.datasets.masked import Graph, masked_graph
 from lrga.data.datasets.source import BuildContext, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
@@ -37,17 +37,12 @@ def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
     (file,) = spec.files
     stem = file.name.removesuffix(".npz")
     below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
-    if context.source is None:
-        (path,) = context.obtain([file])
-    else:
-        (path,) = context.find([file.name], f"put it there, from {file.url}", below=below)
-    x, y, edge_index, splits = read(path, split)
-    sizes = spec.splits if split == 0 else None
-    return masked_graph(spec, path, x=x, y=y, edge_index=edge_index, splits=splits, sizes=sizes)
+    (path,) = context.files(spec.files, f"put it there, from {file.url}", below=below)
+    return masked_graph(spec, path, read(path, split), sizes=spec.splits if split == 0 else None)
 
 
-def read(path: Path, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """(features [N, F], classes [N], edges [2, 2 E] both ways, nodes of each part of that split)."""
+def read(path: Path, split: int) -> Graph:
+    """The graph, its edges both ways, with one of the splits."""
     masks = [f"{part}_masks" for part in SPLITS]
     arrays = read_arrays(path, ["node_features", "node_labels", "edges", *masks])
     x, y, edges = arrays["node_features"], arrays["node_labels"], arrays["edges"]
@@ -55,13 +50,8 @@ def read(path: Path, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, di
     if not whole or any(arrays[mask].shape != (NUM_SPLITS, len(x)) for mask in masks):
         got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
         raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
-    both_ways = np.concatenate([edges, edges[:, ::-1]]).T
-    return (
-        x,
-        y,
-        both_ways,
-        {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)},
-    )
+    splits = {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)}
+    return Graph(x, y, np.concatenate([edges, edges[:, ::-1]]).T, splits)
 
 
 def _spec(

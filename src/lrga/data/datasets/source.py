@@ -52,6 +52,12 @@ class BuildContext:
         """Official files, downloaded to :attr:`raw` where they are not there."""
         return obtain_all(files, self.raw, progress=self.progress, download=self.download)
 
+    def files(self, files: Sequence[RemoteFile], remedy: str, *, below: Iterable[str] = ()) -> list[Path]:
+        """Official files: those in :attr:`source` where the user named one, else downloaded."""
+        if self.source is None:
+            return self.obtain(files)
+        return self.find([file.name for file in files], remedy, below=below)
+
     def find(self, names: Sequence[str], remedy: str, *, below: Iterable[str] = ()) -> list[Path]:
         """Files of :attr:`source`, as :func:`find_files` gives them; an error where one is missing."""
         assert self.source is not None

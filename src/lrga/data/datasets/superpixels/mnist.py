@@ -13,7 +13,7 @@ from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet, build_superpixels
 from lrga.data.datasets.superpixels.slic import MNIST_SETTINGS
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError
 from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
 from lrga.io.limits import check_memory, reading
@@ -56,8 +56,6 @@ def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
         md5: Sum that the uncompressed content must have.
     """
     remedy = f"delete {path} and get it again from its official source"
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", "get it from its official source")
     opened = gzip.open if path.suffix == ".gz" else open
     with reading(path, remedy=remedy, damage=ChecksumError), opened(path, "rb") as file:
         begin = file.read(4)
