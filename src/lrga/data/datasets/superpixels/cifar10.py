@@ -7,9 +7,8 @@ import numpy as np
 from lrga.data.datasets import BENCHMARK
 from lrga.data.datasets.source import BuildContext, check_md5, check_sums, find_files, sizes_option
 from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet, build_superpixels
+from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet
 from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS
-from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
@@ -30,11 +29,6 @@ BATCHES = {
     "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
     "test_batch": "40351d587109b95175f43aff81a1287e",
 }
-
-
-def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet(SPEC, 32, 3, CIFAR10_SETTINGS, read_images), context, sizes)
 
 
 def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
@@ -104,7 +98,7 @@ SPEC = DatasetSpec(
         *CITATIONS,
     ),
     options=sizes_option(SIZES),
-    build=build,
+    build=ImageSet("CIFAR10", 32, 3, CIFAR10_SETTINGS, read_images).build,
     files=(
         RemoteFile(
             f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}",
