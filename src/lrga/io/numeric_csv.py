@@ -20,14 +20,9 @@ def read_numbers(
     path: Path, *, dtype: type = np.int64, columns: int | None = None, rows: int | None = None,
     progress: Progress = silent,
 ) -> np.ndarray:  # fmt: skip
-    """All numbers of a ``.csv.gz`` file (or one that is not compressed), ``[rows, columns]``.
+    """All numbers of a ``.csv.gz`` file (or one that is not compressed), ``[rows, columns]``, int64 or float32.
 
-    Args:
-        path: The file.
-        dtype: ``numpy.int64`` or ``numpy.float32``.
-        columns: How many there must be; by default as many as in the first line.
-        rows: How many there must be, where that is known.
-        progress: Is told of the rows.
+    There must be so many ``columns`` (by default as many as in the first line) and ``rows`` (where that is known).
 
     Example:
         >>> import tempfile

@@ -44,23 +44,14 @@ class Molecules(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the files of a set lie, and what reads them.
-
-    Attributes:
-        name: The data set.
-        prepared: The file of flat arrays, below ``folder`` or beside it.
-        folder: What a folder of the set is called.
-        archive: The folder in the official archive.
-        marker: A file of the official layout.
-        read: Reads the official layout.
-    """
+    """Where the files of a set lie, and what reads them."""
 
     name: str
-    prepared: str
-    folder: str
-    archive: str
-    marker: str
-    read: Callable[[Path], Molecules]
+    prepared: str  # the file of flat arrays
+    folder: str  # what a folder of the set is called
+    archive: str  # the folder in the official archive
+    marker: str  # a file of the official layout
+    read: Callable[[Path], Molecules]  # reads the official layout
 
     def build(self, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
         """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""

@@ -293,12 +293,7 @@ def read_table(path: Path, *required: str, may_be_empty: bool = False) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
 
     Ids and ``split`` are text, ``y`` is text if its first value is no number, and all other columns are numbers.
-    ``split`` and ``y`` may be blank in some rows.
-
-    Args:
-        path: The file.
-        required: Columns that must be there.
-        may_be_empty: Whether a header without rows will do.
+    ``split`` and ``y`` may be blank in some rows. ``required`` columns must be there.
 
     Example:
         >>> import tempfile

@@ -54,12 +54,7 @@ def _batch_files(images: ImageSet, context: BuildContext) -> list[Path]:
 
 
 def read_batch(path: Path, *, md5: str | None = None) -> Images:
-    """The images of one official batch: a pickle of Python 2 with ``data`` [I, 3072] and ``labels``, read restrictedly.
-
-    Args:
-        path: The file.
-        md5: Sum that its content must have.
-    """
+    """The images of one official batch: a pickle of Python 2 with ``data`` [I, 3072] and ``labels``."""
     content = read_bytes(path)
     if md5 is not None:
         check_md5(path, content, md5, what="the published batch")

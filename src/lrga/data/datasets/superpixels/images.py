@@ -234,12 +234,7 @@ def read_prepared(path: Path, *, pixels: int, channels: int) -> tuple[Regions, n
     """Superpixels and labels of a prepared ``{mnist,cifar10}_sp_{train,test}.npz``, checked.
 
     The file holds ``label`` and ``count`` [I], ``size`` [R], and whole part and rest of the mean colour and position:
-    ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2].
-
-    Args:
-        path: The file.
-        pixels: Pixels of an image; the superpixels of each must tile it.
-        channels: C.
+    ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2]. The superpixels of an image must tile its ``pixels``.
     """
     arrays = {name: array.astype(np.int64) for name, array in read_arrays(path, PREPARED_ARRAYS).items()}
     count, size, label = arrays["count"], arrays["size"], arrays["label"]

@@ -43,12 +43,7 @@ def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
 
 
 def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
-    """The array of bytes in an IDX file, compressed by gzip or not.
-
-    Args:
-        path: The file; its header gives the shape.
-        md5: Sum that the uncompressed content must have.
-    """
+    """The array of bytes in an IDX file, compressed by gzip or not; ``md5`` is that of the uncompressed content."""
     remedy = f"delete {path} and get it again from its official source"
     opened = gzip.open if path.suffix == ".gz" else open
     with reading(path, remedy=remedy, damage=ChecksumError), opened(path, "rb") as file:
