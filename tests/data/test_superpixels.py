@@ -75,11 +75,11 @@ def test_the_published_means_hold_for_all_prepared_superpixels():
 
 
 def test_a_complete_set_with_other_means_is_refused(tmp_path, monkeypatch):
-    source = shared("superpixels")
+    pytest.importorskip("skimage")
     few = {"train": 3, "val": 2, "test": 2}
     monkeypatch.setitem(dataset_specs(), "MNIST", replace(mnist.SPEC, splits=few))
     with pytest.raises(DataError, match="70.57"):
-        MNIST.build(context(tmp_path, source), sizes=[3, 2, 2])
+        tiny_set().build(context(tmp_path), sizes=[3, 2, 2])
 
 
 def few_images(count: int, label: int = 0) -> Images:
