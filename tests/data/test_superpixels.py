@@ -219,16 +219,6 @@ def test_a_prepared_file_that_does_not_fit_is_refused(name, value, match, tmp_pa
         read_prepared(tmp_path / "a.npz", pixels=4, channels=1)
 
 
-def test_a_missing_or_truncated_file_is_named(tmp_path):
-    with pytest.raises(DataMissingError, match=r"a\.npz"):
-        read_prepared(tmp_path / "a.npz", pixels=4, channels=1)
-    np.savez(tmp_path / "a.npz", **prepared_arrays())
-    whole = (tmp_path / "a.npz").read_bytes()
-    (tmp_path / "a.npz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises((ChecksumError, DataError), match=r"a\.npz"):
-        read_prepared(tmp_path / "a.npz", pixels=4, channels=1)
-
-
 def idx(array: np.ndarray) -> bytes:
     header = struct.pack(">HBB", 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape)
     return header + array.tobytes()
