@@ -26,13 +26,10 @@ def test_the_given_order_is_kept_for_the_way_back():
     assert first.num_nodes == 3
 
 
-def test_without_the_order_the_edges_come_back_sorted():
+def test_without_the_order_the_edges_come_back_sorted_and_sorted_edges_need_none():
     graphs = pack_arrays(**TWO, keep_edge_order=False)
     assert graphs.edge_order is None
     assert graphs[0].edge_index.tolist() == [[1, 2, 0], [0, 0, 2]]
-
-
-def test_sorted_edges_need_no_order():
     sorted_edges = {**TWO, "edge_index": np.array([[1, 2, 0, 1], [0, 0, 2, 0]])}
     assert pack_arrays(**sorted_edges).edge_order is None
 
@@ -70,16 +67,16 @@ def test_types_are_what_users_see_and_small_in_memory():
     assert graphs.x.dtype == torch.int64
 
 
-def test_an_edge_to_a_node_that_is_not_there_names_the_graph():
-    wrong = {**TWO, "edge_index": np.array([[0, 1, 2, 1], [2, 0, 0, 2]])}
-    with pytest.raises(DataError, match=r"graph 1 between its nodes 0 to 1, got the edge \[1, 2\]"):
-        pack_arrays(**wrong)
-
-
-def test_a_negative_end_names_the_graph():
-    wrong = {**TWO, "edge_index": np.array([[0, -1, 2, 1], [2, 0, 0, 0]])}
-    with pytest.raises(DataError, match="graph 0"):
-        pack_arrays(**wrong)
+@pytest.mark.parametrize(
+    ("edge_index", "match"),
+    [
+        ([[0, 1, 2, 1], [2, 0, 0, 2]], r"graph 1 between its nodes 0 to 1, got the edge \[1, 2\]"),
+        ([[0, -1, 2, 1], [2, 0, 0, 0]], "graph 0"),
+    ],
+)
+def test_an_edge_to_a_node_that_is_not_there_names_the_graph(edge_index, match):
+    with pytest.raises(DataError, match=match):
+        pack_arrays(**{**TWO, "edge_index": np.array(edge_index)})
 
 
 @pytest.mark.parametrize(

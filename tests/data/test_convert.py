@@ -63,10 +63,6 @@ def test_every_type_comes_back(dtype):
     round_trip([Data(x=x, edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1.0]).to(dtype)) for _ in range(3)])
 
 
-def test_large_integers_come_back():
-    round_trip([Data(x=torch.tensor([-(2**62), 2**62]), y=torch.tensor([g - 2**40])) for g in range(3)])
-
-
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 4), (2, 2)])
 def test_targets_of_graphs_come_back_in_every_shape(shape):
     graphs = [Data(x=torch.rand(4 + g, 2), y=torch.rand(shape)) for g in range(3)]
@@ -115,23 +111,22 @@ def test_a_sparse_matrix_comes_back():
     assert torch.equal(packed[0].laplacian.to_dense(), torch.eye(3))
 
 
-def test_graphs_without_edge_index_come_back_without():
-    round_trip([Data(pos=torch.rand(n, 3), y=torch.tensor([n])) for n in (2, 5)])
+REPEATED = torch.tensor([[0, 0, 1, 1, 0], [1, 1, 1, 0, 1]])
 
 
-def test_graphs_with_a_number_of_nodes_but_no_features_come_back():
-    graphs = [Data(num_nodes=n, edge_index=torch.tensor([[0], [1]])) for n in (2, 5)]
+@pytest.mark.parametrize(
+    "graphs",
+    {
+        "large integers": [Data(x=torch.tensor([-(2**62), 2**62]), y=torch.tensor([g - 2**40])) for g in range(3)],
+        "no edge_index": [Data(pos=torch.rand(n, 3), y=torch.tensor([n])) for n in (2, 5)],
+        "num_nodes alone": [Data(num_nodes=n, edge_index=torch.tensor([[0], [1]])) for n in (2, 5)],
+        "narrow edge_index": [Data(x=torch.rand(2, 1), edge_index=REPEATED.int())],
+        "parallel edges and loops": [Data(x=torch.rand(2, 1), edge_index=REPEATED, edge_attr=torch.arange(5))],
+    }.values(),
+)
+def test_unusual_graphs_come_back(graphs):
     round_trip(graphs)
-    assert PackedGraphs.from_data_list(graphs).num_nodes == 7
-
-
-def test_narrow_edge_indices_come_back_narrow():
-    round_trip([Data(x=torch.rand(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]], dtype=torch.int32))])
-
-
-def test_parallel_edges_and_loops_come_back():
-    edge_index = torch.tensor([[0, 0, 1, 1, 0], [1, 1, 1, 0, 1]])
-    round_trip([Data(x=torch.rand(2, 1), edge_index=edge_index, edge_attr=torch.arange(5))])
+    assert PackedGraphs.from_data_list(graphs).num_nodes == sum(graph.num_nodes for graph in graphs)
 
 
 def test_python_numbers_as_targets_are_tensors_in_a_batch():
@@ -266,13 +261,10 @@ def test_where_nodes_and_edges_are_equally_many_the_name_decides():
     assert find_level("edge_type", tensors(3, 4), counts, None) == "edge"
 
 
-@pytest.mark.parametrize("level", ["node", "edge", "graph"])
-def test_a_given_level_of_the_target_must_fit(level):
-    with pytest.raises(DataError, match="graph"):
-        find_level("y", tensors(2, 5), COUNTS, level)
-
-
-def test_targets_of_another_length_are_refused():
+def test_a_target_must_fit_its_level_or_any_where_none_is_given():
+    for level in ("node", "edge", "graph"):
+        with pytest.raises(DataError, match="graph"):
+            find_level("y", tensors(2, 5), COUNTS, level)
     with pytest.raises(DataError, match=r"shape \[1\] in graph 0 and \[2\] in graph 1"):
         find_level("y", tensors(1, 2), COUNTS, None)
 

@@ -169,11 +169,13 @@ def test_a_network_learns_on_the_nodes_of_train_alone(tmp_path, small_actor):
     assert result.epochs == 2
 
 
-@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.slow), {"fanouts": [10, 5]}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"max_epochs": 20}, marks=pytest.mark.slow), {"max_epochs": 14, "fanouts": [10, 5]}]
+)
 def test_a_small_network_learns_on_the_real_cora(tmp_path, options):
     shared("planetoid")
     config = make_config(
-        "Cora", hidden=64, layers=2, max_epochs=20, device="cpu", root=str(tmp_path / "root"), source=str(shared()),
+        "Cora", hidden=64, layers=2, device="cpu", root=str(tmp_path / "root"), source=str(shared()),
         **options,
     )  # fmt: skip
     assert train(config, tmp_path / "run").best.val_metric > 45  # the largest class is 32% of these nodes

@@ -125,19 +125,11 @@ def test_batches_cover_every_graph_once_in_order(packed):
         seen += batch.y.tolist()
     assert sizes == [5, 5, 5, 5, 3]
     assert seen == list(range(23))
-
-
-def test_the_last_batch_may_be_left_out(packed):
     assert [batch.num_graphs for batch in packed.batches(5, drop_last=True)] == [5, 5, 5, 5]
 
 
-def test_a_shuffled_epoch_covers_every_graph_once(packed):
-    seen = [y for batch in packed.batches(4, shuffle=True) for y in batch.y.tolist()]
-    assert sorted(seen) == list(range(23))
-
-
-def test_a_generator_makes_the_order_reproducible(packed):
-    def epoch(generator):
+def test_a_shuffled_epoch_covers_every_graph_once_and_a_generator_makes_it_reproducible(packed):
+    def epoch(generator=None):
         return [y for batch in packed.batches(4, shuffle=True, generator=generator) for y in batch.y.tolist()]
 
     generator = torch.Generator().manual_seed(3)
@@ -145,6 +137,7 @@ def test_a_generator_makes_the_order_reproducible(packed):
     assert first != second
     assert first == epoch(torch.Generator().manual_seed(3))
     assert first != list(range(23))
+    assert sorted(first) == sorted(epoch()) == list(range(23))
 
 
 def test_the_order_is_drawn_when_batches_are_asked_for_not_later(packed):
@@ -170,11 +163,8 @@ def test_batches_equal_those_of_pygs_loader(packed):
         assert torch.equal(ours.edge_index, theirs.edge_index[:, order])
 
 
-def test_a_set_that_is_already_there_does_not_move(packed):
+def test_a_set_moves_with_everything_it_has_unless_it_is_there_already(packed):
     assert packed.to("cpu") is packed
-
-
-def test_a_set_moves_with_everything_it_has(packed):
     _ = packed.transposed
     moved = packed.to("meta")
     tensors = [moved.node_ptr, moved.edge_ptr, moved.source, moved.in_degree, *moved.transposed]

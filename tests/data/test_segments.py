@@ -1,21 +1,8 @@
-import itertools
-
 import numpy as np
 import pytest
 import torch
 
-from lrga.data.packed import segments
-from lrga.data.packed.segments import (
-    Selection,
-    _order_at_once,
-    chunks,
-    edge_ends,
-    narrow,
-    order_by,
-    pointer,
-    repeat,
-    take,
-)
+from lrga.data.packed.segments import Selection, edge_ends, narrow, order_by, pointer, repeat, take
 
 
 @pytest.mark.parametrize(
@@ -126,9 +113,7 @@ def graphs(seed, nodes, edges):
     return torch.from_numpy(ends), pointer(torch.from_numpy(num_edges)), pointer(torch.from_numpy(num_nodes))
 
 
-@pytest.mark.parametrize("chunk", [1, 64, 1 << 17])
-def test_every_graph_is_sorted_stably_whatever_the_chunk(monkeypatch, chunk):
-    monkeypatch.setattr(segments, "_CHUNK_ROWS", chunk)
+def test_every_graph_is_sorted_stably():
     ends, edge_ptr, node_ptr = graphs(0, 9, 60)
     order, degree = order_by(ends, edge_ptr, node_ptr)
     for g in range(len(node_ptr) - 1):
@@ -136,12 +121,6 @@ def test_every_graph_is_sorted_stably_whatever_the_chunk(monkeypatch, chunk):
         assert torch.equal(order[edge_ptr[g] : edge_ptr[g + 1]].long(), torch.argsort(own, stable=True))
         counts = torch.bincount(own, minlength=int(node_ptr[g + 1] - node_ptr[g]))
         assert torch.equal(degree[node_ptr[g] : node_ptr[g + 1]], counts)
-
-
-def test_the_way_of_the_gpu_gives_the_same():
-    ends, edge_ptr, node_ptr = graphs(1, 9, 60)
-    for ours, theirs in zip(order_by(ends, edge_ptr, node_ptr), _order_at_once(ends, edge_ptr, node_ptr), strict=True):
-        assert torch.equal(ours.long(), theirs)
 
 
 def test_a_graph_larger_than_sixteen_bits():
@@ -157,12 +136,3 @@ def test_no_graphs_and_no_edges():
     assert order.numel() == degree.numel() == 0
     order, degree = order_by(torch.empty(0, dtype=torch.int64), torch.tensor([0, 0]), torch.tensor([0, 3]))
     assert degree.tolist() == [0, 0, 0]
-
-
-def test_chunks_cover_every_segment_once():
-    ptr = np.array([0, 0, 4, 4, 8, 30, 31, 31])
-    ranges = chunks(ptr, 10)
-    assert ranges[0][0] == 0
-    assert ranges[-1][1] == 7
-    assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
-    assert all(ptr[end] - ptr[begin] <= 10 or end == begin + 1 for begin, end in ranges)

@@ -1,12 +1,9 @@
-import io
-import json
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lrga.data.datasets.shards import Shard, make_shards, serve
+from lrga.data.datasets.shards import Shard, make_shards
 from lrga.errors import DataError, DTypeError, OptionError
 from lrga.io.progress import silent
 
@@ -55,19 +52,6 @@ def test_a_worker_that_dies_is_told_of(tmp_path, monkeypatch):
 def test_only_known_tasks_are_done(tmp_path):
     with pytest.raises(OptionError, match="os:system"):
         Shard("a", "os:system", {}, 1, ()).make(tmp_path)
-
-
-def test_every_request_gets_one_answer_and_an_error_does_not_end_the_service(tmp_path):
-    pytest.importorskip("skimage")
-    (good,) = image_shards(tmp_path, 1)
-    bad = replace(good, name="a", arguments={**good.arguments, "images": str(tmp_path / "missing.npy")})
-    answers = io.StringIO()
-    serve(io.StringIO("".join(json.dumps(asdict(shard)) + "\n" for shard in (bad, good))), answers, tmp_path)
-    first, second = (json.loads(line) for line in answers.getvalue().splitlines())
-    assert first[0] == "FileNotFoundError"
-    assert second is None
-    assert good.path(tmp_path).is_file()
-    assert not bad.path(tmp_path).exists()
 
 
 def test_an_error_of_another_kind_in_a_worker_names_it(tmp_path):

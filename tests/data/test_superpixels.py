@@ -1,6 +1,7 @@
 """MNIST and CIFAR10 on slices of the real files, and what they are made of."""
 
 import gzip
+import hashlib
 import io
 import pickle
 import struct
@@ -15,32 +16,25 @@ from data_files import Hostile, context, shared
 from scipy.spatial.distance import cdist
 
 from lrga.data.datasets.source import BuildContext
+from lrga.data.datasets.spec import dataset_specs
 from lrga.data.datasets.superpixels import cifar10, mnist
-from lrga.data.datasets.superpixels.cifar10 import ARCHIVE, BATCHES, FOLDER, read_batch, unpack_batches
+from lrga.data.datasets.superpixels.cifar10 import ARCHIVE, BATCHES, FOLDER, read_batch
 from lrga.data.datasets.superpixels.edges import superpixel_edges
-from lrga.data.datasets.superpixels.images import (
-    VALIDATION,
-    Images,
-    ImageSet,
-    Regions,
-    build_superpixels,
-    cut_images,
-    read_prepared,
-)
+from lrga.data.datasets.superpixels.images import VALIDATION, Images, ImageSet, Regions, cut_images, read_prepared
 from lrga.data.datasets.superpixels.mnist import MD5, read_idx
 from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS, MNIST_SETTINGS, slic_labels
 from lrga.errors import ChecksumError, DataError, DataMissingError, DTypeError, OptionError, ShapeError
 
-MNIST = ImageSet(mnist.SPEC, 28, 1, MNIST_SETTINGS, mnist.read_images)
-CIFAR10 = ImageSet(cifar10.SPEC, 32, 3, CIFAR10_SETTINGS, cifar10.read_images)
+MNIST = ImageSet("MNIST", 28, 1, MNIST_SETTINGS, mnist.read_images)
+CIFAR10 = ImageSet("CIFAR10", 32, 3, CIFAR10_SETTINGS, cifar10.read_images)
 FIELDS = ("x", "y", "edge_index", "edge_attr")
 
 
 def test_mnist_from_images_equals_mnist_from_prepared_superpixels(tmp_path):
     pytest.importorskip("skimage")
     options = mnist.SPEC.options(sizes=(30, 20, 25))
-    cut = mnist.build(context(tmp_path, shared("mnist")), **options)
-    prepared = mnist.build(context(tmp_path, shared("superpixels")), **options)
+    cut = MNIST.build(context(tmp_path, shared("mnist")), **options)
+    prepared = MNIST.build(context(tmp_path, shared("superpixels")), **options)
     for split in ("train", "val", "test"):
         for name in FIELDS:
             assert torch.equal(getattr(cut[split], name), getattr(prepared[split], name)), (split, name)
@@ -56,7 +50,7 @@ def test_mnist_from_images_equals_mnist_from_prepared_superpixels(tmp_path):
     ],
 )
 def test_the_first_graphs_are_those_the_benchmark_prints(module, first_counts, first_labels, width, tmp_path):
-    graphs = module.build(
+    graphs = module.SPEC.build(
         context(tmp_path, shared("superpixels"), workers=2), **module.SPEC.options(sizes=(40, 40, 40))
     )
     first = [graphs[split][0] for split in ("train", "val", "test")]
@@ -81,11 +75,11 @@ def test_the_published_means_hold_for_all_prepared_superpixels():
 
 
 def test_a_complete_set_with_other_means_is_refused(tmp_path, monkeypatch):
-    source = shared("superpixels")
+    pytest.importorskip("skimage")
     few = {"train": 3, "val": 2, "test": 2}
-    monkeypatch.setattr(mnist, "SPEC", replace(mnist.SPEC, splits=few))
+    monkeypatch.setitem(dataset_specs(), "MNIST", replace(mnist.SPEC, splits=few))
     with pytest.raises(DataError, match="70.57"):
-        mnist.build(context(tmp_path, source), sizes=[3, 2, 2])
+        tiny_set().build(context(tmp_path), sizes=[3, 2, 2])
 
 
 def few_images(count: int, label: int = 0) -> Images:
@@ -95,21 +89,21 @@ def few_images(count: int, label: int = 0) -> Images:
 
 def tiny_set(train: int = VALIDATION + 6, test: int = 5) -> ImageSet:
     official = {"train": few_images(train), "test": few_images(test, 1)}
-    return ImageSet(mnist.SPEC, 28, 1, MNIST_SETTINGS, lambda *_: official)
+    return ImageSet("MNIST", 28, 1, MNIST_SETTINGS, lambda *_: official)
 
 
 def test_a_build_cut_off_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("skimage")
     monkeypatch.setattr("lrga.data.datasets.superpixels.images.SHARD_IMAGES", 2)
     images, here = tiny_set(), context(tmp_path, None)
-    whole = build_superpixels(images, here, [6, 4, 5])
+    whole = images.build(here, sizes=[6, 4, 5])
     parts = sorted(here.work.glob("*.npz"))
     assert len(parts) == 3 + 2 + 3
     kept = {path: path.stat().st_mtime_ns for path in parts[2:]}
     parts[0].unlink()
     parts[1].write_bytes(parts[1].read_bytes()[:-30])  # a disk's fault
     seen = []
-    again = build_superpixels(images, context(tmp_path, None, progress=lambda *args: seen.append(args)), [6, 4, 5])
+    again = images.build(context(tmp_path, None, progress=lambda *args: seen.append(args)), sizes=[6, 4, 5])
     assert {path: path.stat().st_mtime_ns for path in parts[2:]} == kept
     cutting = [done for label, done, _ in seen if label.startswith("cutting")]
     assert cutting[0] > 0
@@ -121,7 +115,7 @@ def test_a_build_cut_off_goes_on_where_it_was(tmp_path, monkeypatch):
 
 def test_too_few_images_are_refused(tmp_path):
     with pytest.raises(DataError, match="at least 5,001 images"):
-        build_superpixels(tiny_set(train=VALIDATION), context(tmp_path, None), [1, 1, 1])
+        tiny_set(train=VALIDATION).build(context(tmp_path, None), sizes=[1, 1, 1])
 
 
 def test_more_graphs_than_there_are_cannot_be_asked_for():
@@ -133,9 +127,9 @@ def test_more_graphs_than_there_are_cannot_be_asked_for():
 def test_a_source_without_the_files_is_told_which_to_put_there(tmp_path):
     for module, name in ((mnist, "train-images-idx3-ubyte.gz"), (cifar10, "cifar-10-python.tar.gz")):
         with pytest.raises(DataMissingError, match=name):
-            module.build(context(tmp_path, tmp_path), **module.SPEC.options(sizes=(1, 1, 1)))
+            module.SPEC.build(context(tmp_path, tmp_path), **module.SPEC.options(sizes=(1, 1, 1)))
         with pytest.raises(DataMissingError, match=name) as caught:
-            module.build(context(tmp_path, None, download=False), **module.SPEC.options(sizes=(1, 1, 1)))
+            module.SPEC.build(context(tmp_path, None, download=False), **module.SPEC.options(sizes=(1, 1, 1)))
         assert str(tmp_path / "raw" / name) in str(caught.value)
 
 
@@ -147,7 +141,7 @@ def test_an_incomplete_source_does_not_yield_to_the_data_root(tmp_path, module):
         for part in parts:
             (folder / f"{name}_sp_{part}.npz").touch()
     with pytest.raises(DataMissingError, match=rf"{name}_sp_test\.npz there"):
-        module.build(context(tmp_path, tmp_path / "mine"), **module.SPEC.options(sizes=(1, 1, 1)))
+        module.SPEC.build(context(tmp_path, tmp_path / "mine"), **module.SPEC.options(sizes=(1, 1, 1)))
 
 
 SETTINGS = {"limit": 75, "extra": 20, "compactness": 0.25}
@@ -222,16 +216,6 @@ def test_a_prepared_file_that_does_not_fit_is_refused(name, value, match, tmp_pa
         arrays[name] = value
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(DataError, match=match):
-        read_prepared(tmp_path / "a.npz", pixels=4, channels=1)
-
-
-def test_a_missing_or_truncated_file_is_named(tmp_path):
-    with pytest.raises(DataMissingError, match=r"a\.npz"):
-        read_prepared(tmp_path / "a.npz", pixels=4, channels=1)
-    np.savez(tmp_path / "a.npz", **prepared_arrays())
-    whole = (tmp_path / "a.npz").read_bytes()
-    (tmp_path / "a.npz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises((ChecksumError, DataError), match=r"a\.npz"):
         read_prepared(tmp_path / "a.npz", pixels=4, channels=1)
 
 
@@ -324,12 +308,14 @@ def archive_of(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_batch_of_the_official_archive_is_read_as_images(tmp_path):
-    (tmp_path / ARCHIVE).write_bytes(archive_of({f"{FOLDER}/{name}": batch() for name in BATCHES}))
-    paths = unpack_batches(tmp_path / ARCHIVE, tmp_path / "work")
-    assert [path.name for path in paths] == list(BATCHES)
-    images = read_batch(paths[0])
-    data = pickle.loads(batch())[b"data"]
+def test_the_batches_of_the_official_archive_are_read_as_images(tmp_path, monkeypatch):
+    archive = archive_of({f"{FOLDER}/{name}": batch() for name in BATCHES})
+    (tmp_path / ARCHIVE).write_bytes(archive)
+    monkeypatch.setattr(cifar10, "ARCHIVE_MD5", hashlib.md5(archive).hexdigest())
+    monkeypatch.setattr(cifar10, "BATCHES", dict.fromkeys(BATCHES, hashlib.md5(batch()).hexdigest()))
+    found = cifar10.read_images(CIFAR10, context(tmp_path, tmp_path))
+    images, data = found["test"], pickle.loads(batch())[b"data"]
+    assert found["train"].pixels.shape == (15, 32, 32, 3)
     assert images.pixels.shape == (3, 32, 32, 3)
     assert images.label.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(images.pixels[1, 5, 7], data[1, [5 * 32 + 7, 1024 + 5 * 32 + 7, 2048 + 5 * 32 + 7]])

@@ -225,7 +225,7 @@ def test_what_prepared_tours_lack_can_be_generated(tmp_path):
 
 def test_the_number_of_workers_does_not_matter(tmp_path, monkeypatch):
     pytest.importorskip("elkai")
-    monkeypatch.setattr(tsp, "SHARD_INSTANCES", 3)
+    monkeypatch.setattr(tsp, "SHARD_INSTANCES", 4)
     options = tsp.options(sizes=(7, 2, 4), nodes=(10, 20), neighbours=5)
     seen = []
     one = tsp.build(context(tmp_path / "1"), **options)

@@ -30,68 +30,54 @@ class Calls:
         return self.parts
 
 
+def touch(mark: Path) -> Calls:
+    return Calls(os.system, f"touch {mark}")
+
+
+def run(mark: Path) -> str:
+    return f"open({str(mark)!r}, 'w').close()"
+
+
+def tensor_bytes(mark: Path, **options) -> list[Calls]:
+    buffer = io.BytesIO()
+    torch.save(touch(mark), buffer, **options)
+    return [Calls(torch.storage._load_from_bytes, buffer.getvalue())]
+
+
+def dotted(mark: Path) -> bytes:
+    words = ("numpy", "lib.npyio.os.system", f"touch {mark}")
+    parts = [bytes([0x8C, len(text)]) + text.encode() for text in words]
+    return b"\x80\x04" + parts[0] + parts[1] + b"\x93" + parts[2] + b"\x85R."
+
+
+HOSTILE = {
+    "tensor bytes": lambda mark: {"x": Calls(torch.storage._load_from_bytes, pickle.dumps(touch(mark)))},
+    "tensor bytes saved by torch": tensor_bytes,
+    "tensor bytes saved by old torch": lambda mark: tensor_bytes(mark, _use_new_zipfile_serialization=False),
+    "text protocol": lambda mark: f"cposix\nsystem\n(S'touch {mark}'\ntR.".encode(),
+    "dotted name": dotted,
+    "instance opcode": lambda mark: f"(S'touch {mark}'\nios\nsystem\n.".encode(),
+    "os.system": touch,
+    "nested deep": lambda mark: {"a": [({"b": touch(mark)},)]},
+    "eval": lambda mark: Calls(eval, run(mark)),
+    "exec": lambda mark: Calls(exec, run(mark)),
+    "import": lambda mark: Calls(__import__, "os"),
+    "open": lambda mark: Calls(open, str(mark), "w"),
+    "partial": lambda mark: Calls(functools.partial, os.system, f"touch {mark}"),
+    "copyreg constructor": lambda mark: Calls(copyreg._reconstructor, Calls, object, None),
+    "array of objects": lambda mark: np.array([touch(mark)], dtype=object),
+    "state of a dict": lambda mark: Calls(collections.OrderedDict, state={"x": touch(mark)}),
+    "map": lambda mark: Calls(map, os.system, [f"touch {mark}"]),
+    "torch.load": lambda mark: Calls(torch.load, str(mark)),
+}
+
+
 def hostile(kind: str, mark: Path) -> bytes:
-    touch = f"touch {mark}"
-    run = f"open({str(mark)!r}, 'w').close()"
-    payload = Calls(os.system, touch)
-    if kind == "tensor bytes":
-        return pickle.dumps({"x": Calls(torch.storage._load_from_bytes, pickle.dumps(payload))})
-    if kind == "tensor bytes saved by torch":
-        buffer = io.BytesIO()
-        torch.save(payload, buffer)
-        return pickle.dumps([Calls(torch.storage._load_from_bytes, buffer.getvalue())])
-    if kind == "tensor bytes saved by old torch":
-        buffer = io.BytesIO()
-        torch.save(payload, buffer, _use_new_zipfile_serialization=False)
-        return pickle.dumps([Calls(torch.storage._load_from_bytes, buffer.getvalue())])
-    if kind == "text protocol":
-        return f"cposix\nsystem\n(S'{touch}'\ntR.".encode()
-    if kind == "dotted name":
-        parts = [bytes([0x8C, len(text)]) + text.encode() for text in ("numpy", "lib.npyio.os.system", touch)]
-        return b"\x80\x04" + parts[0] + parts[1] + b"\x93" + parts[2] + b"\x85R."
-    if kind == "instance opcode":
-        return f"(S'{touch}'\nios\nsystem\n.".encode()
-    table = {
-        "os.system": payload,
-        "nested deep": {"a": [({"b": payload},)]},
-        "eval": Calls(eval, run),
-        "exec": Calls(exec, run),
-        "getattr": Calls(getattr, os, "system"),
-        "import": Calls(__import__, "os"),
-        "open": Calls(open, str(mark), "w"),
-        "partial": Calls(functools.partial, os.system, touch),
-        "copyreg constructor": Calls(copyreg._reconstructor, Calls, object, None),
-        "array of objects": np.array([payload], dtype=object),
-        "state of a dict": Calls(collections.OrderedDict, state={"x": payload}),
-        "map": Calls(map, os.system, [touch]),
-        "torch.load": Calls(torch.load, str(mark)),
-    }
-    return pickle.dumps(table[kind])
+    made = HOSTILE[kind](mark)
+    return made if isinstance(made, bytes) else pickle.dumps(made)
 
 
-KINDS = [
-    "tensor bytes",
-    "tensor bytes saved by torch",
-    "tensor bytes saved by old torch",
-    "text protocol",
-    "dotted name",
-    "instance opcode",
-    "os.system",
-    "nested deep",
-    "eval",
-    "exec",
-    "import",
-    "open",
-    "partial",
-    "copyreg constructor",
-    "array of objects",
-    "state of a dict",
-    "map",
-    "torch.load",
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_pickle_is_refused_and_nothing_of_it_runs(kind, tmp_path):
     mark = tmp_path / "ran"
     path = tmp_path / "data.pickle"
@@ -109,14 +95,12 @@ def test_the_hostile_pickles_would_run_if_read_unguarded(tmp_path):
         assert mark.exists(), kind
 
 
-@pytest.mark.parametrize(("kind", "name"), [("os.system", "system"), ("eval", "builtins.eval"), ("getattr", "getattr")])
-def test_the_error_names_what_the_pickle_asked_for(kind, name, tmp_path):
-    if kind == "getattr":
-        blob = b"cbuiltins\ngetattr\n(cos\nsystem\nS'__call__'\ntR."
-    else:
-        blob = hostile(kind, tmp_path / "ran")
-    with pytest.raises(DataError, match=name):
-        load_pickle(blob)
+def test_the_error_names_what_the_pickle_asked_for(tmp_path):
+    asked = {"system": hostile("os.system", tmp_path / "ran"), "builtins.eval": hostile("eval", tmp_path / "ran")}
+    asked["getattr"] = b"cbuiltins\ngetattr\n(cos\nsystem\nS'__call__'\ntR."
+    for name, blob in asked.items():
+        with pytest.raises(DataError, match=name):
+            load_pickle(blob)
 
 
 def test_a_pickle_cannot_change_the_makers_for_the_next_one():

@@ -39,28 +39,19 @@ __all__ = [
 ]
 
 # Loaded on first use: processes that build a set (lrga.data.datasets.shards) need neither PyTorch nor PyG.
-_HOME = {
-    "AddEncodings": "encodings",
-    "DatasetSpec": "datasets.spec",
-    "LinkData": "links.data",
-    "LinkSplit": "links.data",
-    "NeighborSampler": "packed.sampler",
-    "OwnData": "own.reading",
-    "PackedBatch": "packed.batch",
-    "PackedGraphs": "packed.graphs",
-    "SyntheticGraph": "datasets.synthetic",
-    "built_sets": "datasets.building",
-    "data_root": "datasets.source",
-    "dataset_specs": "datasets.spec",
-    "from_neighbor_batch": "packed.sampler",
-    "load": "datasets.building",
-    "load_custom": "own.reading",
-    "spec_of": "datasets.spec",
-    "synthetic_edges": "datasets.synthetic",
-    "synthetic_graph": "datasets.synthetic",
-    "verify": "datasets.building",
-    "with_encodings": "encodings",
+_MODULES = {
+    "datasets.building": ("built_sets", "load", "verify"),
+    "datasets.source": ("data_root",),
+    "datasets.spec": ("DatasetSpec", "dataset_specs", "spec_of"),
+    "datasets.synthetic": ("SyntheticGraph", "synthetic_edges", "synthetic_graph"),
+    "encodings": ("AddEncodings", "with_encodings"),
+    "links.data": ("LinkData", "LinkSplit"),
+    "own.reading": ("OwnData", "load_custom"),
+    "packed.batch": ("PackedBatch",),
+    "packed.graphs": ("PackedGraphs",),
+    "packed.sampler": ("NeighborSampler", "from_neighbor_batch"),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

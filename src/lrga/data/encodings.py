@@ -74,32 +74,32 @@ def with_encodings(
     wanted = parse_encodings(encodings)
     if not wanted:
         return graphs
+    place = None if folder is None else Path(folder)
+    # Kept with the edges: splits of the same graphs share the numbers.
+    columns = graphs.kept(f"encodings {wanted}", lambda: _columns(graphs, wanted, place))
+    for name, column in columns.items():
+        graphs = graphs.with_column(name, column)
+    return graphs
+
+
+def _columns(graphs: PackedGraphs, wanted: Iterable[Encoding], folder: Path | None) -> dict[str, Column]:
     checksum = "" if folder is None else edges_checksum(graphs)
-    made = [_kept(graphs, one, checksum, None if folder is None else Path(folder)) for one in wanted]
+    made = [_kept(graphs, one, checksum, folder) for one in wanted]
+    columns = {}
     for name, level, parts in ((NODE, "node", [m[0] for m in made]), (EDGE, "edge", [m[1] for m in made])):
         if values := [part.to(graphs.device) for part in parts if part is not None]:
-            graphs = graphs.with_column(name, Column(level, torch.cat(values, dim=1), torch.float32))
-    return graphs
+            columns[name] = Column(level, torch.cat(values, dim=1), torch.float32)
+    return columns
 
 
 def encode_splits(
     splits: Mapping[str, PackedGraphs], encodings: Iterable[str] | None, *, root: str | Path | None = None
 ) -> dict[str, PackedGraphs]:
-    """:func:`with_encodings` for every split, kept below the data root; splits of the same graphs share the numbers."""
+    """:func:`with_encodings` for every split, kept below the data root."""
     if not parse_encodings(encodings):
         return dict(splits)
     folder = data_root(root) / FOLDER
-    result: dict[str, PackedGraphs] = {}
-    for name, graphs in splits.items():
-        twin = next((key for key in result if splits[key].source is graphs.source), None)
-        if twin is None:
-            result[name] = with_encodings(graphs, encodings, folder=folder)
-            continue
-        result[name] = graphs
-        for key in (NODE, EDGE):
-            if key in result[twin].columns:
-                result[name] = result[name].with_column(key, result[twin].columns[key])
-    return result
+    return {name: with_encodings(graphs, encodings, folder=folder) for name, graphs in splits.items()}
 
 
 def edges_checksum(graphs: PackedGraphs) -> str:

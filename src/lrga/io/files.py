@@ -151,10 +151,8 @@ def _temporary_beside(path: Path) -> Iterator[Path]:
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
+    except OSError as error:  # else somebody else's
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from lrga.errors import DataError, LRGAError, OptionError
+from lrga.errors import DataError, DataMissingError, LRGAError, OptionError
 
 ENVIRONMENT_VARIABLE = "LRGA_MAX_MEMORY"
 MIN_LINE = 1 << 20  # a text line of a megabyte is always read
@@ -149,11 +149,17 @@ def _finite(digits: str) -> float:
 
 @contextmanager
 def reading(path: Path, *, remedy: str, damage: type[LRGAError] = DataError) -> Iterator[None]:
-    """Turns what a foreign or unreadable file raises into a ``DataError``, what a cut one raises into ``damage``."""
+    """Turns what a foreign or unreadable file raises into a ``DataError``, what a cut one raises into ``damage``.
+
+    A file that is not there is a ``DataMissingError``.
+    """
     try:
         yield
     except LRGAError:  # some are an OSError as well
         raise
+    except (FileNotFoundError, IsADirectoryError) as error:
+        got = "a folder" if path.is_dir() else "no such file"
+        raise DataMissingError(f"the file {path}", got, "put it there, or correct the path") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise damage(f"a whole gzip file {path}", str(error), remedy) from error
     except UnicodeDecodeError as error:

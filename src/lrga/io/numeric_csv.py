@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError
 from lrga.io.limits import check_memory, limited_lines, reading
 from lrga.io.progress import Progress, silent
 
@@ -20,14 +20,9 @@ def read_numbers(
     path: Path, *, dtype: type = np.int64, columns: int | None = None, rows: int | None = None,
     progress: Progress = silent,
 ) -> np.ndarray:  # fmt: skip
-    """All numbers of a ``.csv.gz`` file (or one that is not compressed), ``[rows, columns]``.
+    """All numbers of a ``.csv.gz`` file (or one that is not compressed), ``[rows, columns]``, int64 or float32.
 
-    Args:
-        path: The file.
-        dtype: ``numpy.int64`` or ``numpy.float32``.
-        columns: How many there must be; by default as many as in the first line.
-        rows: How many there must be, where that is known.
-        progress: Is told of the rows.
+    There must be so many ``columns`` (by default as many as in the first line) and ``rows`` (where that is known).
 
     Example:
         >>> import tempfile
@@ -36,12 +31,6 @@ def read_numbers(
         >>> read_numbers(path).tolist()
         [[4039, 2424], [4039, 225]]
     """
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", "copy it from the official archive")
-    if path.stat().st_size == 0 and path.suffix == ".gz":
-        raise ChecksumError(f"a gzip file {path}", "an empty file", f"delete {path} and get it again")
-    if rows is not None and rows > MAX_ROWS_PER_BYTE * max(1, path.stat().st_size):  # before memory is asked for
-        raise _wrong_rows(path, rows, f"a file of {path.stat().st_size:,} bytes, too small for them")
     line = 0
 
     def lines(file: Any) -> Iterator[str]:
@@ -58,6 +47,10 @@ def read_numbers(
         gzip.open(path, "rt", encoding="ascii") if path.suffix == ".gz" else open(path, encoding="ascii") as file,
         warnings.catch_warnings(),
     ):
+        if (size := path.stat().st_size) == 0 and path.suffix == ".gz":
+            raise ChecksumError(f"a gzip file {path}", "an empty file", f"delete {path} and get it again")
+        if rows is not None and rows > MAX_ROWS_PER_BYTE * max(1, size):  # before memory is asked for
+            raise _wrong_rows(path, rows, f"a file of {size:,} bytes, too small for them")
         warnings.simplefilter("ignore", UserWarning)  # of a file without data
         warnings.simplefilter("error", DeprecationWarning)  # of 1.5 where a whole number belongs
         try:

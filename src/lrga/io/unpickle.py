@@ -133,14 +133,6 @@ def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-def _empty_list() -> list[Any]:
-    return []  # only the type is named, as what a defaultdict makes
-
-
-def _defaultdict(*_: object) -> dict[Any, Any]:
-    return {}
-
-
 _NUMPY: dict[str, Callable[..., Any]] = {
     "multiarray._reconstruct": lambda *_: _Array(0),
     "multiarray.scalar": lambda dtype, data: _array(data, dtype, (1,))[0],
@@ -151,7 +143,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "frozenset": frozenset,
     "complex": complex,
     "bytes": _bytes,
-    "list": _empty_list,
+    "list": lambda: [],  # noqa: PIE807  (only the type is named, as what a defaultdict makes: no arguments)
 }
 _TABLE: dict[str, Callable[..., Any]] = {
     "numpy.ndarray": _Array,
@@ -161,7 +153,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch.storage._load_from_bytes": _storage,
     "collections.OrderedDict": OrderedDict,
-    "collections.defaultdict": _defaultdict,
+    "collections.defaultdict": lambda *_: {},
     "_codecs.encode": _bytes,
     **{f"{module}.{name}": make for module in ("builtins", "__builtin__") for name, make in _BUILTINS.items()},
 }

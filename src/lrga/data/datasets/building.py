@@ -40,21 +40,13 @@ RAW_FOLDER = "raw"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What :data:`MANIFEST_FILE` holds.
-
-    Attributes:
-        name: The data set.
-        recipe: Everything that determines its content: options, seed, version of the recipe.
-        files: File name → size and checksum.
-        notes: Facts worth keeping: where the input came from, statistics.
-        lrga: Version of this library that built it.
-    """
+    """What :data:`MANIFEST_FILE` holds."""
 
     name: str
-    recipe: dict[str, Any]
+    recipe: dict[str, Any]  # everything that determines its content: options, seed, version of the recipe
     files: dict[str, FileFacts]
-    notes: dict[str, Any] = field(default_factory=dict)
-    lrga: str = __version__
+    notes: dict[str, Any] = field(default_factory=dict)  # where the input came from, statistics
+    lrga: str = __version__  # that built it
 
     @property
     def size(self) -> int:
@@ -111,19 +103,12 @@ def rebuild_remedy(folder: Path, manifest: Manifest | None = None) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """One variant of a data set and where it belongs.
-
-    Attributes:
-        spec: The data set.
-        recipe: Version of the recipe and all options: what determines the content.
-        folder: Where the finished set lies.
-        raw: Where downloads lie.
-    """
+    """One variant of a data set and where it belongs."""
 
     spec: DatasetSpec
-    recipe: dict[str, Any]
-    folder: Path
-    raw: Path
+    recipe: dict[str, Any]  # version of the recipe and all options: what determines the content
+    folder: Path  # of the finished set
+    raw: Path  # of downloads
 
     @property
     def work(self) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.masked import masked_graph
+from lrga.data.datasets.masked import Graph, masked_graph
 from lrga.data.datasets.source import BuildContext, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
@@ -37,17 +37,12 @@ def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
     (file,) = spec.files
     stem = file.name.removesuffix(".npz")
     below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
-    if context.source is None:
-        (path,) = context.obtain([file])
-    else:
-        (path,) = context.find([file.name], f"put it there, from {file.url}", below=below)
-    x, y, edge_index, splits = read(path, split)
-    sizes = spec.splits if split == 0 else None
-    return masked_graph(spec, path, x=x, y=y, edge_index=edge_index, splits=splits, sizes=sizes)
+    (path,) = context.files(spec.files, f"put it there, from {file.url}", below=below)
+    return masked_graph(spec, path, read(path, split), sizes=spec.splits if split == 0 else None)
 
 
-def read(path: Path, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """(features [N, F], classes [N], edges [2, 2 E] both ways, nodes of each part of that split)."""
+def read(path: Path, split: int) -> Graph:
+    """The graph, its edges both ways, with one of the splits."""
     masks = [f"{part}_masks" for part in SPLITS]
     arrays = read_arrays(path, ["node_features", "node_labels", "edges", *masks])
     x, y, edges = arrays["node_features"], arrays["node_labels"], arrays["edges"]
@@ -55,29 +50,22 @@ def read(path: Path, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, di
     if not whole or any(arrays[mask].shape != (NUM_SPLITS, len(x)) for mask in masks):
         got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
         raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
-    both_ways = np.concatenate([edges, edges[:, ::-1]]).T
-    return (
-        x,
-        y,
-        both_ways,
-        {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)},
-    )
+    splits = {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)}
+    return Graph(x, y, np.concatenate([edges, edges[:, ::-1]]).T, splits)
 
 
 def _spec(
     name: str,
     facts: FileFacts,
-    *,
-    nodes: int,
-    edges: int,
-    features: int,
-    classes: int,
+    counts: tuple[int, int, int, int],
     splits: tuple[int, int, int],
+    *,
     metric: str = "accuracy",
     node_features: str,
     what: str,
     citation: tuple[str, ...] = (),
 ) -> DatasetSpec:
+    nodes, edges, features, classes = counts
     file = f"{name.replace('-', '_')}.npz"
     url = f"https://github.com/yandex-research/heterophilous-graphs/raw/main/data/{file}"
     return DatasetSpec(
@@ -110,11 +98,8 @@ SPECS = (
     _spec(
         "minesweeper",
         FileFacts(135_045, "e664c8dacf1e8ac466c2c09ed4b237bd2c5541f47a6eae9c6092cb87f16412b3"),
-        nodes=10_000,
-        edges=39_402,
-        features=7,
-        classes=2,
-        splits=(5_000, 2_500, 2_500),
+        (10_000, 39_402, 7, 2),
+        (5_000, 2_500, 2_500),
         metric="roc_auc",
         node_features="number of neighbouring mines, one-hot, or that it is unknown, 7 numbers",
         what="a grid of 100 by 100 cells, which of them hide a mine",
@@ -122,11 +107,8 @@ SPECS = (
     _spec(
         "tolokers",
         FileFacts(1_329_769, "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9450a1667"),
-        nodes=11_758,
-        edges=519_000,
-        features=10,
-        classes=2,
-        splits=(5_879, 2_939, 2_940),
+        (11_758, 519_000, 10, 2),
+        (5_879, 2_939, 2_940),
         metric="roc_auc",
         node_features="profile and statistics of the worker, 10 numbers",
         what="workers of a crowdsourcing platform who shared a task, which of them were banned",
@@ -134,11 +116,8 @@ SPECS = (
     _spec(
         "chameleon-filtered",
         FileFacts(58_924, "bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5"),
-        nodes=890,
-        edges=8_854,
-        features=2_325,
-        classes=5,
-        splits=(409, 287, 194),
+        (890, 8_854, 2_325, 5),
+        (409, 287, 194),
         node_features="which nouns occur on the page, 2,325 numbers 0 or 1",
         what="Wikipedia pages on chameleons, their traffic in five classes, duplicates removed",
         citation=_WIKIPEDIA,
@@ -146,11 +125,8 @@ SPECS = (
     _spec(
         "squirrel-filtered",
         FileFacts(208_215, "f06370ffb3116c5de8b7a600005400b2293c025e0ce2f6916d8201a825505ac7"),
-        nodes=2_223,
-        edges=46_998,
-        features=2_089,
-        classes=5,
-        splits=(1_053, 718, 452),
+        (2_223, 46_998, 2_089, 5),
+        (1_053, 718, 452),
         node_features="which nouns occur on the page, 2,089 numbers 0 or 1",
         what="Wikipedia pages on squirrels, their traffic in five classes, duplicates removed",
         citation=_WIKIPEDIA,
@@ -158,11 +134,8 @@ SPECS = (
     _spec(
         "actor",
         FileFacts(252_956, "c350eef06b2c2a9bf8218be2b57cac6d4003d0922eb597a039e9123f75817816"),
-        nodes=7_600,
-        edges=26_659,
-        features=932,
-        classes=5,
-        splits=(3_648, 2_432, 1_520),
+        (7_600, 26_659, 932, 5),
+        (3_648, 2_432, 1_520),
         node_features="which keywords occur on the actor's page, 932 numbers 0 or 1",
         what="actors who occur on the same Wikipedia page, in five classes",
         citation=(

@@ -1,6 +1,7 @@
 """One graph whose nodes are divided: stored once, as three splits that share its memory."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,27 +11,27 @@ from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 
 
+class Graph(NamedTuple):
+    """Features [N, F], classes [N], directed edges [2, E] and the numbers of the nodes of each split."""
+
+    x: np.ndarray
+    y: np.ndarray
+    edge_index: np.ndarray
+    splits: dict[str, np.ndarray]
+
+
 def masked_graph(
-    spec: DatasetSpec,
-    where: object,
-    *,
-    x: np.ndarray,
-    y: np.ndarray,
-    edge_index: np.ndarray,
-    splits: Mapping[str, np.ndarray],
-    sizes: Mapping[str, int] | None = None,
+    spec: DatasetSpec, where: object, graph: Graph, *, sizes: Mapping[str, int] | None = None
 ) -> PackedGraphs:
     """The graph with ``train_mask``, ``val_mask`` and ``test_mask``, compared with the published totals.
 
     Args:
         spec: The data set, which says how many nodes, edges, features and classes there must be.
         where: The file or folder it was read from, for errors.
-        x: [N, F] features.
-        y: [N] classes.
-        edge_index: [2, E] directed edges.
-        splits: Split → numbers of its nodes.
-        sizes: How many these must be.
+        graph: What was read.
+        sizes: How many nodes each split must have.
     """
+    x, y, edge_index, splits = graph
     num_nodes, remedy = len(y), "get the files again from their official source"
     if not np.isfinite(x).all():
         raise DataError(f"finite node features in {where}", "NaN or infinity", remedy)

@@ -44,23 +44,14 @@ class Molecules(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the files of a set lie, and what reads them.
-
-    Attributes:
-        name: The data set.
-        prepared: The file of flat arrays, below ``folder`` or beside it.
-        folder: What a folder of the set is called.
-        archive: The folder in the official archive.
-        marker: A file of the official layout.
-        read: Reads the official layout.
-    """
+    """Where the files of a set lie, and what reads them."""
 
     name: str
-    prepared: str
-    folder: str
-    archive: str
-    marker: str
-    read: Callable[[Path], Molecules]
+    prepared: str  # the file of flat arrays
+    folder: str  # what a folder of the set is called
+    archive: str  # the folder in the official archive
+    marker: str  # a file of the official layout
+    read: Callable[[Path], Molecules]  # reads the official layout
 
     def build(self, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
         """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""
@@ -118,7 +109,7 @@ def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) 
 def read_prepared(path: Path) -> Molecules:
     """The molecules of a ``.npz`` file with each bond once."""
     nodes, bonds, x, index, attributes, y, *splits = read_arrays(path, _ARRAYS).values()
-    return _both_ways(path, nodes, bonds, x, index, attributes, y, dict(zip(SPLITS, splits, strict=True)))
+    return _both_ways(path, Molecules(nodes, bonds, index, x, attributes, y, dict(zip(SPLITS, splits, strict=True))))
 
 
 def read_ogb(folder: Path) -> Molecules:
@@ -132,21 +123,13 @@ def read_ogb(folder: Path) -> Molecules:
     nodes, bonds = (numbers(f"raw/num-{what}-list", 1)[:, 0] for what in ("node", "edge"))
     x, attributes = numbers("raw/node-feat", len(ATOMS)), numbers("raw/edge-feat", len(BONDS))
     splits = {split: numbers(f"split/scaffold/{name}", 1)[:, 0] for split, name in _OGB_SPLITS.items()}
-    index = numbers("raw/edge", 2).T
-    return _both_ways(folder, nodes, bonds, x, index, attributes, numbers("raw/graph-label", 1), splits)
+    index, y = numbers("raw/edge", 2).T, numbers("raw/graph-label", 1)
+    return _both_ways(folder, Molecules(nodes, bonds, index, x, attributes, y, splits))
 
 
-def _both_ways(
-    where: Path,
-    nodes: np.ndarray,
-    bonds: np.ndarray,
-    x: np.ndarray,
-    index: np.ndarray,
-    attributes: np.ndarray,
-    y: np.ndarray,
-    splits: dict[str, np.ndarray],
-) -> Molecules:
+def _both_ways(where: Path, once: Molecules) -> Molecules:
     """With each bond (i, j) as the edges i → j and j → i, one after the other."""
+    nodes, bonds, index, x, attributes, y, _ = once
     total = int(bonds.sum(dtype=np.int64))
     fits = nodes.shape == bonds.shape == y.shape[:1] and len(x) == int(nodes.sum(dtype=np.int64))
     if not fits or index.shape != (2, total) or len(attributes) != total:
@@ -154,7 +137,7 @@ def _both_ways(
         raise DataError(f"arrays that fit each other in {where}", got, "get the files again")
     edge_index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
     twice = 2 * bonds.astype(np.int64)
-    return Molecules(nodes.astype(np.int64), twice, edge_index, x, attributes.repeat(2, 0), y, splits)
+    return once._replace(num_edges=twice, edge_index=edge_index, edge_attr=attributes.repeat(2, 0))
 
 
 def read_lrgb(folder: Path) -> Molecules:

@@ -38,21 +38,13 @@ OGB = (
 
 @dataclass(frozen=True)
 class OgbSet:
-    """How the files of one of the sets are laid out.
-
-    Attributes:
-        name: Its name.
-        split: Folder of its split below ``split``.
-        folder: Folder that its archive unpacks to.
-        weighted: Whether its edges have a weight and a year.
-        features: Columns of its node features; ``None`` where it has none.
-    """
+    """How the files of one of the sets are laid out."""
 
     name: str
-    split: str
-    folder: str
-    weighted: bool = False
-    features: int | None = None
+    split: str  # folder of its split below ``split``
+    folder: str  # that its archive unpacks to
+    weighted: bool = False  # whether its edges have a weight and a year
+    features: int | None = None  # columns of its node features
 
     def build(self, context: BuildContext) -> LinkData:
         """From the folder the user names, else from the official archive."""
@@ -89,7 +81,11 @@ class OgbSet:
         edge = torch.from_numpy(self._numbers(raw / "edge.csv.gz", columns=2, rows=edges, progress=progress))
         features = unzipped(raw / "node-feat.csv.gz")
         x = self._numbers(features, dtype=np.float32, rows=nodes, progress=progress) if features.is_file() else None
-        weight, year = (self._column(raw / f"{name}.csv.gz", edges) for name in ("edge_weight", "edge_year"))
+        columns = [unzipped(raw / f"{name}.csv.gz") for name in ("edge_weight", "edge_year")]
+        weight, year = (
+            torch.from_numpy(self._numbers(path, columns=1, rows=edges)).view(-1) if path.is_file() else None
+            for path in columns
+        )
         splits = {}
         for number, (name, file) in enumerate(FILES.items()):
             progress("reading the splits", number, len(FILES))
@@ -123,11 +119,6 @@ class OgbSet:
             raise DataError(f"one number of at least 1 in {path} (a link set is one graph)", got, "get it again")
         check_memory(8 * int(values[0, 0]), f"the graph described by {path}")
         return int(values[0, 0])
-
-    def _column(self, path: Path, rows: int) -> Tensor | None:
-        if not unzipped(path).is_file():
-            return None
-        return torch.from_numpy(self._numbers(path, columns=1, rows=rows)).view(-1)
 
     def _split(self, path: Path, *, need_negatives: bool) -> LinkSplit:
         check_sums(path)

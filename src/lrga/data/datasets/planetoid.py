@@ -7,11 +7,12 @@ Planetoid's ``ind.NAME.*`` are pickles: ``x``, ``tx``, ``allx`` sparse features 
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from lrga.data.datasets.masked import masked_graph
+from lrga.data.datasets.masked import Graph, masked_graph
 from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
 from lrga.data.packed.graphs import PackedGraphs
@@ -25,28 +26,14 @@ VALIDATION = 500  # nodes, those after the ones of train
 _ARRAYS = ("x_indptr", "x_indices", "x_data", "x_shape", "y", "edge_index", *SPLITS)
 
 
-class Graph(NamedTuple):
-    """Features [N, F], classes [N], edges [2, E] both ways and the nodes of each split."""
-
-    x: np.ndarray
-    y: np.ndarray
-    edge_index: np.ndarray
-    splits: dict[str, np.ndarray]
-
-
 def build(name: str, context: BuildContext) -> PackedGraphs:
     """The graph, from the prepared file or Planetoid's own in the folder the user names, else downloaded."""
     spec, prepared = spec_of(name), f"{name.lower()}.npz"
-    if context.source is None:
-        raw = context.obtain(spec.files)
-    elif (found := find_files(context.source, [prepared], below=("planetoid",))) is not None:
-        return masked_graph(spec, found[0], **read_prepared(found[0])._asdict(), sizes=spec.splits)
-    else:
-        remedy = f"put {prepared} there, or the files from {spec.files[0].url.rpartition('/')[0]}"
-        below = ("raw", f"{name}/raw", "planetoid", "data")
-        raw = context.find([file.name for file in spec.files], remedy, below=below)
-    graph = read_raw(dict(zip(PARTS, raw, strict=True)))
-    return masked_graph(spec, raw[0].parent, **graph._asdict(), sizes=spec.splits)
+    if context.source is not None and (found := find_files(context.source, [prepared], below=("planetoid",))):
+        return masked_graph(spec, found[0], read_prepared(found[0]), sizes=spec.splits)
+    remedy = f"put {prepared} there, or the files from {spec.files[0].url.rpartition('/')[0]}"
+    raw = context.files(spec.files, remedy, below=("raw", f"{name}/raw", "planetoid", "data"))
+    return masked_graph(spec, raw[0].parent, read_raw(dict(zip(PARTS, raw, strict=True))), sizes=spec.splits)
 
 
 def read_prepared(path: Path) -> Graph:
@@ -90,12 +77,10 @@ def _dense(matrix: Any, path: Path) -> np.ndarray:
     try:
         rows, columns = (int(n) for n in matrix["shape"])
         check_memory(4 * rows * columns, f"the features in {path}")
-        indptr, indices = matrix["indptr"].astype(np.int64), matrix["indices"].astype(np.int64)
-        if len(indptr) != rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or (indices < 0).any():
-            raise ValueError("rows that do not fit their pointers")
-        dense = np.zeros((rows, columns), np.float32)
-        np.add.at(dense, (np.repeat(np.arange(rows), np.diff(indptr)), indices), matrix["data"])
-        return dense
+        parts = (matrix["data"].astype(np.float32), matrix["indices"], matrix["indptr"])
+        sparse = csr_matrix(parts, shape=(rows, columns))
+        sparse.check_format(full_check=True)
+        return np.asarray(sparse.toarray())
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise DataError(
             f"a sparse matrix of features in {path}", f"another object ({error})", "get it again"

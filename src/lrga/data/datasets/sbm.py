@@ -68,11 +68,9 @@ class RandomStream:
         return np.argsort(raw, kind="stable")
 
     def adjacency(self, blocks: np.ndarray, probability: np.ndarray) -> np.ndarray:
-        """Edges drawn once for each pair of nodes, [n, n] bool, symmetric, no loops.
+        """Edges drawn once for each pair of nodes, [n, n] bool, symmetric, no loops, given each node's block [n].
 
-        Args:
-            blocks: [n] block of each node.
-            probability: [B, B] symmetric, of an edge between nodes of two blocks.
+        ``probability`` [B, B], symmetric, is that of an edge between nodes of two blocks.
         """
         n = len(blocks)
         threshold = np.round(probability * 2.0**32).astype(np.uint32)

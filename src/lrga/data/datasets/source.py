@@ -52,6 +52,12 @@ class BuildContext:
         """Official files, downloaded to :attr:`raw` where they are not there."""
         return obtain_all(files, self.raw, progress=self.progress, download=self.download)
 
+    def files(self, files: Sequence[RemoteFile], remedy: str, *, below: Iterable[str] = ()) -> list[Path]:
+        """Official files: those in :attr:`source` where the user named one, else downloaded."""
+        if self.source is None:
+            return self.obtain(files)
+        return self.find([file.name for file in files], remedy, below=below)
+
     def find(self, names: Sequence[str], remedy: str, *, below: Iterable[str] = ()) -> list[Path]:
         """Files of :attr:`source`, as :func:`find_files` gives them; an error where one is missing."""
         assert self.source is not None
@@ -213,7 +219,8 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
                 expected = f"the arrays {', '.join(names)} in {path}"
                 raise DataError(expected, f"no {', '.join(missing)}", "name the right file, or get it again")
             arrays = {name: archive[name] for name in names}
-            if any(not _is_array(array) for array in arrays.values()):
+            whole = (isinstance(array, np.ndarray) and array.ndim > 0 for array in arrays.values())
+            if not all(whole) or any(array.dtype.kind not in "biuf" for array in arrays.values()):
                 raise ValueError("a member that is no array of numbers")
             return arrays
     except LRGAError:
@@ -222,10 +229,6 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         raise ChecksumError(f"a sound .npz file {path}", f"a damaged one ({error})", remedy) from error
     except Exception as error:  # numpy's refusal of pickled objects; a damaged header can raise nearly anything
         raise DataError(f"an .npz file of plain arrays at {path}", str(error), remedy) from error
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biuf"
 
 
 def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:

@@ -11,7 +11,7 @@ from lrga.data.datasets.source import BuildContext, check_sums, find_files, read
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError
 from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory, read_bytes
@@ -72,8 +72,6 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     ``logP_SA_cycle_normalized`` [1]; it is read by :func:`lrga.io.unpickle.load_pickle`.
     """
     for path in (pickle, index):
-        if not path.is_file():
-            raise DataMissingError(f"the file {path}", "no such file", "get it again from its official source")
         check_sums(path)
     chosen = _read_index(index)[:limit]
     molecules = load_pickle(pickle)

@@ -135,15 +135,14 @@ class LinkData:
     def check(self, where: str) -> None:
         """Refuses splits and attributes that do not fit the graph."""
         remedy = "get all files again from one source: they do not fit together"
-        pairs = {"the graph": self.edge}
-        for name in SPLITS:
-            if name not in self.splits:
-                raise DataError(f"the splits train, val and test in {where}", f"no {name}", remedy)
-            pairs[f"the edges of {name}"] = self.splits[name].edge
-            negatives = self.splits[name].edge_neg
-            if negatives is not None:
-                pairs[f"the negative pairs of {name}"] = negatives
+        if missing := [name for name in SPLITS if name not in self.splits]:
+            raise DataError(f"the splits train, val and test in {where}", f"no {missing[0]}", remedy)
+        pairs: dict[str, Tensor | None] = {"the graph": self.edge}
+        pairs |= {f"the edges of {name}": self.splits[name].edge for name in SPLITS}
+        pairs |= {f"the negative pairs of {name}": self.splits[name].edge_neg for name in SPLITS}
         for what, edge in pairs.items():
+            if edge is None:
+                continue
             if edge.dim() != 2 or edge.size(1) != 2:
                 raise ShapeError(f"{what} in {where} as rows of two nodes", f"shape {list(edge.shape)}", remedy)
             if edge.dtype != torch.int64:
@@ -151,14 +150,12 @@ class LinkData:
             if edge.numel() and not 0 <= int(edge.min()) <= int(edge.max()) < self.num_nodes:
                 bad = int(edge.max()) if int(edge.min()) >= 0 else int(edge.min())
                 raise DataError(f"nodes 0 to {self.num_nodes - 1:,} in {what} in {where}", f"node {bad:,}", remedy)
-        for name in ("val", "test"):
+        for name, use in (("val", "predict in 'val'"), ("test", "predict in 'test'"), ("train", "train on")):
             if self.splits[name].edge.size(0) == 0:
-                raise DataError(f"edges to predict in {name!r} in {where}", "none", "divide the edges otherwise")
+                raise DataError(f"edges to {use} in {where}", "none", "divide the edges otherwise")
             none = self.splits[name].edge_neg
-            if none is None or none.size(0) == 0:  # every metric would be perfect
+            if name != "train" and (none is None or none.size(0) == 0):  # every metric would be perfect
                 raise DataError(f"negative pairs of {name!r} in {where}", "none", "give pairs that are no edge")
-        if self.splits["train"].edge.size(0) == 0:
-            raise DataError(f"edges to train on in {where}", "none", "divide the edges otherwise")
         self._check_values(where)
 
     def _check_values(self, where: str) -> None:

@@ -134,11 +134,14 @@ def _clean(
     request: SplitRequest,
     where: str,
 ) -> tuple[np.ndarray, dict[str, Any], list[str], _Repeats | None]:
+    def chosen(columns: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+        return {key: None if values is None else values[rows] for key, values in columns.items()}
+
     notes = []
     loops = edge[:, 0] == edge[:, 1]
     if loops.any():
         notes.append(f"{int(loops.sum()):,} edges from a node to itself left out")
-        edge, columns = edge[~loops], {key: None if v is None else v[~loops] for key, v in columns.items()}
+        edge, columns = edge[~loops], chosen(columns, ~loops)
     if len(edge) == 0:
         raise DataError(f"edges between different nodes in {where}", "none", "bring some")
     ends = edge if request.directed else np.sort(edge, axis=1)
@@ -153,7 +156,7 @@ def _clean(
         pair = ", ".join(str(node) if node_ids is None else node_ids[node] for node in edge[row].tolist())
         raise DataError(expected, f"the edge {pair} in two", "keep each edge in one of them")
     notes.append(f"{len(edge) - len(first):,} repeated edges joined with their first")
-    joined: dict[str, Any] = {key: None if v is None else v[first] for key, v in columns.items()}
+    joined = chosen(columns, first)
     if columns["weight"] is not None:
         joined["weight"] = np.bincount(inverse, weights=columns["weight"])
     if columns["time"] is not None:
@@ -161,7 +164,7 @@ def _clean(
         np.minimum.at(joined["time"], inverse, columns["time"])
     order = np.argsort(first, kind="stable")  # as they came
     repeats = _Repeats(np.argsort(order)[inverse], columns["weight"], columns["time"])
-    return edge[first][order], {key: None if v is None else v[order] for key, v in joined.items()}, notes, repeats
+    return edge[first][order], chosen(joined, order), notes, repeats
 
 
 def _codes(by: str, request: SplitRequest, count: int, columns: dict[str, Any], where: str) -> np.ndarray:

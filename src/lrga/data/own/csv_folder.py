@@ -20,7 +20,7 @@ So a graph of which only some nodes are labelled has ``y`` and ``split`` filled 
 """
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets.spec import SPLITS
-from lrga.data.own.table import GraphTable, Split, Target, as_float32
+from lrga.data.own.table import GraphTable, Split, Target, as_float32, finite, number
 from lrga.errors import DataError, DataMissingError
 from lrga.io.limits import check_memory, limited_lines, reading
 
@@ -142,59 +142,56 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
 def _graphs(nodes: Table, graphs: Table | None) -> tuple[list[str], np.ndarray]:
     """Ids of the graphs in their order, and the graph of every row of ``nodes.csv``."""
     of_node = nodes.texts.get("graph") or [_ONE_GRAPH] * nodes.rows
-    if graphs is None:
-        ids = list(dict.fromkeys(of_node))
-    else:
-        ids = graphs.texts["graph"]
-        if len(set(ids)) < len(ids):
-            row = _first_repeated(ids)
-            raise graphs.error(row, "every graph once", f"graph {ids[row]!r} again", "take one of its rows away")
-    number = {name: i for i, name in enumerate(ids)}
-    found = list(map(number.get, of_node))
-    if None in found:
-        row = found.index(None)
-        remedy = "add the graph to graphs.csv, or take its nodes away"
-        raise nodes.error(row, "a graph of graphs.csv", f"graph {of_node[row]!r}", remedy)
-    return ids, np.array(found, np.int64)
+    ids = list(dict.fromkeys(of_node)) if graphs is None else graphs.texts["graph"]
+    number = _numbered(nodes if graphs is None else graphs, ids, "every graph once", "graph {!r} again")
+    remedy = "add the graph to graphs.csv, or take its nodes away"
+    return ids, _found(nodes, number, of_node, "a graph of graphs.csv", "graph {!r}", remedy)
 
 
 def _ends(
     edges: Table, nodes: Table, graph_ids: list[str], graph_of_node: np.ndarray, place: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Graph, source and target (counted inside the graph) of every row of ``edges.csv``."""
-    keys = list(zip(graph_of_node.tolist(), nodes.texts["node"], strict=True))
-    row_of = {key: row for row, key in enumerate(keys)}
-    if len(row_of) < nodes.rows:
-        row = _first_repeated(keys)
-        graph, name = graph_ids[keys[row][0]], keys[row][1]
-        what = f"node {name!r} of graph {graph!r} again" if "graph" in nodes.texts else f"node {name!r} again"
-        raise nodes.error(row, "every id once in its graph", what, "take one of its rows away, or rename it")
-    number = {name: i for i, name in enumerate(graph_ids)}
-    of_edge = edges.texts.get("graph")
-    graph = list(map(number.get, of_edge)) if of_edge is not None else [0] * edges.rows
-    if of_edge is not None and None in graph:
-        row = graph.index(None)
-        remedy = "correct the id, or add the graph's nodes to nodes.csv"
-        raise edges.error(row, "a graph of nodes.csv", f"graph {of_edge[row]!r}", remedy)
+    of_node = [graph_ids[graph] for graph in graph_of_node]
+    of_edge = edges.texts.get("graph", [_ONE_GRAPH] * edges.rows)
+    where = " of graph {!r}" if "graph" in nodes.texts else ""
+    keys = list(zip(nodes.texts["node"], of_node, strict=True))
+    row_of = _numbered(nodes, keys, "every id once in its graph", f"node {{!r}}{where} again")
+    number, remedy = (
+        dict(zip(graph_ids, range(len(graph_ids)), strict=True)),
+        "correct the id, or add the graph's nodes",
+    )
+    graph = _found(edges, number, of_edge, "a graph of nodes.csv", "graph {!r}", f"{remedy} to nodes.csv")
     ends = []
     for column in ("source", "target"):
-        rows = list(map(row_of.get, zip(graph, edges.texts[column], strict=True)))
-        if None in rows:
-            row = rows.index(None)
-            where = f" of graph {of_edge[row]!r}" if of_edge is not None else ""
-            got = f"{column} {edges.texts[column][row]!r}, which is no node{where}"
-            raise edges.error(row, "an edge between nodes of nodes.csv", got, "add the node, or take the edge away")
-        ends.append(place[np.array(rows, np.int64)])
-    return np.array(graph, np.int64), ends[0], ends[1]
+        keys = list(zip(edges.texts[column], of_edge, strict=True))
+        expected, got = "an edge between nodes of nodes.csv", f"{column} {{!r}}, which is no node{where}"
+        ends.append(place[_found(edges, row_of, keys, expected, got, "add the node, or take the edge away")])
+    return graph, ends[0], ends[1]
 
 
-def _first_repeated(values: Sequence[object]) -> int:
-    seen: set[object] = set()
-    for row, value in enumerate(values):
-        if value in seen:
-            return row
-        seen.add(value)
-    return 0
+def _numbered(table: Table, names: Sequence[Any], expected: str, got: str) -> dict[Any, int]:
+    """The row of each of ``names``; an error at the first that comes again."""
+    number: dict[Any, int] = {}
+    for row, name in enumerate(names):
+        if number.setdefault(name, row) != row:
+            raise table.error(row, expected, _filled(got, name), "take one of its rows away, or rename it")
+    return number
+
+
+def _found(
+    table: Table, known: Mapping[Any, int], names: Sequence[Any], expected: str, got: str, remedy: str
+) -> np.ndarray:
+    """[R] the number of each of ``names``; an error at the first that is not ``known``."""
+    found = list(map(known.get, names))
+    if None in found:
+        row = found.index(None)
+        raise table.error(row, expected, _filled(got, names[row]), remedy)
+    return np.array(found, np.int64)
+
+
+def _filled(words: str, name: Any) -> str:
+    return words.format(*(name if isinstance(name, tuple) else (name,)))
 
 
 def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
@@ -267,14 +264,12 @@ def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
 def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarray, split: Split | None) -> None:
     """Every row that is in a split must have its ``y``; ``graph`` holds the graph of each row."""
     used = np.zeros(table.rows, dtype=bool)
-    used[order] = True
+    used[order] = True if split is None or split.level != level else split.code >= 0
     remedy = "fill in y, or add a column split and leave it blank where y is not known"
-    if split is not None and split.level == level:
-        used[order] = split.code >= 0
-        remedy = "fill in y, or leave the split of this row blank as well: it is then in no split"
-    elif split is not None and split.level == "graph":
-        used &= (split.code >= 0)[graph]
-        remedy = "fill in y, or leave the split of its graph blank: the graph is then in no split"
+    if split is not None and split.level in (level, "graph"):
+        whose = "this row" if split.level == level else "its graph"
+        used &= True if split.level == level else (split.code >= 0)[graph]
+        remedy = f"fill in y, or leave the split of {whose} blank as well: it is then in no split"
     if table.blank is not None and (wrong := table.blank & used).any():
         raise table.error(int(np.argmax(wrong)), "a target in column 'y'", "nothing", remedy)
 
@@ -288,25 +283,17 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
         return None
     table, order = present[given[0]]
     number = {name: code for code, name in enumerate(SPLITS)} | {"": -1}
-    codes = list(map(number.get, table.texts["split"]))
-    if None in codes:
-        row = codes.index(None)
-        got = f"{table.texts['split'][row]!r}"
-        remedy = "write one of these three, or leave it blank for what is in no split"
-        raise table.error(row, "train, val or test in column 'split'", got, remedy)
-    return Split(given[0], np.array(codes, np.int8)[order], f"column split of {table.path.name}")
+    expected = "train, val or test in column 'split'"
+    remedy = "write one of these three, or leave it blank for what is in no split"
+    codes = _found(table, number, table.texts["split"], expected, "{!r}", remedy)
+    return Split(given[0], codes.astype(np.int8)[order], f"column split of {table.path.name}")
 
 
 def read_table(path: Path, *required: str, may_be_empty: bool = False) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
 
     Ids and ``split`` are text, ``y`` is text if its first value is no number, and all other columns are numbers.
-    ``split`` and ``y`` may be blank in some rows.
-
-    Args:
-        path: The file.
-        required: Columns that must be there.
-        may_be_empty: Whether a header without rows will do.
+    ``split`` and ``y`` may be blank in some rows. ``required`` columns must be there.
 
     Example:
         >>> import tempfile
@@ -354,9 +341,9 @@ def _read_label(table: Table) -> None:
     """Only when ``y`` is read to its end is it known whether it is a number: its first rows may be blank."""
     texts = table.texts["y"]
     filled = [row for row, text in enumerate(texts) if text]
-    if filled and _number(texts[filled[0]]) is None:
+    if filled and number(texts[filled[0]]) is None:
         for row in filled:  # names alone: a number among them is a mistake
-            if _number(texts[row]) is not None:
+            if number(texts[row]) is not None:
                 got = f"{texts[row]!r} (an earlier row has {texts[filled[0]]!r})"
                 expected = "numbers alone or names of classes alone in column 'y'"
                 raise table.error(row, expected, got, "write the same kind throughout")
@@ -372,8 +359,6 @@ def _read_label(table: Table) -> None:
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
     """A reader of ``path``; what goes wrong while it is read is put into words."""
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", "write it, or name the folder that holds it")
     with reading(path, remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(limited_lines(file, path), strict=True)
         try:
@@ -406,34 +391,23 @@ def _check_header(path: Path, header: list[str], required: Sequence[str]) -> Non
 
 def _numbers(table: Table, name: str, texts: Sequence[str], rows: Sequence[int], *, label: bool = False) -> np.ndarray:
     """The values of a column, which stand in ``rows``: int64 where all are written as integers, else float64."""
-    if "_" not in "".join(texts):  # Python reads 1_000 as a number; a CSV file that has it is more likely mistaken
-        try:
+    try:
+        if "_" not in "".join(texts):
             return np.fromiter(map(int, texts), np.int64, len(texts))
-        except OverflowError as error:
-            if label:  # integers are classes: one beyond int64 must not make numbers to predict of them
-                large = next(at for at, text in enumerate(texts) if not -(2**63) <= int(text) < 2**63)
-                expected = f"labels from -2⁶³ to 2⁶³ - 1 in column {name!r}"
-                remedy = "write classes as names (c1, c2, …) or smaller numbers, and numbers to predict with a point"
-                raise table.error(rows[large], expected, texts[large].strip(), remedy) from error
-        except ValueError:
-            pass
-        values = np.array([_number(text) for text in texts], np.float64)  # None becomes NaN
-        if np.isfinite(values).all():
-            return values
-    wrong = next(at for at, text in enumerate(texts) if "_" in text or not _is_finite(text))
+    except OverflowError as error:
+        if label:  # integers are classes: one beyond int64 must not make numbers to predict of them
+            large = next(at for at, text in enumerate(texts) if not -(2**63) <= int(text) < 2**63)
+            expected = f"labels from -2⁶³ to 2⁶³ - 1 in column {name!r}"
+            remedy = "write classes as names (c1, c2, …) or smaller numbers, and numbers to predict with a point"
+            raise table.error(rows[large], expected, texts[large].strip(), remedy) from error
+    except ValueError:
+        pass
+    values = np.array(list(map(finite, texts)))
+    if np.isfinite(values).all():
+        return values
+    wrong = int(np.argmin(np.isfinite(values)))
     remedy = "write a finite number with a decimal point, or take the column away if it is no feature"
     if "_" in texts[wrong]:
         remedy = "write the number without underscores (1000), or take the column away if it is no feature"
     got = repr(texts[wrong]) if texts[wrong].strip() else "nothing"
     raise table.error(rows[wrong], f"a number in column {name!r}", got, remedy)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _is_finite(text: str) -> bool:
-    return (value := _number(text)) is not None and bool(np.isfinite(value))

@@ -12,6 +12,7 @@ of a node such as ``#tag``, unless it stands before the first edge and has anoth
 import csv
 import gzip
 import io
+import math
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -26,7 +27,8 @@ import numpy as np
 
 from lrga.data.links.data import LinkData
 from lrga.data.links.split import SplitRequest, split_edges
-from lrga.errors import DataError, DataMissingError, OptionError
+from lrga.data.own.table import finite
+from lrga.errors import DataError, OptionError
 from lrga.io.limits import check_memory, limited_lines, open_regular, reading
 from lrga.io.progress import Progress, show_progress, silent
 
@@ -107,7 +109,7 @@ def load_edge_list(
 
 def read_edge_list(path: str | Path, *, progress: Progress = silent) -> EdgeList:
     """Reads the file, whatever its separator, with or without a header; ``progress`` is told of the bytes read."""
-    path = _existing(path, "an edge list")
+    path = Path(path).expanduser()
     rows: list[list[str]] = []
     lines: list[int] = []
     columns: dict[str, int] = {}
@@ -141,7 +143,7 @@ def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tup
         path: The file.
         nodes: Names of the nodes that there are: a first line of two of them is no header, whatever they are called.
     """
-    path = _existing(path, "a list of pairs")
+    path = Path(path).expanduser()
     count = 0
     for columns, rows, lines in _blocks(path, nodes=nodes):
         source, target = columns["source"], columns["target"]
@@ -152,14 +154,6 @@ def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tup
         yield [(row[source], row[target]) for row in rows], lines
     if count == 0:
         raise DataError(f"pairs of nodes in {path}", "none", "write two nodes on each line")
-
-
-def _existing(path: str | Path, what: str) -> Path:
-    path = Path(path).expanduser()
-    if not path.is_file():
-        got = "a folder" if path.is_dir() else "no such file"
-        raise DataMissingError(f"{what} at {path}", got, "name a file with one pair of nodes a line")
-    return path
 
 
 def _blocks(
@@ -248,8 +242,8 @@ def _is_header(rows: list[list[str]]) -> bool:
     keys = [_WORDS.get(_word(text)) for text in first]
     if {"source", "target"} <= set(keys) or {"weight", "time", "split"} & set(keys[2:]):
         return True
-    numbers = [all(_is_number(text) for text in row[:2]) for row in below]
-    return bool(below) and all(numbers) and not any(_is_number(text) for text in first[:2])
+    numbers = [not math.isnan(finite(text)) for row in below for text in row[:2]]
+    return bool(below) and all(numbers) and all(math.isnan(finite(text)) for text in first[:2])
 
 
 def _word(text: str) -> str:
@@ -284,7 +278,7 @@ def _number(path: Path, texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     """
     # not by numpy, where every name would take as much memory as the longest
     names = sorted(set(texts))
-    if all(_is_number(name) and float(name).is_integer() for name in names):
+    if all(finite(name).is_integer() for name in names):
         values = {name: int(name) if name.lstrip("+-").isdigit() else int(float(name)) for name in names}
         names.sort(key=values.__getitem__)
         for one, other in pairwise(names):
@@ -297,27 +291,23 @@ def _number(path: Path, texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-    try:
-        if any("_" in text for text in texts):
-            raise ValueError("Python reads 1_000 as a number; a file that has it is more likely mistaken")
-        values = np.array(list(map(float, texts)))
-    except ValueError:
-        values = np.array([_seconds(text.strip()) if key == "time" else np.nan for text in texts])
-    if not np.isfinite(values).all():
-        odd = [k for k, text in enumerate(texts) if not _is_number(text)]
-        if key == "time":
-            odd = [k for k in odd if not np.isfinite(_seconds(texts[k].strip()))]
-        at = odd[0] if odd else int(np.flatnonzero(~np.isfinite(values))[0])
-        what = "a number" if key == "weight" else "a number or a date such as 2024-05-31"
-        what = what if odd else "numbers alone or dates alone"
-        raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", "correct the line")
-    return values
+    ways = (finite,) if key == "weight" else (finite, _seconds)
+    found: list[np.ndarray] = []
+    for way in ways:
+        found.append(np.array(list(map(way, texts))))
+        if np.isfinite(found[-1]).all():
+            return found[-1]
+    what = "a number" if key == "weight" else "a number or a date such as 2024-05-31"
+    odd = np.isnan(found).all(0)  # neither; else there are some of both
+    at = int(np.argmax(odd if odd.any() else np.isnan(found[-1])))
+    what = what if odd.any() else "numbers alone or dates alone"
+    raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", "correct the line")
 
 
 def _seconds(text: str) -> float:
     """Seconds since 1970 of a date as ISO 8601 writes it, one without a zone in UTC; NaN of what is none."""
     try:
-        found = datetime.fromisoformat(f"{text}-01" if len(text) == len("2024-05") else text)
+        found = datetime.fromisoformat(f"{text}-01" if len(text := text.strip()) == len("2024-05") else text)
     except ValueError:
         return float("nan")
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
@@ -331,10 +321,3 @@ def _splits(path: Path, texts: Sequence[str], lines: Sequence[int]) -> np.ndarra
             "train, val or test as split", f"{texts[at]!r} in {path}, line {lines[at]}", "write one of them"
         )
     return codes
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return np.isfinite(float(text)) and "_" not in text
-    except ValueError:
-        return False

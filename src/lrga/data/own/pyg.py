@@ -344,15 +344,13 @@ def _split(
 
 def _truth_values(graphs: list[Any], name: str, level: str, rows: np.ndarray, source: str) -> np.ndarray:
     """[R] a mask of nodes, edges or graphs."""
-    masks = [graph.get(name) for graph in graphs]
+    masks = _attribute(graphs, name, source) or []
     for number, (mask, count) in enumerate(zip(masks, rows, strict=True)):
-        if isinstance(mask, Tensor) and mask.dim() == 2 and mask.size(1) > 1:
+        if mask.dim() == 2 and mask.size(1) > 1:
             remedy = f"choose one of them: data.{name} = data.{name}[:, 0]"
             raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} side by side", remedy)
-        dense = isinstance(mask, Tensor) and mask.layout == torch.strided and mask.dtype == torch.bool
-        if not dense or mask.shape != (count,):
-            got = f"{mask.dtype} of shape {list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        if mask.dtype != torch.bool or mask.shape != (count,):
+            got = f"{mask.dtype} of shape {list(mask.shape)} in graph {number}"
             remedy = "convert it with .bool(), or rename the attribute if it means something else"
-            expected = f"truth values as {name} in {source}, one for each {level}"
-            raise DataError(expected, f"{got} in graph {number}", remedy)
-    return np.asarray(torch.cat(masks).cpu().numpy())
+            raise DataError(f"truth values as {name} in {source}, one for each {level}", got, remedy)
+    return np.asarray(torch.cat(masks).numpy())

@@ -3,6 +3,7 @@
 Letters: G graphs, N nodes and E edges of all of them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,6 +113,23 @@ class GraphTable:
             meta=meta,
             **more,
         )
+
+
+def number(text: str) -> float | None:
+    """The number that ``text`` writes, NaN and infinity too; ``None`` where it writes none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def finite(text: str) -> float:
+    """The finite number that ``text`` writes, else NaN.
+
+    Python reads 1_000 as a number; a file that has it is more likely mistaken.
+    """
+    value = number(text)
+    return value if value is not None and math.isfinite(value) and "_" not in text else math.nan
 
 
 def as_float32(

@@ -49,8 +49,8 @@ class PackedBatch:
     num_edges: int
     _in_ptr: Tensor
     _packed: "PackedGraphs"
-    _selections: dict[str, Selection]  # where the nodes and edges lie in the set
-    _graphs: Rows
+    _rows: dict[str, Rows]  # where nodes, edges and graphs lie in the set
+    _edges: Selection
     _layout: EdgeLayout | None = None
     num_seeds: int | None = None
     node_encoding: Tensor | None = None
@@ -62,13 +62,13 @@ class PackedBatch:
         graphs = host if on_device is None else on_device
         nodes = Selection(packed.node_ptr, graphs, packed.host_node_ptr, host)
         edges = Selection(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
-        selections: dict[str, Selection] = {"node": nodes, "edge": edges}
+        rows = {"node": nodes.rows, "edge": edges.rows, "graph": graphs}
         in_degree = take(packed.in_degree, nodes.rows)
         return cls(
-            x=_column(packed, "x", selections, graphs),
+            x=packed.attribute("x", rows),
             edge_index=edge_ends(take(packed.source, edges.rows), edges.ptr, nodes.ptr, in_degree),
-            edge_attr=_column(packed, "edge_attr", selections, graphs),
-            y=_column(packed, "y", selections, graphs),
+            edge_attr=packed.attribute("edge_attr", rows),
+            y=packed.attribute("y", rows),
             batch=numbers_repeated(nodes.counts, nodes.total),
             ptr=nodes.ptr,
             num_graphs=nodes.counts.numel(),
@@ -76,10 +76,10 @@ class PackedBatch:
             num_edges=edges.total,
             _in_ptr=pointer(in_degree),
             _packed=packed,
-            _selections=selections,
-            _graphs=graphs,
-            node_encoding=_column(packed, "node_encoding", selections, graphs),
-            edge_encoding=_column(packed, "edge_encoding", selections, graphs),
+            _rows=rows,
+            _edges=edges,
+            node_encoding=packed.attribute("node_encoding", rows),
+            edge_encoding=packed.attribute("edge_encoding", rows),
         )
 
     def __len__(self) -> int:
@@ -104,8 +104,8 @@ class PackedBatch:
                 target=self.edge_index[1],
                 num_targets=self.num_nodes,
                 in_ptr=self._in_ptr,
-                out_order=self._in_batch(take(order, self._selections["edge"].rows)),
-                out_ptr=pointer(take(degree, self._selections["node"].rows).to(self.device)),
+                out_order=self._in_batch(take(order, self._rows["edge"])),
+                out_ptr=pointer(take(degree, self._rows["node"]).to(self.device)),
             )
         return self._layout
 
@@ -122,9 +122,8 @@ class PackedBatch:
                 "choose one of these",
             )
         if column.ptr is None:
-            rows = self._selections[column.level].rows if column.level in self._selections else self._graphs
-            return column.take(rows).to(self.device)
-        lists = Selection(column.ptr, self._graphs)
+            return column.take(self._rows[column.level]).to(self.device)
+        lists = Selection(column.ptr, self._rows["graph"])
         values = column.take(lists.rows).to(self.device)
         if column.shift:
             shift = repeat(self.ptr[:-1], lists.counts.to(self.device), values.size(0)).to(values.dtype)
@@ -136,13 +135,12 @@ class PackedBatch:
         order = self._packed.edge_order
         if order is None:
             return values
-        place = self._in_batch(take(order, self._selections["edge"].rows))
+        place = self._in_batch(take(order, self._rows["edge"]))
         return torch.empty_like(values).index_copy_(0, place.to(values.device), values)
 
     def _in_batch(self, inside: Tensor) -> Tensor:
         """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
-        edges = self._selections["edge"]
-        return repeat(edges.ptr[:-1], edges.counts, edges.total).add_(inside).to(self.device)
+        return repeat(self._edges.ptr[:-1], self._edges.counts, self._edges.total).add_(inside).to(self.device)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
         """The batch with its tensors on ``device``."""
@@ -157,11 +155,4 @@ class PackedBatch:
         """PyG's ``Batch`` of these graphs: what ``Batch.from_data_list`` makes of them, edges in original order."""
         from torch_geometric.data import Batch
 
-        return Batch.from_data_list(self._packed.subset(self._graphs).to_data_list()).to(self.device)
-
-
-def _column(packed: "PackedGraphs", name: str, selections: dict[str, Selection], graphs: Rows) -> Tensor | None:
-    column = packed.columns.get(name)
-    if column is None:
-        return None
-    return column.take(selections[column.level].rows if column.level in selections else graphs)
+        return Batch.from_data_list(self._packed.subset(self._rows["graph"]).to_data_list()).to(self.device)

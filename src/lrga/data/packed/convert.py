@@ -214,11 +214,7 @@ def plain_edge_index(data: Data, num_nodes: int, where: str) -> Tensor:
 def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_level: str | None) -> str:
     """What an attribute belongs to: ``"node"``, ``"edge"``, ``"graph"``, ``"list"``, ``"scalar"`` or ``"object"``.
 
-    Args:
-        key: Its name.
-        values: Its value in each graph.
-        counts: ``"node"`` and ``"edge"`` → how many each graph has.
-        y_level: What ``y`` belongs to, if the user said so.
+    ``counts`` says how many nodes and edges each graph has, ``y_level`` what ``y`` belongs to, if the user said so.
 
     Example:
         >>> find_level("y", [torch.zeros(2), torch.zeros(3)], {"node": [2, 3], "edge": [4, 4]}, None)

@@ -193,10 +193,15 @@ class PackedGraphs:
         """[G] on the CPU."""
         return self.host_edge_ptr.diff()
 
-    def attribute(self, name: str) -> Tensor | None:
-        """All rows of an attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none."""
+    def attribute(self, name: str, rows: Mapping[str, Rows] | None = None) -> Tensor | None:
+        """An attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none.
+
+        Args:
+            name: Its name.
+            rows: Level → which rows of it; by default all.
+        """
         column = self.columns.get(name)
-        return None if column is None else column.take(slice(None))
+        return None if column is None else column.take(slice(None) if rows is None else rows[column.level])
 
     def with_column(self, name: str, column: Column) -> "PackedGraphs":
         """These graphs, in the same memory, with another attribute ``name``."""

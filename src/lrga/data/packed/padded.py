@@ -10,7 +10,7 @@ products need a pointer for every edge, they include the loops.
 Letters: B graphs, N nodes and E edges of a batch with its padding; G graphs of the set.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -164,12 +164,9 @@ class PaddedGraphs:
         column = self.graphs.columns.get(name)
         if column is None:
             return None
-        chosen = rows[column.level]
         if column.values.size(0) == 0:  # a set without any edge
-            values = column.values.new_zeros(chosen.size(0), *column.values.shape[1:], dtype=column.dtype)
-        else:
-            values = column.values.index_select(0, chosen).to(column.dtype)
-        return values.flatten(0, 1) if column.level == "graph" and values.dim() > 1 else values
+            column = replace(column, values=column.values.new_zeros(1, *column.values.shape[1:]))
+        return column.take(rows[column.level])
 
 
 def why_not_padded(graphs: PackedGraphs) -> str | None:

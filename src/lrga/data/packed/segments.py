@@ -7,25 +7,12 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 # What safetensors stores.
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-    )
+    for dtype in (torch.bool, torch.uint8, *_SIGNED, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 }
-_NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
-_WIDE = (torch.int16, torch.int32, torch.int64)
-_CHUNK_ROWS = 1 << 16  # sorted together: few enough to stay in the cache
 
 Rows = slice | Tensor
 """Which rows to take: a slice where they are consecutive, else their indices [R]."""
@@ -38,10 +25,10 @@ def narrow(values: Tensor) -> Tensor:
         >>> narrow(torch.tensor([0, 255])).dtype
         torch.uint8
     """
-    if values.dtype not in _WIDE or values.numel() == 0:
+    if values.dtype not in _SIGNED[1:] or values.numel() == 0:
         return values
     low, high = (int(v) for v in torch.aminmax(values))
-    for dtype in _NARROW:
+    for dtype in (torch.uint8, *_SIGNED[:-1]):
         if dtype.itemsize < values.dtype.itemsize and torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
             return values.to(dtype)
     return values
@@ -61,9 +48,7 @@ def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
     """0 ``counts[0]`` times, 1 ``counts[1]`` times, …: the segment of each row, [total] int64."""
-    if not counts.is_cpu:
-        return torch.repeat_interleave(counts.long(), output_size=total)
-    return repeat(torch.arange(counts.numel()), counts, total)
+    return repeat(torch.arange(counts.numel(), device=counts.device), counts, total)
 
 
 def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Tensor) -> Tensor:
@@ -155,45 +140,13 @@ def order_by(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, 
         >>> order.tolist(), degree.tolist()
         ([1, 0, 2], [1, 2])
     """
-    if not ends.is_cpu:
-        return _order_at_once(ends, edge_ptr, node_ptr)
-    first_edge, first_node = edge_ptr.numpy(), node_ptr.numpy()
-    by_graph = np.empty(ends.numel(), dtype=np.int64 if ends.numel() >= 1 << 31 else np.int32)
-    degree = np.empty(int(first_node[-1]), dtype=np.int64)
-    values = ends.numpy()
-    for begin, end in chunks(first_edge + first_node, _CHUNK_ROWS):
-        edges = slice(int(first_edge[begin]), int(first_edge[end]))
-        nodes = slice(int(first_node[begin]), int(first_node[end]))
-        count, width = edges.stop - edges.start, nodes.stop - nodes.start
-        integer = np.int64 if max(count, width) >= 1 << 31 else np.int32
-        inside = (first_edge[begin : end + 1] - edges.start).astype(integer)
-        base = np.repeat((first_node[begin:end] - nodes.start).astype(integer), np.diff(inside))
-        # A matrix with a row for each graph and a column for each node: the change from rows to columns is the sort.
-        numbers = np.arange(count, dtype=integer) - np.repeat(inside[:-1], np.diff(inside))
-        matrix = csr_matrix((numbers, values[edges].astype(integer) + base, inside), shape=(end - begin, width))
-        by_node = matrix.tocsc()
-        by_graph[edges] = by_node.data
-        degree[nodes] = np.diff(by_node.indptr)
-    return torch.from_numpy(by_graph), torch.from_numpy(degree)
-
-
-def _order_at_once(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:
-    keys = ends.long() + repeat(node_ptr[:-1], edge_ptr.diff(), ends.numel())
-    order = torch.argsort(keys, stable=True) - repeat(edge_ptr[:-1], edge_ptr.diff(), ends.numel())
-    return order, torch.bincount(keys, minlength=int(node_ptr[-1]))
-
-
-def chunks(ptr: np.ndarray, limit: int) -> list[tuple[int, int]]:
-    """Consecutive ranges of segments, each of at most ``limit`` rows or a single segment.
-
-    Example:
-        >>> chunks(np.array([0, 4, 8, 20, 21]), 10)
-        [(0, 2), (2, 3), (3, 4)]
-    """
-    result = []
-    begin, count = 0, len(ptr) - 1
-    while begin < count:
-        end = max(int(np.searchsorted(ptr, ptr[begin] + limit, side="right")) - 1, begin + 1)
-        result.append((begin, end))
-        begin = end
-    return result
+    counts, total = edge_ptr.diff(), ends.numel()
+    keys = repeat(node_ptr[:-1], counts, total).add_(ends)
+    if ends.is_cpu:
+        # A matrix of one row with a column for each node: the change from rows to columns is a counting sort.
+        numbers = np.arange(total, dtype=np.int64 if total >= 1 << 31 else np.int32)
+        by_node = csr_matrix((numbers, keys.numpy(), [0, total]), shape=(1, int(node_ptr[-1]))).tocsc()
+        order, degree = torch.from_numpy(by_node.data), torch.from_numpy(np.diff(by_node.indptr).astype(np.int64))
+    else:
+        order, degree = torch.argsort(keys, stable=True), torch.bincount(keys, minlength=int(node_ptr[-1]))
+    return order.sub_(repeat(edge_ptr[:-1], counts, total)), degree

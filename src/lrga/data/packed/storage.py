@@ -66,13 +66,10 @@ def load_packed(path: Path) -> PackedGraphs:
 def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraphs:
     columns = {
         name: Column(
-            level=facts["level"],
             values=tensors[f"column.{name}"],
             dtype=DTYPES[facts["dtype"]],
-            scalar=facts["scalar"],
             ptr=tensors.get(f"ptr.{name}"),
-            dim=facts["dim"],
-            shift=facts["shift"],
+            **{key: facts[key] for key in ("level", "scalar", "dim", "shift")},
         )
         for name, facts in header["columns"].items()
     }

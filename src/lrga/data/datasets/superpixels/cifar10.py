@@ -7,10 +7,9 @@ import numpy as np
 from lrga.data.datasets import BENCHMARK
 from lrga.data.datasets.source import BuildContext, check_md5, check_sums, find_files, sizes_option
 from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet, build_superpixels
+from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet
 from lrga.data.datasets.superpixels.slic import CIFAR10_SETTINGS
-from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError
 from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
@@ -32,11 +31,6 @@ BATCHES = {
 }
 
 
-def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet(SPEC, 32, 3, CIFAR10_SETTINGS, read_images), context, sizes)
-
-
 def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
     """Both official parts: from the folder the user named, else downloaded."""
     *train, test = [read_batch(path, md5=BATCHES[path.name]) for path in _batch_files(images, context)]
@@ -54,45 +48,28 @@ def _batch_files(images: ImageSet, context: BuildContext) -> list[Path]:
         (archive,) = images.find(context, [ARCHIVE], below=("raw", "cifar10", "cifar10/raw"))
         check_sums(archive)
     check_md5(archive, read_bytes(archive), ARCHIVE_MD5, what=ARCHIVE)
-    return unpack_batches(archive, context.work)
-
-
-def unpack_batches(archive: Path, folder: Path) -> list[Path]:
-    """The six batches of the archive, unpacked below ``folder``."""
     members = [f"{FOLDER}/{name}" for name in BATCHES]
-    extract(archive, folder, members=members)
-    return [folder / member for member in members]
+    extract(archive, context.work, members=members)
+    return [context.work / member for member in members]
 
 
 def read_batch(path: Path, *, md5: str | None = None) -> Images:
-    """The images of one official batch: a pickle of Python 2 with ``data`` [I, 3072] and ``labels``, read restrictedly.
-
-    Args:
-        path: The file.
-        md5: Sum that its content must have.
-    """
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", f"get {ARCHIVE} from its official source")
+    """The images of one official batch: a pickle of Python 2 with ``data`` [I, 3072] and ``labels``."""
     content = read_bytes(path)
     if md5 is not None:
         check_md5(path, content, md5, what="the published batch")
     batch = load_pickle(content, encoding="bytes", name=str(path))
     expected = f"a batch of CIFAR10 at {path}: data [I, 3072] in bytes and I labels 0..9"
     remedy = f"delete {path} and get {ARCHIVE} again from its official source"
-    if not isinstance(batch, dict) or not {b"data", b"labels"} <= set(batch):
-        raise DataError(expected, f"a {type(batch).__name__} without data or labels", remedy)
-    data, labels = batch[b"data"], batch[b"labels"]
+    data, labels = (batch.get(key) for key in (b"data", b"labels")) if isinstance(batch, dict) else (None, None)
     if isinstance(labels, list):  # lists within lists could be endless
         labels = np.asarray(labels if all(type(label) is int for label in labels) else [])
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
-        raise DataError(expected, f"data of shape {list(np.shape(data))}", remedy)
-    if (
-        not isinstance(labels, np.ndarray)
-        or labels.shape != data.shape[:1]
-        or labels.dtype.kind not in "iu"
-        or ((labels < 0) | (labels > 9)).any()
-    ):
-        raise DataError(expected, f"labels of shape {list(np.shape(labels))} or outside 0..9", remedy)
+    if not isinstance(data, np.ndarray) or not isinstance(labels, np.ndarray):
+        raise DataError(expected, f"a {type(batch).__name__} without data or labels", remedy)
+    fits = data.dtype == np.uint8 and data.shape == (len(labels), 3072) and labels.ndim == 1
+    if not fits or labels.dtype.kind not in "iu" or ((labels < 0) | (labels > 9)).any():
+        got = f"data of shape {list(data.shape)}, labels of shape {list(labels.shape)} or outside 0..9"
+        raise DataError(expected, got, remedy)
     pixels = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     return Images(pixels, labels.astype(np.uint8))
 
@@ -116,7 +93,7 @@ SPEC = DatasetSpec(
         *CITATIONS,
     ),
     options=sizes_option(SIZES),
-    build=build,
+    build=ImageSet("CIFAR10", 32, 3, CIFAR10_SETTINGS, read_images).build,
     files=(
         RemoteFile(
             f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}",

@@ -43,14 +43,13 @@ def superpixel_edges(
     progress: Progress = silent,
     label: str = "edges between superpixels",
 ) -> SuperpixelEdges:
-    """Joins every superpixel to 8 of its nearest ones.
+    """Joins every superpixel to 8 of its nearest ones; the result does not depend on the number of threads.
 
     Args:
         count: [G] superpixels of each graph.
         position: [N, 2] their mean positions, all graphs one after the other, float64.
-        workers: Threads; the result does not depend on their number.
-        progress: Is told of the graphs done.
-        label: What it calls the work.
+        workers: Threads.
+        progress: Is told of the graphs done, as work called ``label``.
 
     Example:
         >>> line = np.stack([np.arange(12.0), np.zeros(12)], axis=1)

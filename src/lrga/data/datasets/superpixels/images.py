@@ -16,7 +16,7 @@ import numpy as np
 
 from lrga.data.datasets.shards import Shard, make_shards
 from lrga.data.datasets.source import BuildContext, find_files, read_arrays
-from lrga.data.datasets.spec import SPLITS, DatasetSpec
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, spec_of
 from lrga.data.datasets.superpixels.edges import superpixel_edges
 from lrga.data.datasets.superpixels.slic import SlicSettings, slic_labels
 from lrga.errors import DataError
@@ -80,52 +80,53 @@ class ImageSet:
     """What tells MNIST and CIFAR10 apart.
 
     Attributes:
-        spec: The data set.
+        name: The data set.
         width: Of an image, in pixels; it is as high.
         channels: Of a pixel.
         settings: How it is cut.
         read: Finds, or downloads, the official images and reads both parts.
     """
 
-    spec: DatasetSpec
+    name: str
     width: int
     channels: int
     settings: SlicSettings
     read: Callable[["ImageSet", BuildContext], dict[str, Images]]
 
     @property
+    def spec(self) -> DatasetSpec:
+        """What is known of it."""
+        return spec_of(self.name)
+
+    @property
     def prepared(self) -> list[str]:
         """Names of the files of superpixels, of the official train and test parts."""
-        return [f"{self.spec.name.lower()}_sp_{part}.npz" for part in ("train", "test")]
+        return [f"{self.name.lower()}_sp_{part}.npz" for part in ("train", "test")]
 
     def find(self, context: BuildContext, names: list[str], *, below: tuple[str, ...]) -> list[Path]:
         """The images in the folder that the user named."""
         remedy = f"put them or {' and '.join(self.prepared)} there, or leave the source out to download the images"
         return context.find(names, remedy, below=below)
 
-
-def build_superpixels(images: ImageSet, context: BuildContext, sizes: list[int]) -> "dict[str, PackedGraphs]":
-    """The splits of ``images``, the first ``sizes`` graphs of each."""
-    wanted = dict(zip(SPLITS, sizes, strict=True))
-    prepared = find_files(context.source or context.raw, images.prepared, below=("superpixels",))
-    if prepared is not None:
-        train, test = (read_prepared(path, pixels=images.width**2, channels=images.channels) for path in prepared)
-        found = {"train": train, "test": test}
-        ranges = _ranges(found["train"][1], found["test"][1], wanted)
-        splits = {
-            split: (found[part][0].between(begin, end), found[part][1][begin:end])
-            for split, (part, begin, end) in ranges.items()
+    def build(self, context: BuildContext, *, sizes: list[int]) -> "dict[str, PackedGraphs]":
+        """The first ``sizes`` graphs of each split, from prepared superpixels where there are some, else cut here."""
+        wanted = dict(zip(SPLITS, sizes, strict=True))
+        prepared = find_files(context.source or context.raw, self.prepared, below=("superpixels",))
+        if prepared is not None:
+            train, test = (read_prepared(path, pixels=self.width**2, channels=self.channels) for path in prepared)
+            found = {"train": train, "test": test}
+            splits = {
+                split: (found[part][0].between(begin, end), found[part][1][begin:end])
+                for split, (part, begin, end) in _ranges(train[1], test[1], wanted).items()
+            }
+        else:
+            splits = _from_images(self, context, wanted)
+        meta = {"origin": "images cut here by SLIC" if prepared is None else "prepared superpixels"}
+        packed = {
+            split: _graphs(self, *splits[split], context, f"edges of {self.name} {split}", meta) for split in SPLITS
         }
-        origin = "prepared superpixels"
-    else:
-        splits = _from_images(images, context, wanted)
-        origin = "images cut here by SLIC"
-    packed = {
-        split: _graphs(images, *splits[split], context, f"edges of {images.spec.name} {split}", {"origin": origin})
-        for split in SPLITS
-    }
-    _check_counts(images, packed)
-    return packed
+        _check_counts(self, packed)
+        return packed
 
 
 def _ranges(train: np.ndarray, test: np.ndarray, wanted: Mapping[str, int]) -> dict[str, tuple[str, int, int]]:
@@ -160,7 +161,7 @@ def _from_images(
             stop = min(first + SHARD_IMAGES, end)
             arguments = {"images": stack, "first": first, "stop": stop, **asdict(images.settings)}
             shards[split].append(Shard(f"{split}-{digest}-{first:05d}", "regions", arguments, stop - first, ARRAYS))
-    label = f"cutting the images of {images.spec.name}"
+    label = f"cutting the images of {images.name}"
     every = [shard for split in SPLITS for shard in shards[split]]
     make_shards(every, context.work, workers=context.workers, progress=context.progress, label=label)
     return {split: (join([shard.path(context.work) for shard in shards[split]]), labels[split]) for split in SPLITS}
@@ -194,7 +195,7 @@ def _check_counts(images: ImageSet, packed: "Mapping[str, PackedGraphs]") -> Non
     mean = sum(graphs.num_nodes for graphs in packed.values()) / sum(facts.splits.values())
     if abs(mean - facts.mean_nodes) > 0.006:
         raise DataError(
-            f"{facts.mean_nodes} superpixels an image of {images.spec.name}, as the benchmark has",
+            f"{facts.mean_nodes} superpixels an image of {images.name}, as the benchmark has",
             f"{mean:.3f}",
             "install another scikit-image (0.24 to 0.26 are known to work), or bring prepared superpixels",
         )
@@ -233,12 +234,7 @@ def read_prepared(path: Path, *, pixels: int, channels: int) -> tuple[Regions, n
     """Superpixels and labels of a prepared ``{mnist,cifar10}_sp_{train,test}.npz``, checked.
 
     The file holds ``label`` and ``count`` [I], ``size`` [R], and whole part and rest of the mean colour and position:
-    ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2].
-
-    Args:
-        path: The file.
-        pixels: Pixels of an image; the superpixels of each must tile it.
-        channels: C.
+    ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2]. The superpixels of an image must tile its ``pixels``.
     """
     arrays = {name: array.astype(np.int64) for name, array in read_arrays(path, PREPARED_ARRAYS).items()}
     count, size, label = arrays["count"], arrays["size"], arrays["label"]

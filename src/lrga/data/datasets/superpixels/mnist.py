@@ -10,10 +10,9 @@ import numpy as np
 from lrga.data.datasets import BENCHMARK
 from lrga.data.datasets.source import BuildContext, check_md5, check_sums, find_files, sizes_option
 from lrga.data.datasets.spec import DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet, build_superpixels
+from lrga.data.datasets.superpixels.images import CITATIONS, Images, ImageSet
 from lrga.data.datasets.superpixels.slic import MNIST_SETTINGS
-from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import ChecksumError, DataError, DataMissingError
+from lrga.errors import ChecksumError, DataError
 from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
 from lrga.io.limits import check_memory, reading
@@ -27,11 +26,6 @@ MD5 = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
-
-
-def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The graphs, from prepared superpixels where there are some, else from the images."""
-    return build_superpixels(ImageSet(SPEC, 28, 1, MNIST_SETTINGS, read_images), context, sizes)
 
 
 def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
@@ -49,15 +43,8 @@ def read_images(images: ImageSet, context: BuildContext) -> dict[str, Images]:
 
 
 def read_idx(path: Path, *, md5: str | None = None) -> np.ndarray:
-    """The array of bytes in an IDX file, compressed by gzip or not.
-
-    Args:
-        path: The file; its header gives the shape.
-        md5: Sum that the uncompressed content must have.
-    """
+    """The array of bytes in an IDX file, compressed by gzip or not; ``md5`` is that of the uncompressed content."""
     remedy = f"delete {path} and get it again from its official source"
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", "get it from its official source")
     opened = gzip.open if path.suffix == ".gz" else open
     with reading(path, remedy=remedy, damage=ChecksumError), opened(path, "rb") as file:
         begin = file.read(4)
@@ -97,7 +84,7 @@ SPEC = DatasetSpec(
         *CITATIONS,
     ),
     options=sizes_option(SIZES),
-    build=build,
+    build=ImageSet("MNIST", 28, 1, MNIST_SETTINGS, read_images).build,
     files=tuple(
         RemoteFile(f"{_MIRROR}/{name}-ubyte.gz", f"{name}-ubyte.gz", FileFacts(size, sha256))
         for name, size, sha256 in (
