@@ -223,7 +223,7 @@ def test_a_graph_run_is_written_without_a_section_of_links():
 
 @pytest.mark.parametrize(("name", "value"), [("walk_p", 1e40), ("walk_q", 1e-40)])
 def test_chances_of_a_walk_beyond_its_numbers_are_refused_before_a_run_begins(name, value):
-    with pytest.raises(OptionError, match=f"{name} from 1e-30"):
+    with pytest.raises(OptionError, match=f"{name}, a number of at least 1e-30"):
         LinkConfig(**{name: value})
 
 
