@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from lrga.tasks import Task
 from lrga.training import Callback, load_run, train
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
+from lrga.training.problems.links import scores_of
 from lrga.training.runs.checkpoint import FolderCheckpointer, capture, restore
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.run import StopRequest
@@ -171,6 +173,19 @@ def test_a_loss_that_is_not_finite_names_batch_and_layer(make_trainer, kind):
     trainer.step = step
     with pytest.raises(NonFiniteError, match="epoch 1, batch 2 of"):
         trainer.fit()
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_scores_of_pairs_do_not_depend_on_how_many_are_made_at_a_time(batch_size):
+    h, pairs, seen = torch.randn(10, 3), torch.randint(10, (23, 2)), []
+
+    def score(h, part):
+        seen.append(part.size(1))
+        return (h[part[0]] * h[part[1]]).sum(-1)
+
+    found = scores_of(SimpleNamespace(score=score), h, pairs, batch_size=batch_size)
+    torch.testing.assert_close(found, score(h, pairs.t()))
+    assert max(seen[:-1]) <= batch_size
 
 
 class Logs(Callback):

@@ -23,7 +23,7 @@ from lrga.distributed.collectives import world_size
 from lrga.errors import DataError, DataMissingError, OptionError
 from lrga.models.embeddings import MatrixFactorization, Node2Vec
 from lrga.nn.recompute import recompute_layers
-from lrga.tasks.task import LinkTask, Task, task_of, task_of_custom, with_choices
+from lrga.tasks.task import LinkTask, Task, task_of, task_of_custom
 from lrga.training.config import DataConfig, RunConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.problems.architecture import Architecture, LinkArchitecture, resolve, resolve_link
@@ -246,7 +246,9 @@ def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
 
 
 def _chosen(task: Task, run: RunConfig) -> Task:
-    return with_choices(task, loss=run.loss, metric=run.metric, label_smoothing=run.label_smoothing)
+    """The task with another loss or metric, where the run names one, and its label smoothing."""
+    chosen = {"loss": run.loss or task.loss, "metric": run.metric or task.metric}
+    return replace(task, **chosen, label_smoothing=run.label_smoothing)
 
 
 def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:

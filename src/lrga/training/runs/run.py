@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
@@ -23,8 +23,8 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
-from lrga.training.problems.data import AnyArchitecture, Given, RunData, load_run_data
-from lrga.training.runs.checkpoint import FolderCheckpointer, restore
+from lrga.training.problems.data import Given, RunData, load_run_data
+from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
 from lrga.training.runs.environment import environment
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import FINISHED, TrainingResult
@@ -363,36 +363,14 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     config = run_folder.config()
     architecture, task, _ = run_folder.model_facts()
     weights = run_folder.weights("model" if which == "last" else "best")
-    try:
-        _check_weights(architecture, weights, run_folder)
+    with damage_explained(f"weights that fit model.json in {folder}"):
+        found = sum(tensor.numel() for tensor in weights.values())  # before memory is taken for a larger network
+        if architecture.num_layers > len(weights) or architecture.size() > found:
+            raise ValueError(f"{len(weights):,} tensors of {found:,} numbers")
         with torch.random.fork_rng([]):
             model = architecture.build()
-    except CheckpointError:
-        raise
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        got = (str(error).splitlines() or [""])[0]
-        raise CheckpointError(
-            f"a network that can be built in {run_folder.path / 'model.json'}", got, "restore the folder, or train anew"
-        ) from error
-    try:
         model.load_state_dict(weights)
-    except RuntimeError as error:
-        got = str(error).splitlines()[-1].strip()
-        raise CheckpointError(
-            f"weights that fit model.json in {folder}", got, "restore the folder, or train anew"
-        ) from error
     return in_target_units(model, task).to(choose_device(device)).eval(), config
-
-
-def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], run_folder: RunFolder) -> None:
-    """Refuses, before memory is taken, a network larger than the weights that are there for it."""
-    expected, remedy = f"weights that fit model.json in {run_folder.path}", "restore the folder"
-    if architecture.num_layers > len(weights):
-        got = f"{len(weights):,} tensors for {architecture.num_layers:,} layers"
-        raise CheckpointError(expected, got, remedy)
-    found = sum(tensor.numel() for tensor in weights.values())
-    if (needed := architecture.size()) > found:
-        raise CheckpointError(expected, f"{found:,} numbers for {needed:,} parameters", remedy)
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
