@@ -186,31 +186,24 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
         shape = published_shape(dataset, model.model, budget=model.budget, lrga=model.lrga)
     layers = model.layers or (shape.layers if shape else 4 if label == "100K" else 8)
     heads = model.heads or (shape.heads if shape else 4 if model.model == "gat" else 1)
-
-    common = {name: getattr(model, name) for name in _OF_MODEL}
-
-    def of_width(hidden: int) -> Architecture:
-        return Architecture(
-            **common,
-            in_channels=_as_json(inputs.in_channels),
-            hidden_channels=hidden,
-            out_channels=inputs.out_channels,
-            num_layers=layers,
-            conv=model.model,
-            rank=model.rank if model.lrga else None,
-            task=inputs.task,
-            encoder=inputs.encoder,
-            edge_encoder=edge_kind,
-            edge_channels=_as_json(edge_width),
-            heads=heads,
-        )
-
     check_layers(layers)
-    if model.hidden is not None:
-        return of_width(model.hidden)
-    if shape is not None:
-        return of_width(shape.hidden)
-    return of_width(_width_of_budget(target, of_width(heads), heads))
+    made = Architecture(
+        **{name: getattr(model, name) for name in _OF_MODEL},
+        in_channels=_as_json(inputs.in_channels),
+        hidden_channels=model.hidden or (shape.hidden if shape else heads),
+        out_channels=inputs.out_channels,
+        num_layers=layers,
+        conv=model.model,
+        rank=model.rank if model.lrga else None,
+        task=inputs.task,
+        encoder=inputs.encoder,
+        edge_encoder=edge_kind,
+        edge_channels=_as_json(edge_width),
+        heads=heads,
+    )
+    if model.hidden is None and shape is None:
+        made = replace(made, hidden_channels=_width_of_budget(target, made, heads))
+    return made
 
 
 @cache

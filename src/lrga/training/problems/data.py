@@ -114,7 +114,9 @@ class RunData:
 
     def stages(self, model: nn.Module, config: TrainingConfig) -> tuple[Problem, ...]:
         """What is trained, one stage after the other."""
-        run, options, network, task = config.run, config.optimizer, _any(model), _any(self.task)
+        run, options = config.run, config.optimizer
+        network: Any = model
+        task: Any = self.task
         if run.recompute_layers and not isinstance(model, MatrixFactorization):
             recompute_layers(model)
         if isinstance(self.data, TrainingData):
@@ -133,11 +135,6 @@ class RunData:
         if isinstance(model, Node2Vec) and link.walk_epochs:
             return WalkProblem(model, self.data, link, seed=run.seed), links
         return (links,)
-
-
-def _any(value: Any) -> Any:
-    """Of a type that the data decide."""
-    return value
 
 
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:

@@ -93,9 +93,8 @@ def train_interleaved(
 
 def worth_interleaving(config: TrainingConfig, device: torch.device) -> bool:
     """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
-    if launched():  # whose processes share each run
-        return False
-    return device.type == "cuda" and config.run.engine != "plain"
+    # torchrun's processes share each run
+    return not launched() and device.type == "cuda" and config.run.engine != "plain"
 
 
 class _Interleaved:
