@@ -2,10 +2,10 @@
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
 from lrga.checks import check_choice, check_count
 from lrga.data.datasets.spec import dataset_name, spec_of
@@ -25,6 +25,7 @@ from lrga.nn.layers.lrga import renamed_reading, wiring_of
 from lrga.nn.norm import NORMS
 from lrga.ops.attention import check_normalization
 
+T = TypeVar("T")
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -326,7 +327,7 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The configuration that :meth:`to_json` wrote; unknown and missing keys are refused by name."""
-        _check_keys("configuration", values, cls)
+        check_keys("configuration", values, cls)
         made: dict[str, Any] = {}
         for name, section in _SECTIONS.items():
             if name not in values:
@@ -336,9 +337,7 @@ class TrainingConfig:
                 own = renamed_reading({key: value for key, value in own.items() if key not in _REMOVED})
                 if name == "optimizer" and values.get("link") is not None:  # version 0.1 had no other for links
                     own = {"schedule": "constant", **own}
-            _check_keys(f"section {name!r} of the configuration", own, section)
-            check_fields(section, own)
-            made[name] = section(**own)
+            made[name] = read_fields(section, own, f"section {name!r} of the configuration")
         return cls(**made)
 
     @classmethod
@@ -418,17 +417,23 @@ _SECTIONS: dict[str, Any] = {
 SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.items() for option in fields(section)}
 
 
-def _check_keys(what: str, values: Any, cls: type) -> None:
-    known = {f.name: f for f in fields(cls)}
+def check_keys(what: str, values: Any, cls: type) -> None:
+    """Refuses JSON values with other keys than the fields of a dataclass, or without one that has no default."""
+    needed = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
     if not isinstance(values, Mapping):
-        raise OptionError(f"{what} as an object with {', '.join(known)}", repr(values)[:80], "write a JSON object")
-    if unknown := [key for key in values if key not in known]:
-        raise OptionError(
-            f"{what} with keys among {', '.join(known)}", f"the key {unknown[0]!r}", "correct or remove it"
-        )
-    needed = [name for name in ("data", "name") if name in known and name not in values]
-    if needed:
-        raise OptionError(f"{what} with the key {needed[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
+        raise OptionError(f"{what} as an object with {', '.join(needed)}", repr(values)[:80], "write a JSON object")
+    if unknown := [key for key in values if key not in needed]:
+        got = f"the key {unknown[0]!r}"
+        raise OptionError(f"{what} with keys among {', '.join(needed)}", got, "correct or remove it")
+    if missing := [name for name in needed if needed[name] and name not in values]:
+        raise OptionError(f"{what} with the key {missing[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
+
+
+def read_fields(cls: type[T], values: Any, what: str) -> T:
+    """An object of a dataclass from JSON values; unknown, missing and mistyped ones are refused by name."""
+    check_keys(what, values, cls)
+    check_fields(cls, values)
+    return cls(**values)
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {

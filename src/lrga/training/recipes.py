@@ -7,7 +7,7 @@ so, else our choice; :attr:`Row.changed` says what was changed on purpose.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lrga.data.datasets.spec import dataset_name
@@ -36,7 +36,7 @@ class Row:
 
     Attributes:
         source: The papers whose settings these are.
-        options: Of training, by their names.
+        options: All options of a run that are not the benchmark's, by their names.
         changed: What is different from the source beside block, attention and width.
         budget: Parameters at most, which decide the width; ``None`` where ``options`` name a width: a network without
             LRGA then has as many parameters as the one with it.
@@ -46,15 +46,13 @@ class Row:
     options: Mapping[str, Any]
     changed: str = ""
     budget: int | None = MAX_PARAMETERS
-    common: Mapping[str, Any] = field(default_factory=lambda: _COMMON | _NETWORK)
-
-    def settings(self) -> dict[str, Any]:
-        """All options of the row."""
-        return {**self.common, **self.options}
 
 
-def _row(source: str, changed: str = "", *, budget: int | None = MAX_PARAMETERS, **options: Any) -> Row:
-    return Row(source=source, options=options, changed=changed, budget=budget)
+def _row(
+    source: str, changed: str = "", *, budget: int | None = MAX_PARAMETERS, network: Mapping[str, Any] = _NETWORK,
+    **options: Any,
+) -> Row:  # fmt: skip
+    return Row(source=source, options={**_COMMON, **network, **options}, changed=changed, budget=budget)
 
 
 MODERN: dict[str, Row] = {
@@ -111,16 +109,11 @@ MODERN: dict[str, Row] = {
         TUNED, "narrower, LayerNorm", model="gcn", layers=2, norm="layer", dropout=0.7,
         attention_dropout=0.7, lr=5e-3, weight_decay=5e-4, warmup_epochs=10.0, max_epochs=500,
     ),
-    "ogbl-ddi": Row(
-        source=REFINED_GAE,
-        changed="this library's link network, with its ReLU and learned vectors: neither orthogonal vectors, nor "
-        "linear propagation, nor the batch's own edges left out of the messages",
-        options={
-            "model": "gcn", "layers": 2, "hidden": 512, "rank": 50, "dropout": 0.6, "predictor_layers": 4, "lr": 1e-3,
-            "weight_decay": 0.0, "warmup_epochs": 5.0, "min_lr": 0.0, "max_epochs": 500, "batch_size": 8192,
-        },
-        budget=None,
-        common=_COMMON,
+    "ogbl-ddi": _row(
+        REFINED_GAE, "this library's link network, with its ReLU and learned vectors: neither orthogonal vectors, nor "
+        "linear propagation, nor the batch's own edges left out of the messages", budget=None, network={},
+        model="gcn", layers=2, hidden=512, rank=50, dropout=0.6, predictor_layers=4, lr=1e-3, weight_decay=0.0,
+        warmup_epochs=5.0, min_lr=0.0, max_epochs=500, batch_size=8192,
     ),
 }  # fmt: skip
 OWN = _row(
@@ -160,7 +153,7 @@ def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], give
     if dataset is None and data_options.get("task") == "link":
         raise OptionError("a recipe for graphs", "links of your own data", "leave --recipe out")
     row = recipe_row(recipe, dataset)
-    options = {**row.settings(), **given}
+    options = {**row.options, **given}
     if dataset is None:
         return {"budget": "500K", **options}  # the width follows when the data are read
     if "hidden" in given:

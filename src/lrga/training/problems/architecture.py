@@ -1,7 +1,7 @@
 """The network of a run, resolved to the last number, so that a saved run rebuilds it without its data."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any, Self
 
@@ -10,14 +10,13 @@ from torch import nn
 from lrga.data.datasets.spec import Inputs, spec_of
 from lrga.data.links.data import LinkData
 from lrga.errors import CheckpointError, OptionError
-from lrga.io.documents import check_fields
 from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.gnn import GNN
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
 from lrga.models.zoo import budget_of, published_shape
 from lrga.nn.layers.lrga import renamed_reading
-from lrga.training.config import ModelConfig, TrainingConfig
+from lrga.training.config import ModelConfig, TrainingConfig, check_keys, read_fields
 
 _OF_MODEL = (
     "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "encoding", "block", "norm",
@@ -46,15 +45,13 @@ class _Saved:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """What :meth:`to_json` wrote."""
-        values = renamed_reading(values)
-        known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-        later = {name for name, f in known.items() if f.default is not MISSING}  # not in runs of older versions
-        if set(values) | later != set(known):
-            odd = ", ".join(sorted(set(values) ^ set(known)))
+        values, what = renamed_reading(values), "the arguments of the network"
+        try:
+            check_keys(what, values, cls)
+        except OptionError as error:
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
-            raise CheckpointError("the arguments of the network", f"unknown or missing ones: {odd}", remedy)
-        check_fields(cls, values)
-        return cls(**values)
+            raise CheckpointError(error.expected, error.got, remedy) from error
+        return read_fields(cls, values, what)
 
 
 @dataclass(frozen=True, kw_only=True)
