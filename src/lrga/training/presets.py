@@ -116,11 +116,7 @@ def parse_split(text: str) -> int | tuple[float, ...]:
 
 
 def refuse_unused(config: TrainingConfig, given: Mapping[str, Any]) -> None:
-    """Refuses options that the run of a configuration would not use.
-
-    Args:
-        config: Of the run.
-        given: The options that somebody gave, those of the data set included.
+    """Refuses options, those of the data set included, that the run of a configuration would not use.
 
     Example:
         >>> from lrga.training import DataConfig

@@ -13,7 +13,7 @@ from typing import Any
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
-from lrga.training.problems.architecture import architecture_of
+from lrga.training.problems.data import plan_network
 from lrga.training.problems.protocols import protocol_config
 
 GPS = "GraphGPS (Rampášek et al., arXiv 2205.12454)"
@@ -143,11 +143,7 @@ def recipe_row(recipe: str, dataset: str | None) -> Row:
 def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a run by a recipe: those given, the rest by its row, the width by the number of parameters.
 
-    Args:
-        recipe: ``"modern"``.
-        name: A data set known by name, or the user's own data.
-        data_options: Options of the data set.
-        given: Options that somebody asked for; they win.
+    ``name`` is a data set known by name or the user's own data; what somebody asked for is ``given``, and wins.
     """
     dataset = dataset_name(name)
     if dataset is None and data_options.get("task") == "link":
@@ -163,9 +159,9 @@ def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], give
         return options  # of the row's own width
     target = row.budget
     if target is None:
-        target = count_of(architecture_of(config.changed(lrga=True)).build)
+        target = count_of(plan_network(config.changed(lrga=True)).build)
     heads = config.model.heads or 1
     width = solve_width(
-        target, lambda width: architecture_of(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
+        target, lambda width: plan_network(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
     )
     return options | {"hidden": width}

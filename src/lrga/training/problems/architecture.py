@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch import nn
 
-from lrga.data.datasets.spec import Inputs, spec_of
+from lrga.data.datasets.spec import Inputs
 from lrga.data.links.data import LinkData
 from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import check_layers, checked_size, solve_width
@@ -241,20 +241,6 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
         backend=model.backend,
         **_attention_options(model),
     )
-
-
-def architecture_of(config: TrainingConfig) -> Architecture | LinkArchitecture:
-    """The network of a run on a named data set, before its data are there.
-
-    Example:
-        >>> from lrga.training.presets import make_config
-        >>> architecture_of(make_config("ZINC", model="gatedgcn")).hidden_channels
-        45
-    """
-    if config.link is not None:
-        return resolve_link(config)
-    dataset = spec_of(config.data.name)
-    return resolve(config.model, dataset.inputs, dataset=dataset.name)
 
 
 def _attention_options(given: ModelConfig | Architecture | LinkArchitecture) -> dict[str, Any]:

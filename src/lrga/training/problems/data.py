@@ -138,12 +138,8 @@ class RunData:
 
 
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
-    """Data, task and network of a run; a network that cannot be made is refused.
-
-    Args:
-        config: Of the run.
-        given: The data themselves, in place of those that ``config.data`` names.
-    """
+    """Data (those ``given``, else those that the configuration names), task and network of a run; a network that cannot
+    be made is refused."""
     made = (_graph_run if config.link is None else _link_run)(config, given)
     made.architecture.size()
     return made
@@ -228,7 +224,13 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
 
 
 def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture:
-    """The network of a run, of a named set at its published size. The user's own data are read where not given."""
+    """The network of a run, of a named set at its published size. The user's own data are read where not given.
+
+    Example:
+        >>> from lrga.training.presets import make_config
+        >>> plan_network(make_config("ZINC", model="gatedgcn")).hidden_channels
+        45
+    """
     dataset = dataset_name(config.data.name)
     if config.link is not None:
         return resolve_link(config, load_link_source(config.data) if given is None and dataset is None else given)
@@ -244,8 +246,8 @@ def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
 
 def _chosen(task: Task, run: RunConfig) -> Task:
     """The task with another loss or metric, where the run names one, and its label smoothing."""
-    chosen = {"loss": run.loss or task.loss, "metric": run.metric or task.metric}
-    return replace(task, **chosen, label_smoothing=run.label_smoothing)
+    loss, metric = run.loss or task.loss, run.metric or task.metric
+    return replace(task, loss=loss, metric=metric, label_smoothing=run.label_smoothing)
 
 
 def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:

@@ -276,12 +276,10 @@ class PartitionedLinkProblem(LinkProblem):
         clip_gradients(self.model, self.part, limit)
 
     def gather(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
-        divided = id(parameter) in self._own and value.dim() > 0
-        return self.part.gather_nodes(value) if divided else value
+        return self.part.gather_nodes(value) if id(parameter) in self._own and value.dim() > 0 else value
 
     def take(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
-        divided = id(parameter) in self._own and value.dim() > 0
-        return self.part.take_nodes(value) if divided else value
+        return self.part.take_nodes(value) if id(parameter) in self._own and value.dim() > 0 else value
 
     def whole_model(self, weights: dict[str, Tensor]) -> nn.Module:
         whole = copy.deepcopy(self.whole)
