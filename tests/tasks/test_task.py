@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch_geometric.data import Data
 
 from lrga.data.packed import PackedGraphs
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.tasks import Task
 from lrga.tasks.metrics import auc, hits_at_k, mrr
-from lrga.tasks.task import METRICS, LinkTask, score_pairs, task_of, with_choices
+from lrga.tasks.task import METRICS, LinkTask, task_of
 
 PATH = torch.tensor([[0, 1, 1], [1, 0, 2]])
 
@@ -194,14 +193,6 @@ def test_every_data_set_has_the_benchmark_s_loss_and_metric(name):
     assert (task.loss, task.metric) == PROTOCOL[name]
 
 
-def test_loss_and_metric_can_be_chosen():
-    task = with_choices(task_of("PATTERN"), loss="cross_entropy", metric="accuracy")
-    assert (task.loss, task.metric) == ("cross_entropy", "accuracy")
-    assert with_choices(task) == task
-    with pytest.raises(OptionError):
-        with_choices(task, metric="mae")
-
-
 def test_an_unknown_data_set_is_refused():
     with pytest.raises(OptionError, match="PATTERN"):
         task_of("ZINK")
@@ -229,23 +220,6 @@ def test_a_task_survives_json_and_refuses_what_it_does_not_know():
     for wrong in ({"metric": "accuracy"}, {"negatives": "none"}, {"kind": "node"}, {"colour": "red"}):
         with pytest.raises(OptionError):
             LinkTask.from_json(task.to_json() | wrong)
-
-
-@pytest.mark.parametrize("batch_size", [1, 4, 100])
-def test_scores_do_not_depend_on_how_many_are_made_at_a_time(batch_size):
-    h, pairs = torch.randn(10, 3), torch.randint(10, (23, 2))
-    seen = []
-
-    def score(part):
-        seen.append(part.size(1))
-        return (h[part[0]] * h[part[1]]).sum(-1)
-
-    found = score_pairs(score, pairs, batch_size=batch_size)
-    torch.testing.assert_close(
-        found,
-        F.cosine_similarity(h[pairs[:, 0]], h[pairs[:, 1]]) * h[pairs[:, 0]].norm(dim=1) * h[pairs[:, 1]].norm(dim=1),
-    )
-    assert max(seen) <= batch_size
 
 
 def test_hits_at_any_k_is_a_metric():

@@ -75,17 +75,20 @@ def compare(conv, rank, level, labels=0, **options):
             if mine.grad is not None:
                 results["gradient"] = max(results["gradient"], float((mine.grad - other.grad).abs().max()))
     assert [next(shares, None) for shares in batches] == [None, None]
+    return results | differences(trainers)
+
+
+def differences(trainers):
+    """Of the last epoch's numbers and of the weights, at the end of training."""
     for trainer in trainers:
         trainer.fit()
     ours, whole = (trainer.last.to_json() for trainer in trainers)
-    for key, value in whole.items():
-        if key not in ("seconds", "elapsed"):
-            results[key] = abs(value - ours[key])
-    results["parameters"] = max(
+    found = {key: abs(value - ours[key]) for key, value in whole.items() if key not in ("seconds", "elapsed")}
+    found["parameters"] = max(
         float((a.double() - b.double()).abs().max())
-        for a, b in zip(*(trainer.model.state_dict().values() for trainer in trainers), strict=True)
+        for a, b in zip(*(trainer.weights().values() for trainer in trainers), strict=True)
     )
-    return results
+    return found
 
 
 def compare_links(features, **options):
@@ -103,17 +106,7 @@ def compare_links(features, **options):
         model = resolve_link(config, data).build().double()
         task = LinkTask(metric="auc", negatives="no_edge")
         trainers.append(Trainer(kind(model, task, data, config.optimizer, config.link, conv=config.model.model)))
-    results = {}
-    for trainer in trainers:
-        trainer.fit()
-    ours, whole = (trainer.last.to_json() for trainer in trainers)
-    for key, value in whole.items():
-        if key not in ("seconds", "elapsed"):
-            results[key] = abs(value - ours[key])
-    results["parameters"] = max(
-        float((a.double() - b.double()).abs().max())
-        for a, b in zip(*(trainer.weights().values() for trainer in trainers), strict=True)
-    )
+    results = differences(trainers)
     parts, state = capture(trainers[0])
     again = Trainer(PartitionedLinkProblem(
         resolve_link(config, data).build().double(), LinkTask(metric="auc", negatives="no_edge"), data,

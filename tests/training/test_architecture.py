@@ -9,7 +9,7 @@ from lrga.models.zoo import build_model
 from lrga.paper.printed import published
 from lrga.training.config import ModelConfig
 from lrga.training.presets import make_config
-from lrga.training.problems.architecture import Architecture, LinkArchitecture, resolve, resolve_link
+from lrga.training.problems.architecture import LinkArchitecture, resolve, resolve_link
 
 CELLS = [cell for cell in published() if cell.table == 1 and cell.dataset in ("PATTERN", "ZINC", "TSP")]
 
@@ -39,11 +39,18 @@ def test_edge_features_can_be_left_out():
     assert (made.edge_encoder, made.edge_channels) == ("ones", 1)
 
 
-def test_an_architecture_survives_json_and_a_foreign_one_is_refused():
-    made = resolve(ModelConfig(), spec_of("ZINC").inputs, dataset="ZINC")
-    assert Architecture.from_json(made.to_json()) == made
+NETWORKS = [resolve(ModelConfig(), spec_of("ZINC").inputs, dataset="ZINC"), resolve_link(make_config("ogbl-ddi"))]
+
+
+@pytest.mark.parametrize("made", NETWORKS, ids=["graphs", "links"])
+def test_an_architecture_survives_json_and_a_foreign_one_is_refused(made):
+    values = made.to_json()
+    assert type(made).from_json(values) == made
     with pytest.raises(CheckpointError, match="colour"):
-        Architecture.from_json(made.to_json() | {"colour": 1})
+        type(made).from_json(values | {"colour": 1})
+    del values["dropout"]
+    with pytest.raises(CheckpointError, match="dropout"):
+        type(made).from_json(values)
 
 
 def test_a_width_that_heads_do_not_divide_is_refused():
@@ -64,12 +71,3 @@ def test_a_run_has_exactly_the_published_number_of_parameters(dataset, model, lr
     network = resolve_link(make_config(dataset, model=model, lrga=lrga))
     assert count_of(network.build) == COUNTS[dataset, model, lrga]
     assert LinkArchitecture.from_json(network.to_json()) == network
-
-
-def test_unknown_and_missing_numbers_are_refused():
-    values = resolve_link(make_config("ogbl-ddi")).to_json()
-    with pytest.raises(CheckpointError, match="colour"):
-        LinkArchitecture.from_json(values | {"colour": "red"})
-    del values["skip"]
-    with pytest.raises(CheckpointError, match="skip"):
-        LinkArchitecture.from_json(values)

@@ -129,6 +129,15 @@ def test_unknown_and_missing_keys_are_named(values, named):
         (RunConfig, {"tensorboard": 1}),
         (DataConfig, {"name": ""}),
         (DataConfig, {"name": "ZINC", "options": ["sizes"]}),
+        (LinkConfig, {"predictor": "x"}),
+        (LinkConfig, {"negatives": "x"}),
+        (LinkConfig, {"skip": 1}),
+        (LinkConfig, {"predictor_layers": 0}),
+        (LinkConfig, {"walk_epochs": -1}),
+        (LinkConfig, {"walk_context": 1}),
+        (LinkConfig, {"walk_length": 5}),
+        *((LinkConfig, {"walk_p": value}) for value in (0, 1e40, 1e-40)),
+        *((LinkConfig, {"walk_pull": value}) for value in (-0.1, float("nan"), float("inf"), "much", True)),
     ],
 )
 def test_values_out_of_range_are_refused(section, wrong):

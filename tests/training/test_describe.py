@@ -281,9 +281,14 @@ def write_pt(path, **edges):
     return path
 
 
-@pytest.mark.parametrize("source", ["csv", *EDGES])
-@pytest.mark.parametrize("options", [{"model": "gcn"}, {"model": "gatedgcn"}, {"model": "gin", "lrga": False},
-                                     {"model": "gat", "engine": "captured"}])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("csv", {"model": "gcn"}), ("empty", {"model": "gat", "engine": "captured"}), ("none", {"model": "gatedgcn"}),
+        ("absent", {"model": "gin", "lrga": False}), ("features", {"model": "gatedgcn", "engine": "captured"}),
+        ("features", {"model": "gcn"}), ("csv", {"model": "gatedgcn"}), ("empty", {"model": "gin", "lrga": False}),
+    ],
+)  # fmt: skip
 def test_graphs_without_edges_are_trained_on_and_predicted(tmp_path, source, options):
     path = write_csv(tmp_path / "csv") if source == "csv" else write_pt(tmp_path / "graphs.pt", **EDGES[source])
     config = make_config(str(path), hidden=8, layers=2, max_epochs=1, device="cpu", **options)

@@ -1,9 +1,11 @@
 """The engine computes what the plain loop computes, batch by batch, in batches filled up to a capacity."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
+from link_graphs import Records, continued
 
 import lrga
 from lrga.data import with_encodings
@@ -13,8 +15,7 @@ from lrga.training.callbacks.base import Callback
 from lrga.training.capture.graphs import GraphEngine
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
-from lrga.training.runs.checkpoint import capture, restore
-from lrga.training.trainer import Checkpointer, Trainer
+from lrga.training.trainer import Trainer
 
 TASKS = {
     "node": Task(
@@ -24,18 +25,6 @@ TASKS = {
     "edge": Task(level="edge", kind="classification", out_channels=2, metric="f1_positive_by_batch"),
     "graph": Task(level="graph", kind="regression", out_channels=1),
 }  # fmt: skip
-
-
-class Records(Checkpointer):
-    def __init__(self):
-        self.records, self.notes = [], []
-
-    def end_epoch(self, trainer, record):
-        self.records.append(record)
-        self.save(trainer)
-
-    def log(self, text, facts):
-        self.notes.append((text, facts))
 
 
 def make_trainer(
@@ -237,10 +226,7 @@ def test_a_run_continues_in_the_other_loop(make_splits):
     for first, second in (("plain", "captured"), ("captured", "plain")):
         begun = make_trainer(splits, first, max_epochs=4)
         losses(begun, 5)  # within the second epoch
-        parts, state = capture(begun)
-        parts = {part: {name: value.clone() for name, value in own.items()} for part, own in parts.items()}
-        after = make_trainer(splits, second, max_epochs=4)
-        restore(after, parts, state)
+        after = continued(begun, partial(make_trainer, splits, second, max_epochs=4))
         after.fit()
         assert (after.engine is None) == (second == "plain")
         assert after.last.test_loss == pytest.approx(whole.last.test_loss, rel=1e-8)
@@ -255,10 +241,7 @@ def test_a_run_that_is_taken_up_ends_as_it_would_have_to_the_last_bit(make_split
     whole.fit()
     begun = make_trainer(splits, "captured", **options)
     losses(begun, 4)
-    parts, state = capture(begun)
-    parts = {part: {name: value.clone() for name, value in own.items()} for part, own in parts.items()}
-    after = make_trainer(splits, "captured", **options)
-    restore(after, parts, state)
+    after = continued(begun, lambda: make_trainer(splits, "captured", **options))
     after.fit()
     assert all(torch.equal(value, weights(whole)[name]) for name, value in weights(after).items())
 

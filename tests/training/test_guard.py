@@ -93,8 +93,10 @@ def model_and_batch(make_splits):
     return lrga.GNN(3, 8, 2, 3, conv="gatedgcn", rank=3, edge_channels=2), make_splits()["train"].batch([0, 1])
 
 
-def test_a_healthy_model_has_no_culprit(make_splits):
-    assert culprit(*model_and_batch(make_splits)) is None
+def test_a_healthy_model_has_no_culprit_and_keeps_no_hook(make_splits):
+    model, batch = model_and_batch(make_splits)
+    assert culprit(model, batch) is None
+    assert not any(module._forward_hooks for module in model.modules())
 
 
 def test_the_layer_whose_weight_is_not_finite_is_named_with_the_weight(make_splits):
@@ -122,9 +124,3 @@ def test_bad_data_are_blamed_before_any_layer(make_splits):
         model, batch = model_and_batch(make_splits)
         getattr(batch, name)[1] = float("inf")
         assert f"in {name} of the batch" in culprit(model, batch)
-
-
-def test_no_hook_stays_behind(make_splits):
-    model, batch = model_and_batch(make_splits)
-    culprit(model, batch)
-    assert not any(module._forward_hooks for module in model.modules())

@@ -2,10 +2,11 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
-from link_graphs import communities, config_of, link_trainer
+from link_graphs import PauseAfter, communities, config_of, continued, link_trainer
 
 import lrga
 from lrga.errors import CheckpointError, NonFiniteError
@@ -13,10 +14,11 @@ from lrga.tasks import Task
 from lrga.training import Callback, load_run, train
 from lrga.training.config import OptimizerConfig
 from lrga.training.problems.graphs import GraphProblem
+from lrga.training.problems.links import scores_of
 from lrga.training.runs.checkpoint import FolderCheckpointer, capture, restore
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.run import StopRequest
-from lrga.training.trainer import Checkpointer, Trainer
+from lrga.training.trainer import Trainer
 
 WALKS = {"model": "node2vec", "walk_epochs": 2, "walk_length": 5, "walk_context": 3, "walk_batch_size": 20}
 KINDS = ("graphs", "links", "walks")
@@ -41,17 +43,6 @@ def make_trainer(make_splits):
     return make
 
 
-class PauseAfter(Checkpointer):
-    """Pauses after so many batches of all stages."""
-
-    def __init__(self, count):
-        self.count = count
-
-    def pause(self, trainer):
-        self.count -= 1
-        return "time_limit" if self.count < 0 else None
-
-
 def numbers(record):
     return {key: value for key, value in record.to_json().items() if key not in ("seconds", "elapsed")}
 
@@ -70,13 +61,7 @@ def resumed_equals_whole(make_trainer, kind, after, **options):
     whole.fit()
     first = make_trainer(kind, PauseAfter(after), **options)
     assert first.fit() == "time_limit"
-    parts, state = capture(first)
-    parts = {part: {name: value.clone() for name, value in tensors.items()} for part, tensors in parts.items()}
-    state = json.loads(json.dumps(state, allow_nan=False))
-    torch.rand(7)  # another process would have another random state
-    second = make_trainer(kind, **options)
-    restore(second, parts, state)
-    assert second.position == first.position
+    second = continued(first, lambda: make_trainer(kind, **options))
     second.fit()
     assert_ends_alike(second, whole)
 
@@ -171,6 +156,19 @@ def test_a_loss_that_is_not_finite_names_batch_and_layer(make_trainer, kind):
     trainer.step = step
     with pytest.raises(NonFiniteError, match="epoch 1, batch 2 of"):
         trainer.fit()
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_scores_of_pairs_do_not_depend_on_how_many_are_made_at_a_time(batch_size):
+    h, pairs, seen = torch.randn(10, 3), torch.randint(10, (23, 2)), []
+
+    def score(h, part):
+        seen.append(part.size(1))
+        return (h[part[0]] * h[part[1]]).sum(-1)
+
+    found = scores_of(SimpleNamespace(score=score), h, pairs, batch_size=batch_size)
+    torch.testing.assert_close(found, score(h, pairs.t()))
+    assert max(seen[:-1]) <= batch_size
 
 
 class Logs(Callback):

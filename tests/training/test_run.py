@@ -250,16 +250,6 @@ def test_the_metric_of_a_run_can_be_chosen(tmp_path):
         train(config_of(metric="accuracy"), tmp_path / "wrong", data=communities())
 
 
-def test_a_plan_of_a_named_set_needs_no_files(tmp_path):
-    from lrga.training.presets import make_config
-
-    plan = plan_run(make_config("ogbl-ddi", root=str(tmp_path), device="cpu"))
-    assert plan["parameters"] == 1_576_081
-    assert plan["batches_per_epoch"] == 17
-    assert plan["link"]["validation_edges"] is False
-    assert not plan["data"]["built"]
-
-
 def open_session(config, folder, splits, request):
     run = load_run_data(config, splits)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,8 @@
 """Training on one graph with masks: as a whole in captured steps, and in sampled subgraphs."""
 
-import json
-
 import pytest
 import torch
+from link_graphs import PauseAfter, continued
 from torch_geometric.data import Data
 
 import lrga
@@ -15,8 +14,6 @@ from lrga.training.capture.graphs import GraphEngine
 from lrga.training.presets import make_config as config_of
 from lrga.training.problems.data import plan_run
 from lrga.training.problems.graphs import GraphProblem, SampledProblem
-from lrga.training.runs.checkpoint import capture, restore
-from lrga.training.trainer import Checkpointer
 
 TASK = Task(level="node", kind="classification", out_channels=2)
 
@@ -79,22 +76,11 @@ def test_all_neighbours_of_all_seeds_without_attention_train_as_the_whole_graph(
         assert getattr(found[0], key) == pytest.approx(getattr(found[1], key), rel=1e-8), key
 
 
-class PauseAfter(Checkpointer):
-    def __init__(self, count):
-        self.count = count
-
-    def pause(self, trainer):
-        self.count -= 1
-        return "time_limit" if self.count < 0 else None
-
-
 def test_a_run_that_is_taken_up_within_an_epoch_ends_as_it_would_have_to_the_last_bit(splits):
-    whole, first, second = make_trainer(splits), make_trainer(splits, checkpointer=PauseAfter(4)), make_trainer(splits)
+    whole, first = make_trainer(splits), make_trainer(splits, checkpointer=PauseAfter(4))
     whole.fit()
     assert first.fit() == "time_limit"
-    parts, state = capture(first)
-    parts = {part: {name: value.clone() for name, value in own.items()} for part, own in parts.items()}
-    restore(second, parts, json.loads(json.dumps(state)))
+    second = continued(first, lambda: make_trainer(splits))
     second.fit()
     assert all(torch.equal(value, second.weights()[name]) for name, value in whole.weights().items())
 

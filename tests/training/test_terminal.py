@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lrga.training import train
+from lrga.training import continue_run, train
 from lrga.training.callbacks.terminal import LiveProgress, PlainProgress, progress_display, progress_displays, time_left
 
 
@@ -30,9 +30,6 @@ def test_plain_lines_tell_of_the_first_and_the_last_epoch(make_config, make_spli
 
 def test_a_continued_run_says_so(make_config, make_splits, tmp_path, capsys):
     train(make_config(max_epochs=2), tmp_path / "run", data=make_splits())
-    train(make_config(max_epochs=2).changed(), tmp_path / "run", data=make_splits())
-    from lrga.training import continue_run
-
     continue_run(tmp_path / "run", data=make_splits(), max_epochs=3, callbacks=[PlainProgress()])
     assert "continues after epoch 2" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from link_graphs import communities, link_trainer
+from link_graphs import Records, communities, link_trainer
 
 import lrga
 from lrga.errors import NonFiniteError, OptionError
@@ -18,19 +18,7 @@ from lrga.training.config import LinkConfig, OptimizerConfig
 from lrga.training.evaluate import evaluate, run_model
 from lrga.training.problems.graphs import GraphProblem
 from lrga.training.problems.walks import WalkProblem
-from lrga.training.trainer import Checkpointer, Trainer
-
-
-class Records(Checkpointer):
-    def __init__(self):
-        self.records, self.saved = [], []
-
-    def end_epoch(self, trainer, record):
-        self.records.append(record)
-        self.save(trainer)
-
-    def save(self, trainer):
-        self.saved.append((trainer.epoch, trainer.batch))
+from lrga.training.trainer import Trainer
 
 
 def make_trainer(splits, *, task=None, checkpointer=None, model_options=None, **options):

@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -114,8 +113,45 @@ METRICS: dict[str, Metric] = _Metrics(
 )
 
 
+class _Scored:
+    """What all tasks share: a metric by name, and JSON."""
+
+    metric: str
+    _needed: ClassVar[frozenset[str]] = frozenset()  # keys that every version wrote
+
+    @property
+    def metric_facts(self) -> Metric:
+        """Name, direction and digits of the metric."""
+        return METRICS[self.metric]
+
+    def is_better(self, value: float, than: float | None) -> bool:
+        """Whether a value of the metric is strictly better than another."""
+        if than is None or than != than:
+            return value == value
+        return value > than if self.metric_facts.higher_is_better else value < than
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; :meth:`from_json` reads them."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        plain = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+        return {key: v for key, v in plain.items() if v is not None or not key.startswith("target_")}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The task that :meth:`to_json` wrote."""
+        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+        if "average" in values:  # as version 0.1 wrote it
+            check_choice("average", values["average"], ("batches", "samples"))
+            suffix = BY_BATCH if values["average"] == "batches" else ""
+            values = {key: v for key, v in values.items() if key != "average"}
+            values["metric"] = f"{values.get('metric')}{suffix}"
+        if set(values) - known or not cls._needed <= set(values):
+            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
+        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+
+
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(_Scored):
     """A supervised task on graphs; :func:`~lrga.tasks.task.task_of` gives that of a data set.
 
     Attributes:
@@ -146,6 +182,7 @@ class Task:
     target_mean: tuple[float, ...] | None = None
     target_std: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
+    _needed = frozenset(("level", "kind", "out_channels", "loss", "metric"))
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, LEVELS)
@@ -177,24 +214,11 @@ class Task:
             expected = f"target_mean and target_std, {self.out_channels} finite numbers each, of a regression"
             raise OptionError(expected, f"{mean} and {std}", "give both, with deviations above 0, or none")
 
-    @property
-    def metric_facts(self) -> Metric:
-        """Name, direction and digits of the metric."""
-        return METRICS[self.metric]
-
-    def is_better(self, value: float, than: float | None) -> bool:
-        """Whether a value of the metric is strictly better than another."""
-        if than is None or than != than:
-            return value == value
-        return value > than if self.metric_facts.higher_is_better else value < than
-
     def select(self, output: Tensor, batch: PackedBatch, *, masked: bool = False) -> tuple[Tensor, Tensor]:
         """Scores and targets of a batch, ``[M, out_channels]`` and ``[M]`` (or as wide).
 
         With ``masked``, only those where the attribute ``mask`` of the batch is true; of a sample only its seeds.
         """
-        if batch.y is None:
-            raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
         rows = {"node": batch.num_nodes, "graph": batch.num_graphs, "edge": batch.num_edges}[self.level]
         targets = self._targets(output, batch.y, rows)
         if batch.num_seeds is not None:
@@ -206,14 +230,14 @@ class Task:
 
     def select_padded(self, output: Tensor, batch: PaddedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Scores and targets of a batch with padding, and which of the rows count, bool ``[M]``."""
-        if batch.y is None:
-            raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
         valid = batch.valid(self.level)
         if self.level == "graph" and output.size(0) == batch.num_graphs:
             output = output[:-1]  # without the dummy, which has no target
         return output, self._targets(output, batch.y, valid.size(0)), valid
 
-    def _targets(self, output: Tensor, y: Tensor, rows: int) -> Tensor:
+    def _targets(self, output: Tensor, y: Tensor | None, rows: int) -> Tensor:
+        if y is None:
+            raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
         width = 1 if self.kind == "classification" else self.out_channels
         if output.shape != (rows, self.out_channels) or y.numel() != rows * width:
             got = f"an output of shape {list(output.shape)} and targets of shape {list(y.shape)}"
@@ -238,25 +262,6 @@ class Task:
         rows = (scores, targets) if metric.sums is None else (metric.sums(scores, targets, None),)
         return metric.function(*rows)
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
-        values = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
-        return {key: v for key, v in values.items() if v is not None or not key.startswith("target_")}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Task":
-        """The task that :meth:`to_json` wrote."""
-        known = {field.name for field in fields(cls)}
-        if "average" in values:  # as version 0.1 wrote it
-            check_choice("average", values["average"], ("batches", "samples"))
-            suffix = BY_BATCH if values["average"] == "batches" else ""
-            values = {key: v for key, v in values.items() if key != "average"}
-            values["metric"] = f"{values.get('metric')}{suffix}"
-        if set(values) - known or not {"level", "kind", "out_channels", "loss", "metric"} <= set(values):
-            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
-        made: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-        return cls(**made)
-
 
 def task_of(name: str) -> Task:
     """The task of a data set known by name, with its usual loss and metric.
@@ -274,15 +279,8 @@ def task_of_custom(data: OwnData) -> Task:
     return Task(level=data.level, kind=data.task, out_channels=data.num_outputs, classes=data.classes)
 
 
-def with_choices(
-    task: Task, *, loss: str | None = None, metric: str | None = None, label_smoothing: float = 0.0
-) -> Task:
-    """The task with another loss or metric, where one is named, and label smoothing."""
-    return replace(task, loss=loss or task.loss, metric=metric or task.metric, label_smoothing=label_smoothing)
-
-
 @dataclass(frozen=True, kw_only=True)
-class LinkTask:
+class LinkTask(_Scored):
     """Which pairs of nodes are edges?
 
     Attributes:
@@ -290,6 +288,7 @@ class LinkTask:
         negatives: What training takes for no edge: ``"uniform"`` random pairs, or pairs that are ``"no_edge"``.
 
     Example:
+        >>> import torch
         >>> task = LinkTask(metric="hits@1")
         >>> float(task.score(torch.tensor([2.0, 0.0]), torch.tensor([1.0, -1.0])))
         0.5
@@ -307,15 +306,6 @@ class LinkTask:
         if (self.level, self.kind) != ("link", "link"):
             raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "leave them out")
 
-    @property
-    def metric_facts(self) -> Metric:
-        """Name, direction and digits of the metric."""
-        return METRICS[self.metric]
-
-    def is_better(self, value: float, than: float | None) -> bool:
-        """Whether a value of the metric is strictly better than another."""
-        return value == value and (than is None or than != than or value > than)
-
     def score(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The metric from scores of true and false pairs."""
         return self.metric_facts.function(positive, negative)
@@ -323,27 +313,3 @@ class LinkTask:
     def loss_of(self, positive: Tensor, negative: Tensor) -> Tensor:
         """Cross entropy: mean over the true pairs plus mean over the false ones."""
         return F.softplus(-positive).mean() + F.softplus(negative).mean()
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "LinkTask":
-        """The task that :meth:`to_json` wrote."""
-        known = {field.name for field in fields(cls)}
-        if set(values) - known:
-            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
-        return cls(**values)
-
-
-def score_pairs(score: Callable[[Tensor], Tensor], pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:
-    """Scores of ``pairs`` ``[P, 2]`` by ``score`` (of ``[2, B]``), so many at a time: ``[P]`` float32.
-
-    Memory does not grow with P, but for the scores themselves.
-    """
-    result = torch.empty(pairs.size(0), device=pairs.device)
-    for first in range(0, pairs.size(0), batch_size):
-        part = pairs[first : first + batch_size]
-        result[first : first + part.size(0)] = score(part.t())
-    return result

@@ -1,11 +1,13 @@
 """Everything that decides a training run, as plain data that can be written down and read back."""
 
+import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Self, TypeVar, get_args
 
-from lrga.checks import check_choice, check_count, check_fraction
+from lrga.checks import check_choice, check_count
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.data.links.negatives import KINDS as NEGATIVES
 from lrga.data.links.walks import EXTREME
@@ -23,6 +25,7 @@ from lrga.nn.layers.lrga import renamed_reading, wiring_of
 from lrga.nn.norm import NORMS
 from lrga.ops.attention import check_normalization
 
+T = TypeVar("T")
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
 OPTIMIZERS = ("adam", "adamw", "sgd")
@@ -123,20 +126,9 @@ class ModelConfig:
         object.__setattr__(self, "model", embedding if embedding in EMBEDDINGS else model_name(self.model))
         budget, label = budget_of(self.budget)
         object.__setattr__(self, "budget", label or budget)
-        for name in ("hidden", "layers", "heads"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), minimum=1)
-        check_count("rank", self.rank)
-        check_count("attention_heads", self.attention_heads, minimum=1)
-        check_choice("preset", self.preset, PRESETS)
         wiring_of(self.wiring)
-        check_fraction("dropout", self.dropout)
-        check_choice("block", self.block, BLOCKS)
-        check_choice("norm", self.norm, tuple(NORMS))
-        if self.attention_dropout is not None:
-            check_fraction("attention_dropout", self.attention_dropout)
         object.__setattr__(self, "encoding", [str(one) for one in parse_encodings(self.encoding)] or None)
-        _check_bools(self)
+        _check_options(self)
         check_normalization(self.normalize, qk_norm=self.qk_norm, gate=self.gate)
 
 
@@ -194,29 +186,9 @@ class OptimizerConfig:
     recalibrate_norm: int = 0
 
     def __post_init__(self) -> None:
-        _check_number("lr", self.lr, above=0.0)
-        _check_number("lr_factor", self.lr_factor, above=0.0, below=1.0)
-        _check_number("min_lr", self.min_lr, at_least=0.0)
-        _check_number("weight_decay", self.weight_decay, at_least=0.0)
-        if self.clip_gradient is not None:
-            _check_number("clip_gradient", self.clip_gradient, above=0.0)
-        _check_number("momentum", self.momentum, at_least=0.0, below=1.0)
-        if self.weight_average is not None:
-            _check_number("weight_average", self.weight_average, above=0.0, below=1.0)
-        _check_number("warmup_epochs", self.warmup_epochs, at_least=0.0)
-        _check_bools(self)
-        check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("schedule_per", self.schedule_per, ("step", "epoch"))
-        check_count("patience", self.patience)
-        check_count("max_epochs", self.max_epochs, minimum=1)
-        check_count("batch_size", self.batch_size, minimum=1)
+        _check_options(self)
         if self.fanouts is not None:
             object.__setattr__(self, "fanouts", check_fanouts(self.fanouts))
-        if self.eval_batch_size is not None:
-            check_count("eval_batch_size", self.eval_batch_size, minimum=1)
-        check_count("recalibrate_norm", self.recalibrate_norm)
-        check_choice("precision", self.precision, PRECISIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,11 +227,7 @@ class RunConfig:
     recompute_layers: bool = False
 
     def __post_init__(self) -> None:
-        check_count("seed", self.seed)
-        _check_number("label_smoothing", self.label_smoothing, at_least=0.0, below=1.0)
-        _check_number("checkpoint_minutes", self.checkpoint_minutes, at_least=0.0)
-        _check_bools(self)
-        check_choice("engine", self.engine, ENGINES)
+        _check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,23 +269,10 @@ class LinkConfig:
     walk_q: float = 1.0
 
     def __post_init__(self) -> None:
-        check_choice("predictor", self.predictor, PREDICTORS)
-        check_choice("negatives", self.negatives, NEGATIVES)
-        for name in ("predictor_layers", "walk_length", "walks_per_node", "walk_batch_size"):
-            check_count(name, getattr(self, name), minimum=1)
-        check_count("walk_epochs", self.walk_epochs)
-        check_count("walk_context", self.walk_context, minimum=2)
+        _check_options(self)
         if self.walk_context > self.walk_length + 1:
             got = f"{self.walk_context} of walks with {self.walk_length + 1} nodes"
             raise OptionError("walk_context of at most the nodes of a walk", got, "take longer walks")
-        for name in ("walk_lr", "walk_p", "walk_q"):
-            _check_number(name, getattr(self, name), above=0.0)
-        for name in ("walk_p", "walk_q"):
-            if not 1 / EXTREME <= getattr(self, name) <= EXTREME:
-                expected = f"{name} from {1 / EXTREME:g} to {EXTREME:g}"
-                raise OptionError(expected, repr(getattr(self, name)), f"pass another {name}")
-        _check_number("walk_pull", self.walk_pull, at_least=0.0)
-        _check_bools(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,7 +327,7 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The configuration that :meth:`to_json` wrote; unknown and missing keys are refused by name."""
-        _check_keys("configuration", values, cls)
+        check_keys("configuration", values, cls)
         made: dict[str, Any] = {}
         for name, section in _SECTIONS.items():
             if name not in values:
@@ -382,9 +337,7 @@ class TrainingConfig:
                 own = renamed_reading({key: value for key, value in own.items() if key not in _REMOVED})
                 if name == "optimizer" and values.get("link") is not None:  # version 0.1 had no other for links
                     own = {"schedule": "constant", **own}
-            _check_keys(f"section {name!r} of the configuration", own, section)
-            check_fields(section, own)
-            made[name] = section(**own)
+            made[name] = read_fields(section, own, f"section {name!r} of the configuration")
         return cls(**made)
 
     @classmethod
@@ -464,32 +417,62 @@ _SECTIONS: dict[str, Any] = {
 SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.items() for option in fields(section)}
 
 
-def _check_keys(what: str, values: Any, cls: type) -> None:
-    known = {f.name: f for f in fields(cls)}
+def check_keys(what: str, values: Any, cls: type) -> None:
+    """Refuses JSON values with other keys than the fields of a dataclass, or without one that has no default."""
+    needed = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
     if not isinstance(values, Mapping):
-        raise OptionError(f"{what} as an object with {', '.join(known)}", repr(values)[:80], "write a JSON object")
-    if unknown := [key for key in values if key not in known]:
-        raise OptionError(
-            f"{what} with keys among {', '.join(known)}", f"the key {unknown[0]!r}", "correct or remove it"
-        )
-    needed = [name for name in ("data", "name") if name in known and name not in values]
-    if needed:
-        raise OptionError(f"{what} with the key {needed[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
+        raise OptionError(f"{what} as an object with {', '.join(needed)}", repr(values)[:80], "write a JSON object")
+    if unknown := [key for key in values if key not in needed]:
+        got = f"the key {unknown[0]!r}"
+        raise OptionError(f"{what} with keys among {', '.join(needed)}", got, "correct or remove it")
+    if missing := [name for name in needed if needed[name] and name not in values]:
+        raise OptionError(f"{what} with the key {missing[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
 
 
-def _check_bools(config: Any) -> None:
-    for option in fields(config):
-        value = getattr(config, option.name)
-        wrong = not isinstance(value, bool) and (value is not None or option.type is bool)
-        if wrong and option.type in (bool, bool | None):
-            raise OptionError(f"{option.name} to be true or false", repr(value), "pass a bool")
+def read_fields(cls: type[T], values: Any, what: str) -> T:
+    """An object of a dataclass from JSON values; unknown, missing and mistyped ones are refused by name."""
+    check_keys(what, values, cls)
+    check_fields(cls, values)
+    return cls(**values)
 
 
-def _check_number(
-    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, below: float | None = None
-) -> None:
-    bounds = ((above, "above", lambda b: value > b), (at_least, "of at least", lambda b: value >= b))
-    wanted = [f"{word} {bound:g}" for bound, word, _ in (*bounds, (below, "below", None)) if bound is not None]
-    good = is_number(value) and all(test(bound) for bound, _, test in bounds if bound is not None)
-    if not good or (below is not None and not value < below):
-        raise OptionError(f"{name}, a number {' and '.join(wanted)}", repr(value), f"pass another {name}")
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "preset": PRESETS, "block": BLOCKS, "norm": tuple(NORMS), "optimizer": OPTIMIZERS, "schedule": SCHEDULES,
+    "schedule_per": ("step", "epoch"), "precision": PRECISIONS, "engine": ENGINES, "predictor": PREDICTORS,
+    "negatives": NEGATIVES,
+}  # fmt: skip
+_MINIMUM = {"walk_context": 2} | dict.fromkeys(
+    ("hidden", "layers", "heads", "attention_heads", "max_epochs", "batch_size", "eval_batch_size", "predictor_layers",
+     "walk_length", "walks_per_node", "walk_batch_size"), 1,
+)  # fmt: skip
+_TESTS = {"above": operator.gt, "of at least": operator.ge, "below": operator.lt, "of at most": operator.le}
+_POSITIVE, _NOT_NEGATIVE = {"above": 0.0}, {"of at least": 0.0}
+_OPEN = {"above": 0.0, "below": 1.0}
+_SHARE, _PROBABILITY = {"of at least": 0.0, "below": 1.0}, {"of at least": 0.0, "of at most": 1.0}
+_WALK_BIAS = {"of at least": 1 / EXTREME, "of at most": EXTREME}
+_RANGES: dict[str, dict[str, float]] = {
+    "lr": _POSITIVE, "clip_gradient": _POSITIVE, "walk_lr": _POSITIVE, "min_lr": _NOT_NEGATIVE,
+    "weight_decay": _NOT_NEGATIVE, "warmup_epochs": _NOT_NEGATIVE, "checkpoint_minutes": _NOT_NEGATIVE,
+    "walk_pull": _NOT_NEGATIVE, "lr_factor": _OPEN, "weight_average": _OPEN,
+    "momentum": _SHARE, "label_smoothing": _SHARE, "dropout": _PROBABILITY, "attention_dropout": _PROBABILITY,
+    "walk_p": _WALK_BIAS, "walk_q": _WALK_BIAS,
+}  # fmt: skip
+
+
+def _check_options(section: Any) -> None:
+    """Refuses values of another type and beyond the limits above."""
+    for option in fields(section):
+        name, value = option.name, getattr(section, option.name)
+        kinds = set(get_args(option.type)) or {option.type}
+        if value is None and NoneType in kinds:
+            continue
+        if name in _CHOICES:
+            check_choice(name, value, _CHOICES[name])
+        elif bounds := _RANGES.get(name):
+            if not is_number(value) or not all(_TESTS[word](value, bound) for word, bound in bounds.items()):
+                wanted = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items())
+                raise OptionError(f"{name}, a number {wanted}", repr(value), f"pass another {name}")
+        elif bool in kinds and not isinstance(value, bool):
+            raise OptionError(f"{name} to be true or false", repr(value), "pass a bool")
+        elif kinds - {NoneType} == {int}:
+            check_count(name, value, minimum=_MINIMUM.get(name, 0))

@@ -74,10 +74,7 @@ class Averages:
             batches.copy_(own_batches)
 
 
-def _statistics(norm: _BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    assert norm.num_batches_tracked is not None
+def _statistics(norm: Any) -> tuple[Tensor, Tensor, Tensor]:
     return norm.running_mean, norm.running_var, norm.num_batches_tracked
 
 
@@ -99,10 +96,8 @@ def in_target_units(model: nn.Module, task: Any) -> nn.Module:
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
     """The context of mixed precision, of no effect for ``"float32"``."""
-    dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    return torch.autocast(
-        device.type, dtype=torch.bfloat16 if precision == "float32" else dtype, enabled=precision != "float32"
-    )
+    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
+    return torch.autocast(device.type, dtype=dtype, enabled=precision != "float32")
 
 
 class Scores:

@@ -55,9 +55,7 @@ class Predictor:
             raise OptionError(f"a run on graphs in {folder}", f"links of {config.data.name}", remedy)
         return cls(model, task, architecture, Path(folder), on, run_folder.features())
 
-    def read(
-        self, source: str | Path, *, root: str | Path | None = None, trust: bool = False
-    ) -> PackedGraphs:  # fmt: skip
+    def read(self, source: str | Path, *, root: str | Path | None = None, trust: bool = False) -> PackedGraphs:
         """Graphs from ``source``: anything :func:`~lrga.data.own.reading.load_inputs` reads, or a split of a named
         data set as ``ZINC/test``; checked against the model. Columns of features are put into the model's order by
         their names. The run's data root is written to only with ``trust``.
@@ -111,10 +109,9 @@ class Predictor:
     def header(self) -> list[str]:
         """Names of the columns of :meth:`rows`."""
         ids = {"graph": ["graph"], "node": ["graph", "node"], "edge": ["graph", "source", "target"]}[self.task.level]
-        if self.task.kind == "classification":
-            return [*ids, "prediction", *(f"score_{name}" for name in self._classes())]
-        if self.task.kind == "multilabel":
-            return [*ids, *(f"score_{name}" for name in self._classes())]
+        if self.task.kind != "regression":
+            label = ["prediction"] * (self.task.kind == "classification")
+            return [*ids, *label, *(f"score_{name}" for name in self._classes())]
         several = self.task.out_channels > 1
         return [*ids, *([f"prediction_{i}" for i in range(self.task.out_channels)] if several else ["prediction"])]
 
@@ -147,10 +144,8 @@ class Predictor:
         elif self.task.kind == "multilabel":
             values = [[f"{s:.6g}" for s in row] for row in output.sigmoid().tolist()]
         else:
-            digits = [
-                _digits(*pair) for pair in zip(self.task.target_mean or (), self.task.target_std or (), strict=True)
-            ]
-            digits = digits or [7] * self.task.out_channels
+            scales = zip(self.task.target_mean or (), self.task.target_std or (), strict=True)
+            digits = [_digits(*scale) for scale in scales] or [7] * self.task.out_channels
             values = [[f"{v:.{n}g}" for v, n in zip(row, digits, strict=True)] for row in output.tolist()]
         for ids, row in zip(_ids(graphs, batch, first, self.task.level), values, strict=True):
             yield [*ids, *row]

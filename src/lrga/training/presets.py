@@ -37,12 +37,7 @@ def make_config(
         >>> config.optimizer.batch_size, config.optimizer.patience, config.run.seed
         (32, 5, 95)
     """
-    given = _given(options)
-    chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
-    settings = given if recipe is None else recipe_options(recipe, name, chosen, given)
-    config = protocol_config(_absolute(name), chosen, settings)
-    refuse_unused(config, {**given, **chosen})
-    return config
+    return configure(name, data_options=data_options, recipe=recipe, **options)
 
 
 def configure(
@@ -54,18 +49,19 @@ def configure(
     **options: Any,
 ) -> TrainingConfig:
     """As :func:`make_config`, but begun from ``base`` where there is one; what is given wins."""
-    if base is None:
-        if name is None:
-            raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
-        return make_config(name, data_options=data_options, recipe=recipe, **options)
-    if recipe is not None:
-        got = f"--recipe {recipe} beside --config or --resume"
-        raise OptionError("a recipe where a run begins", got, "remove it: the configuration has all options")
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
-    if name is not None:
-        given["name"] = _absolute(name)
-    config = base.changed(**given, options={**base.data.options, **chosen})
+    if base is not None:
+        if recipe is not None:
+            got = f"--recipe {recipe} beside --config or --resume"
+            raise OptionError("a recipe where a run begins", got, "remove it: the configuration has all options")
+        given |= {} if name is None else {"name": _absolute(name)}
+        config = base.changed(**given, options={**base.data.options, **chosen})
+    elif name is None:
+        raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
+    else:
+        settings = given if recipe is None else recipe_options(recipe, name, chosen, given)
+        config = protocol_config(_absolute(name), chosen, settings)
     refuse_unused(config, {**given, **chosen})
     return config
 
@@ -120,11 +116,7 @@ def parse_split(text: str) -> int | tuple[float, ...]:
 
 
 def refuse_unused(config: TrainingConfig, given: Mapping[str, Any]) -> None:
-    """Refuses options that the run of a configuration would not use.
-
-    Args:
-        config: Of the run.
-        given: The options that somebody gave, those of the data set included.
+    """Refuses options, those of the data set included, that the run of a configuration would not use.
 
     Example:
         >>> from lrga.training import DataConfig

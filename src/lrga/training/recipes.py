@@ -7,13 +7,13 @@ so, else our choice; :attr:`Row.changed` says what was changed on purpose.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
-from lrga.training.problems.architecture import architecture_of
+from lrga.training.problems.data import plan_network
 from lrga.training.problems.protocols import protocol_config
 
 GPS = "GraphGPS (Rampášek et al., arXiv 2205.12454)"
@@ -36,7 +36,7 @@ class Row:
 
     Attributes:
         source: The papers whose settings these are.
-        options: Of training, by their names.
+        options: All options of a run that are not the benchmark's, by their names.
         changed: What is different from the source beside block, attention and width.
         budget: Parameters at most, which decide the width; ``None`` where ``options`` name a width: a network without
             LRGA then has as many parameters as the one with it.
@@ -46,15 +46,13 @@ class Row:
     options: Mapping[str, Any]
     changed: str = ""
     budget: int | None = MAX_PARAMETERS
-    common: Mapping[str, Any] = field(default_factory=lambda: _COMMON | _NETWORK)
-
-    def settings(self) -> dict[str, Any]:
-        """All options of the row."""
-        return {**self.common, **self.options}
 
 
-def _row(source: str, changed: str = "", *, budget: int | None = MAX_PARAMETERS, **options: Any) -> Row:
-    return Row(source=source, options=options, changed=changed, budget=budget)
+def _row(
+    source: str, changed: str = "", *, budget: int | None = MAX_PARAMETERS, network: Mapping[str, Any] = _NETWORK,
+    **options: Any,
+) -> Row:  # fmt: skip
+    return Row(source=source, options={**_COMMON, **network, **options}, changed=changed, budget=budget)
 
 
 MODERN: dict[str, Row] = {
@@ -111,16 +109,11 @@ MODERN: dict[str, Row] = {
         TUNED, "narrower, LayerNorm", model="gcn", layers=2, norm="layer", dropout=0.7,
         attention_dropout=0.7, lr=5e-3, weight_decay=5e-4, warmup_epochs=10.0, max_epochs=500,
     ),
-    "ogbl-ddi": Row(
-        source=REFINED_GAE,
-        changed="this library's link network, with its ReLU and learned vectors: neither orthogonal vectors, nor "
-        "linear propagation, nor the batch's own edges left out of the messages",
-        options={
-            "model": "gcn", "layers": 2, "hidden": 512, "rank": 50, "dropout": 0.6, "predictor_layers": 4, "lr": 1e-3,
-            "weight_decay": 0.0, "warmup_epochs": 5.0, "min_lr": 0.0, "max_epochs": 500, "batch_size": 8192,
-        },
-        budget=None,
-        common=_COMMON,
+    "ogbl-ddi": _row(
+        REFINED_GAE, "this library's link network, with its ReLU and learned vectors: neither orthogonal vectors, nor "
+        "linear propagation, nor the batch's own edges left out of the messages", budget=None, network={},
+        model="gcn", layers=2, hidden=512, rank=50, dropout=0.6, predictor_layers=4, lr=1e-3, weight_decay=0.0,
+        warmup_epochs=5.0, min_lr=0.0, max_epochs=500, batch_size=8192,
     ),
 }  # fmt: skip
 OWN = _row(
@@ -150,17 +143,13 @@ def recipe_row(recipe: str, dataset: str | None) -> Row:
 def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a run by a recipe: those given, the rest by its row, the width by the number of parameters.
 
-    Args:
-        recipe: ``"modern"``.
-        name: A data set known by name, or the user's own data.
-        data_options: Options of the data set.
-        given: Options that somebody asked for; they win.
+    ``name`` is a data set known by name or the user's own data; what somebody asked for is ``given``, and wins.
     """
     dataset = dataset_name(name)
     if dataset is None and data_options.get("task") == "link":
         raise OptionError("a recipe for graphs", "links of your own data", "leave --recipe out")
     row = recipe_row(recipe, dataset)
-    options = {**row.settings(), **given}
+    options = {**row.options, **given}
     if dataset is None:
         return {"budget": "500K", **options}  # the width follows when the data are read
     if "hidden" in given:
@@ -170,9 +159,9 @@ def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], give
         return options  # of the row's own width
     target = row.budget
     if target is None:
-        target = count_of(architecture_of(config.changed(lrga=True)).build)
+        target = count_of(plan_network(config.changed(lrga=True)).build)
     heads = config.model.heads or 1
     width = solve_width(
-        target, lambda width: architecture_of(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
+        target, lambda width: plan_network(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
     )
     return options | {"hidden": width}

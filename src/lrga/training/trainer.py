@@ -22,6 +22,8 @@ from lrga.training.problems.problem import Problem
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
 
+_PAIR = ("loss", "metric")  # what is known of a split after an epoch
+
 
 @dataclass(frozen=True)
 class Best:
@@ -127,10 +129,6 @@ class Trainer:
     def finished(self) -> str | None:
         """Why training is over; ``None`` while it is not."""
         return self.stage_ended if self.stage + 1 == len(self.stages) else None
-
-    def is_finite(self) -> bool:
-        """Whether the losses of the epoch so far are finite."""
-        return self.guard.is_finite()
 
     def notify(self, event: str, *args: Any) -> None:
         """Calls a method of every callback."""
@@ -247,12 +245,9 @@ class Trainer:
         self.last = EpochRecord(
             epoch=self.epoch + 1,
             lr=self.rate,
-            train_loss=found["train"][0],
-            train_metric=found["train"][1],
-            val_loss=found["val"][0],
-            val_metric=found["val"][1],
-            test_loss=found["test"][0],
-            test_metric=found["test"][1],
+            **{
+                f"{split}_{what}": value for split, own in found.items() for what, value in zip(_PAIR, own, strict=True)
+            },
             seconds=round(self.epoch_seconds, 3),
             elapsed=round(self.seconds, 3),
             numbers=self.problem.numbers() | self._numbers,

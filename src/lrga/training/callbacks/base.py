@@ -1,13 +1,13 @@
 """Callbacks, and what they are told about a run."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrga.errors import OptionError
-from lrga.io.documents import check_fields, is_number
+from lrga.io.documents import is_number
 from lrga.tasks.task import LinkTask, Task
-from lrga.training.config import TrainingConfig
+from lrga.training.config import TrainingConfig, read_fields
 
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
@@ -56,16 +56,11 @@ class EpochRecord:
     @classmethod
     def from_json(cls, values: Any) -> "EpochRecord":
         """What :meth:`to_json` wrote; refused where it is not the numbers of an epoch."""
-        names = {field.name for field in fields(cls)} - {"numbers"}
-        if not isinstance(values, dict) or set(values) - {"numbers"} != names:
-            got = repr(values)[:80]
-            raise OptionError(f"an epoch with {', '.join(sorted(names))}", got, "restore what was written")
-        plain = {key: value for key, value in values.items() if key != "numbers"}
-        check_fields(cls, plain)
-        numbers = values.get("numbers", {})
-        if not isinstance(numbers, dict) or not all(is_number(value) for value in numbers.values()):
+        plain = {key: v for key, v in values.items() if key != "numbers"} if isinstance(values, dict) else values
+        made, numbers = read_fields(cls, plain, "an epoch"), values.get("numbers", {})
+        if not isinstance(numbers, dict) or not all(map(is_number, numbers.values())):
             raise OptionError("numbers by name in an epoch", repr(numbers)[:80], "restore what was written")
-        return cls(**plain, numbers=numbers)
+        return replace(made, numbers=numbers)
 
 
 class Callback:

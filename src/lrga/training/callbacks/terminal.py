@@ -15,11 +15,7 @@ BATCH_LINE_SECONDS = 30.0  # between two plain lines within an epoch
 
 
 def progress_display(label: str = "") -> Callback:
-    """A display of one run that fits where stderr goes.
-
-    Args:
-        label: Put before every line, to tell several runs apart.
-    """
+    """A display of one run that fits where stderr goes; ``label`` is put before every line."""
     return progress_displays([label])[0]
 
 

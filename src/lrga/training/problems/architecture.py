@@ -1,23 +1,22 @@
 """The network of a run, resolved to the last number, so that a saved run rebuilds it without its data."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any, Self
 
 from torch import nn
 
-from lrga.data.datasets.spec import Inputs, spec_of
+from lrga.data.datasets.spec import Inputs
 from lrga.data.links.data import LinkData
 from lrga.errors import CheckpointError, OptionError
-from lrga.io.documents import check_fields
 from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.gnn import GNN
 from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
 from lrga.models.zoo import budget_of, published_shape
 from lrga.nn.layers.lrga import renamed_reading
-from lrga.training.config import ModelConfig, TrainingConfig
+from lrga.training.config import ModelConfig, TrainingConfig, check_keys, read_fields
 
 _OF_MODEL = (
     "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "encoding", "block", "norm",
@@ -46,15 +45,13 @@ class _Saved:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """What :meth:`to_json` wrote."""
-        values = renamed_reading(values)
-        known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-        later = {name for name, f in known.items() if f.default is not MISSING}  # not in runs of older versions
-        if set(values) | later != set(known):
-            odd = ", ".join(sorted(set(values) ^ set(known)))
+        values, what = renamed_reading(values), "the arguments of the network"
+        try:
+            check_keys(what, values, cls)
+        except OptionError as error:
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
-            raise CheckpointError("the arguments of the network", f"unknown or missing ones: {odd}", remedy)
-        check_fields(cls, values)
-        return cls(**values)
+            raise CheckpointError(error.expected, error.got, remedy) from error
+        return read_fields(cls, values, what)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,31 +183,24 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
         shape = published_shape(dataset, model.model, budget=model.budget, lrga=model.lrga)
     layers = model.layers or (shape.layers if shape else 4 if label == "100K" else 8)
     heads = model.heads or (shape.heads if shape else 4 if model.model == "gat" else 1)
-
-    common = {name: getattr(model, name) for name in _OF_MODEL}
-
-    def of_width(hidden: int) -> Architecture:
-        return Architecture(
-            **common,
-            in_channels=_as_json(inputs.in_channels),
-            hidden_channels=hidden,
-            out_channels=inputs.out_channels,
-            num_layers=layers,
-            conv=model.model,
-            rank=model.rank if model.lrga else None,
-            task=inputs.task,
-            encoder=inputs.encoder,
-            edge_encoder=edge_kind,
-            edge_channels=_as_json(edge_width),
-            heads=heads,
-        )
-
     check_layers(layers)
-    if model.hidden is not None:
-        return of_width(model.hidden)
-    if shape is not None:
-        return of_width(shape.hidden)
-    return of_width(_width_of_budget(target, of_width(heads), heads))
+    made = Architecture(
+        **{name: getattr(model, name) for name in _OF_MODEL},
+        in_channels=_as_json(inputs.in_channels),
+        hidden_channels=model.hidden or (shape.hidden if shape else heads),
+        out_channels=inputs.out_channels,
+        num_layers=layers,
+        conv=model.model,
+        rank=model.rank if model.lrga else None,
+        task=inputs.task,
+        encoder=inputs.encoder,
+        edge_encoder=edge_kind,
+        edge_channels=_as_json(edge_width),
+        heads=heads,
+    )
+    if model.hidden is None and shape is None:
+        made = replace(made, hidden_channels=_width_of_budget(target, made, heads))
+    return made
 
 
 @cache
@@ -251,20 +241,6 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
         backend=model.backend,
         **_attention_options(model),
     )
-
-
-def architecture_of(config: TrainingConfig) -> Architecture | LinkArchitecture:
-    """The network of a run on a named data set, before its data are there.
-
-    Example:
-        >>> from lrga.training.presets import make_config
-        >>> architecture_of(make_config("ZINC", model="gatedgcn")).hidden_channels
-        45
-    """
-    if config.link is not None:
-        return resolve_link(config)
-    dataset = spec_of(config.data.name)
-    return resolve(config.model, dataset.inputs, dataset=dataset.name)
 
 
 def _attention_options(given: ModelConfig | Architecture | LinkArchitecture) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from lrga.distributed.collectives import world_size
 from lrga.errors import DataError, DataMissingError, OptionError
 from lrga.models.embeddings import MatrixFactorization, Node2Vec
 from lrga.nn.recompute import recompute_layers
-from lrga.tasks.task import LinkTask, Task, task_of, task_of_custom, with_choices
+from lrga.tasks.task import LinkTask, Task, task_of, task_of_custom
 from lrga.training.config import DataConfig, RunConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.problems.architecture import Architecture, LinkArchitecture, resolve, resolve_link
@@ -114,7 +114,9 @@ class RunData:
 
     def stages(self, model: nn.Module, config: TrainingConfig) -> tuple[Problem, ...]:
         """What is trained, one stage after the other."""
-        run, options, network, task = config.run, config.optimizer, _any(model), _any(self.task)
+        run, options = config.run, config.optimizer
+        network: Any = model
+        task: Any = self.task
         if run.recompute_layers and not isinstance(model, MatrixFactorization):
             recompute_layers(model)
         if isinstance(self.data, TrainingData):
@@ -135,18 +137,9 @@ class RunData:
         return (links,)
 
 
-def _any(value: Any) -> Any:
-    """Of a type that the data decide."""
-    return value
-
-
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
-    """Data, task and network of a run; a network that cannot be made is refused.
-
-    Args:
-        config: Of the run.
-        given: The data themselves, in place of those that ``config.data`` names.
-    """
+    """Data (those ``given``, else those that the configuration names), task and network of a run; a network that cannot
+    be made is refused."""
     made = (_graph_run if config.link is None else _link_run)(config, given)
     made.architecture.size()
     return made
@@ -231,7 +224,13 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
 
 
 def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture:
-    """The network of a run, of a named set at its published size. The user's own data are read where not given."""
+    """The network of a run, of a named set at its published size. The user's own data are read where not given.
+
+    Example:
+        >>> from lrga.training.presets import make_config
+        >>> plan_network(make_config("ZINC", model="gatedgcn")).hidden_channels
+        45
+    """
     dataset = dataset_name(config.data.name)
     if config.link is not None:
         return resolve_link(config, load_link_source(config.data) if given is None and dataset is None else given)
@@ -246,7 +245,9 @@ def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
 
 
 def _chosen(task: Task, run: RunConfig) -> Task:
-    return with_choices(task, loss=run.loss, metric=run.metric, label_smoothing=run.label_smoothing)
+    """The task with another loss or metric, where the run names one, and its label smoothing."""
+    loss, metric = run.loss or task.loss, run.metric or task.metric
+    return replace(task, loss=loss, metric=metric, label_smoothing=run.label_smoothing)
 
 
 def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:

@@ -255,13 +255,8 @@ def share_of(rows: Tensor, rank: int, world: int) -> Tensor:
 
 
 def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
-    """This rank's part of the loss of the whole batch: the parts of all ranks add up to it.
-
-    Args:
-        task: Whose loss.
-        scores: Of this rank, ``[m, …]``; m may be 0.
-        targets: Of this rank.
-    """
+    """This rank's part of the loss of the whole batch, from its scores ``[m, …]`` and targets (m may be 0): the parts
+    of all ranks add up to the loss."""
     if task.loss == "weighted_cross_entropy":
         smoothing = task.label_smoothing
         return weighted_cross_entropy(

@@ -22,7 +22,7 @@ from lrga.models.embeddings import MatrixFactorization
 from lrga.models.link import LinkModel
 from lrga.nn.recompute import recomputed
 from lrga.ops.neighbors.edges import EdgeLayout
-from lrga.tasks.task import LinkTask, score_pairs
+from lrga.tasks.task import LinkTask
 from lrga.training.callbacks.guard import first_non_finite
 from lrga.training.config import LinkConfig, OptimizerConfig
 from lrga.training.determinism import step_seed, stream_generator
@@ -217,8 +217,12 @@ class LinkProblem(Problem):
 
 @torch.no_grad()
 def scores_of(model: LinkNetwork, h: Tensor, pairs: Tensor, *, batch_size: int) -> Tensor:
-    """Logits of ``pairs`` ``[P, 2]`` of nodes with features ``h``, so many at a time."""
-    return score_pairs(lambda part: model.score(h, part).float(), pairs, batch_size=batch_size)
+    """Logits ``[P]`` of ``pairs`` ``[P, 2]`` of nodes with features ``h``, so many at a time to save memory."""
+    result = torch.empty(pairs.size(0), device=pairs.device)
+    for first in range(0, pairs.size(0), batch_size):
+        part = pairs[first : first + batch_size]
+        result[first : first + part.size(0)] = model.score(h, part.t())
+    return result
 
 
 class PartitionedLinkProblem(LinkProblem):
@@ -272,12 +276,10 @@ class PartitionedLinkProblem(LinkProblem):
         clip_gradients(self.model, self.part, limit)
 
     def gather(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
-        divided = id(parameter) in self._own and value.dim() > 0
-        return self.part.gather_nodes(value) if divided else value
+        return self.part.gather_nodes(value) if id(parameter) in self._own and value.dim() > 0 else value
 
     def take(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
-        divided = id(parameter) in self._own and value.dim() > 0
-        return self.part.take_nodes(value) if divided else value
+        return self.part.take_nodes(value) if id(parameter) in self._own and value.dim() > 0 else value
 
     def whole_model(self, weights: dict[str, Tensor]) -> nn.Module:
         whole = copy.deepcopy(self.whole)

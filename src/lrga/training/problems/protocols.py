@@ -178,11 +178,7 @@ def _unused_by_problem(config: TrainingConfig, dataset: str | None, given: Mappi
 
 
 def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
-    """Those of the options that link prediction with this model would not read.
-
-    Args:
-        given: What somebody asked for, by name.
-        model: A convolution, ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
+    """Those of the given options that link prediction with this convolution or embedding would not read.
 
     Example:
         >>> idle_options({"rank": 30, "walk_p": 2.0, "hidden": 64}, "deepwalk")

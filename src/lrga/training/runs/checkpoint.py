@@ -14,7 +14,8 @@ import hashlib
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,20 @@ _NAME = re.compile(r"(\d-)?\d{6}-\d{7}")  # version 0.1 had no stages
 _RESTORE = "restore the folder, or train anew in another"
 
 Tensors = Mapping[str, Tensor]
+
+
+@contextmanager
+def damage_explained(what: str, remedy: str = _RESTORE) -> Iterator[None]:
+    """Turns whatever goes wrong within it, reading ``what`` from a file, into a :class:`CheckpointError`."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except LRGAError as error:
+        raise CheckpointError(f"{what} with {error.expected}", error.got, remedy) from error
+    except (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[-1].strip()}"
+        raise CheckpointError(what, got, remedy) from error
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], stat
 def read_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies one checkpoint."""
     remedy = "delete this folder: the run then continues from the checkpoint before it, if there is one"
-    try:
+    with damage_explained(f"a whole checkpoint in {path}", remedy):
         written = limits.parse_json(limits.read_bytes(path / STATE, error=CheckpointError), finite=True)
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
@@ -99,8 +114,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 raise CheckpointError(f"{path / name} as it was written ({facts['bytes']:,} bytes)", what, remedy)
             parts[name.removesuffix(".safetensors")] = from_bytes(content)
         return Checkpoint(path, parts, dict(written["state"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"a whole checkpoint in {path}", f"{type(error).__name__}: {error}", remedy) from error
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -168,15 +181,8 @@ def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str
     if "stage" not in state:
         remedy = "finish it with lrga 0.1, or train anew in another folder"
         raise CheckpointError("a checkpoint of this version of lrga", "one of version 0.1", remedy)
-    try:
+    with damage_explained("a checkpoint that fits this run"):
         _restore(trainer, parts, state)
-    except CheckpointError:
-        raise
-    except LRGAError as error:
-        raise CheckpointError(f"a checkpoint with {error.expected}", error.got, _RESTORE) from error
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        got = f"{type(error).__name__}: {(str(error).splitlines() or [''])[-1].strip()}"
-        raise CheckpointError("a checkpoint that fits this run", got, _RESTORE) from error
 
 
 def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
@@ -247,7 +253,7 @@ class FolderCheckpointer(Checkpointer):
         if self.deadline is not None and now >= self.deadline:
             return "time_limit"
         # where the losses are not finite any more, the guard says so at its next look
-        return "checkpoint" if now - self._saved_at >= self.seconds and trainer.is_finite() else None
+        return "checkpoint" if now - self._saved_at >= self.seconds and trainer.guard.is_finite() else None
 
     def log(self, text: str, facts: dict[str, Any]) -> None:
         self.folder.log(text)

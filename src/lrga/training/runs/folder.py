@@ -23,7 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from lrga.data.datasets.spec import dataset_name
-from lrga.errors import CheckpointError, DTypeError, OptionError
+from lrga.errors import CheckpointError
 from lrga.io import limits
 from lrga.io.documents import read_json, sealed, unsealed, write_json
 from lrga.io.files import append_bytes, check_plain, writing
@@ -33,7 +33,7 @@ from lrga.training.callbacks.base import EpochRecord
 from lrga.training.config import TrainingConfig, first_difference
 from lrga.training.parallel import rank_zero_only
 from lrga.training.problems.data import AnyArchitecture, AnyTask, read_facts
-from lrga.training.runs.checkpoint import Checkpoint, Tensors, newest_checkpoint, write_checkpoint
+from lrga.training.runs.checkpoint import Checkpoint, Tensors, damage_explained, newest_checkpoint, write_checkpoint
 from lrga.training.runs.result import TrainingResult
 
 _WRITTEN = (
@@ -91,11 +91,8 @@ class RunFolder:
             got = "no config.json there" if self.path.is_dir() else "no such folder"
             raise CheckpointError(f"a run folder at {self.path}", got, "name the folder that lrga train wrote")
         values = read_json(self.path / "config.json")
-        try:
+        with damage_explained(f"{self.path / 'config.json'}"):
             config = TrainingConfig.from_json(values)
-        except (OptionError, DTypeError) as error:
-            remedy = "restore the file, or train anew"
-            raise CheckpointError(f"{error.expected} in {self.path / 'config.json'}", error.got, remedy) from error
         if dataset_name(config.data.name) is None and "standardize_targets" not in values.get("run", {}):
             path = self.path / "model.json"
             if dict(unsealed(read_json(path), path).get("task", {})).get("kind") == "regression":
@@ -117,25 +114,16 @@ class RunFolder:
 
     def model_facts(self) -> tuple[AnyArchitecture, AnyTask, str]:
         """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""
-        path, remedy = self.path / "model.json", "restore the file, or train anew"
-        config = self.config()
-        facts = unsealed(read_json(path), path)
-        if "config" in facts:
-            try:
-                begun = TrainingConfig.from_json(facts["config"])
-            except (OptionError, DTypeError) as error:
-                raise CheckpointError(f"{error.expected} in {path}", error.got, "restore the file") from error
+        path, config = self.path / "model.json", self.config()
+        with damage_explained(f"{path}"):
+            facts = unsealed(read_json(path), path)
+            begun = TrainingConfig.from_json(facts["config"]) if "config" in facts else config
             if (found := first_difference(config, begun, ignore=("max_epochs",))) is not None:
                 key, now, then = found  # epochs are added by continue_with
                 change = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
                 got = f"{key}={now!r} in {self.path / 'config.json'}"
                 raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, change)
-        try:
             return *read_facts(facts["architecture"], facts["task"]), str(facts["data"])
-        except (OptionError, DTypeError) as error:
-            raise CheckpointError(f"{error.expected} in {path}", error.got, remedy) from error
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise CheckpointError(f"architecture, task and data in {path}", str(error), remedy) from error
 
     def features(self) -> dict[str, list[str]] | None:
         """``"node"`` and ``"edge"`` → names of the columns of their features; ``None`` in runs of older versions."""
@@ -222,15 +210,12 @@ class RunFolder:
     def history(self, size: int | None = None) -> tuple[EpochRecord, ...]:
         """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
         path = self.path / "metrics.jsonl"
-        try:
+        remedy = "restore the file" if size else "continue the run, which mends it, or restore the file"
+        with damage_explained(f"one epoch on each line of {path}", remedy):
             content = limits.read_bytes(path, error=CheckpointError)[:size] if path.exists() else b""
             if size and (len(content) < size or content[-1:] != b"\n"):
                 raise ValueError(f"no line that ends after {size:,} bytes, as the checkpoint has it")
             return tuple(EpochRecord.from_json(limits.parse_json(line, finite=True)) for line in content.splitlines())
-        except (OSError, ValueError, RecursionError) as error:
-            remedy = "restore the file" if size else "continue the run, which mends it, or restore the file"
-            got = error.got if isinstance(error, OptionError) else str(error)
-            raise CheckpointError(f"one epoch on each line of {path}", got, remedy) from error
 
     @rank_zero_only(None)
     def log(self, text: str) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from lrga.errors import CheckpointError, OptionError
+from lrga.errors import OptionError
 from lrga.io.documents import check_fields
 from lrga.tasks.task import METRICS, number_format
 from lrga.training.callbacks.base import EpochRecord
+from lrga.training.runs.checkpoint import damage_explained
 
 FINISHED = ("min_lr", "max_epochs")
 _PLAIN = ("stopped_by", "metric", "epochs", "seconds", "parameters", "seed")
@@ -76,16 +77,11 @@ class TrainingResult:
     @classmethod
     def from_json(cls, values: Mapping[str, Any], **more: Any) -> "TrainingResult":
         """What :meth:`to_json` wrote; folder, history and model may be added."""
-        try:
+        with damage_explained("a result", "restore result.json, or train the run to its end again"):
             made: dict[str, Any] = {key: values[key] for key in _PLAIN}
             check_fields(cls, made)
             if made["metric"] not in METRICS:
                 raise OptionError(f"a metric, one of {', '.join(METRICS)}", repr(made["metric"]), "")
             for name in ("last", "best"):
                 made[name] = None if values[name] is None else EpochRecord.from_json(values[name])
-        except (KeyError, TypeError, OptionError) as error:
-            remedy = "restore result.json, or train the run to its end again"
-            if isinstance(error, OptionError):
-                raise CheckpointError(f"a result with {error.expected}", error.got, remedy) from error
-            raise CheckpointError("a result of this version of lrga", f"none with {error}", remedy) from error
         return cls(**made, **more)

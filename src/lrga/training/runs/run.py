@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
@@ -23,8 +23,8 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
-from lrga.training.problems.data import AnyArchitecture, Given, RunData, load_run_data
-from lrga.training.runs.checkpoint import FolderCheckpointer, restore
+from lrga.training.problems.data import Given, RunData, load_run_data
+from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
 from lrga.training.runs.environment import environment
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import FINISHED, TrainingResult
@@ -90,15 +90,8 @@ class Session:
 
     All checks come before the first write, so a start that fails leaves the folder unchanged.
 
-    Args:
-        folder: The folder: new, or that of this very run.
-        config: The configuration.
-        run: Data, task and network, on the device to train on.
-        fingerprint: Of the data.
-        callbacks: Called as training goes on.
-        request: Of the user to stop.
-        deadline: On the clock ``time.monotonic``, when to pause.
-        extend: Whether the run of the folder may have another number of epochs.
+    ``run`` and its ``fingerprint`` are the data on the device to train on; ``deadline`` is on the clock
+    ``time.monotonic``; with ``extend`` the run of the folder may have another number of epochs.
     """
 
     def __init__(
@@ -248,7 +241,7 @@ def train(
         folder: The run folder. Where it holds this run already, training goes on from its last checkpoint, or the
             result is returned at once if it is finished; a different run there is refused. By default a new folder
             below ``runs``.
-        data: The data themselves, in run_folder of those that ``config.data`` names (see
+        data: The data themselves, in place of those that ``config.data`` names (see
             :func:`~lrga.training.problems.data.load_run_data`).
         callbacks: Are told what happens, e.g. :class:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; the same call continues it.
@@ -341,10 +334,8 @@ def continue_run(
     if config is not None:
         run_folder.check_same(config, ignore=("max_epochs",))
     config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
-    if device is not None:
-        config = config.changed(device=device)
-    if max_epochs is not None:
-        config = config.changed(max_epochs=max_epochs)
+    changes = {"device": device, "max_epochs": max_epochs}
+    config = config.changed(**{key: value for key, value in changes.items() if value is not None})
     extend = max_epochs is not None
     return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
 
@@ -363,48 +354,21 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     config = run_folder.config()
     architecture, task, _ = run_folder.model_facts()
     weights = run_folder.weights("model" if which == "last" else "best")
-    try:
-        _check_weights(architecture, weights, run_folder)
+    with damage_explained(f"weights that fit model.json in {folder}"):
+        found = sum(tensor.numel() for tensor in weights.values())  # before memory is taken for a larger network
+        if architecture.num_layers > len(weights) or architecture.size() > found:
+            raise ValueError(f"{len(weights):,} tensors of {found:,} numbers")
         with torch.random.fork_rng([]):
             model = architecture.build()
-    except CheckpointError:
-        raise
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        got = (str(error).splitlines() or [""])[0]
-        raise CheckpointError(
-            f"a network that can be built in {run_folder.path / 'model.json'}", got, "restore the folder, or train anew"
-        ) from error
-    try:
         model.load_state_dict(weights)
-    except RuntimeError as error:
-        got = str(error).splitlines()[-1].strip()
-        raise CheckpointError(
-            f"weights that fit model.json in {folder}", got, "restore the folder, or train anew"
-        ) from error
     return in_target_units(model, task).to(choose_device(device)).eval(), config
-
-
-def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], run_folder: RunFolder) -> None:
-    """Refuses, before memory is taken, a network larger than the weights that are there for it."""
-    expected, remedy = f"weights that fit model.json in {run_folder.path}", "restore the folder"
-    if architecture.num_layers > len(weights):
-        got = f"{len(weights):,} tensors for {architecture.num_layers:,} layers"
-        raise CheckpointError(expected, got, remedy)
-    found = sum(tensor.numel() for tensor in weights.values())
-    if (needed := architecture.size()) > found:
-        raise CheckpointError(expected, f"{found:,} numbers for {needed:,} parameters", remedy)
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     """A folder below ``below`` that is not there yet, named after the run."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    parts = [
-        data,
-        "lrga" if model.lrga else "plain",
-        model.model,
-        *([str(config.budget)] if config.budget else []),
-        f"seed{config.run.seed}",
-    ]
+    kind = ["lrga" if model.lrga else "plain", model.model, *([str(config.budget)] if config.budget else [])]
+    parts = [data, *kind, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
     if (again := folder_before_restart(base)) is not None:
         return again
@@ -418,10 +382,7 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
 def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:
     """The result of a run that is finished; ``None`` where there is something to train. Another run is refused.
 
-    Args:
-        folder: Where the run is.
-        config: What is to be trained.
-        extend: Whether the number of epochs may be another one: a run that ended by the old number then goes on.
+    With ``extend`` the number of epochs may be another one: a run that ended by the old number then goes on.
     """
     if not folder.holds_a_run:
         return None

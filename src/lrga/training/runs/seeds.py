@@ -52,12 +52,8 @@ def train_interleaved(
 ) -> list[Outcome]:
     """Trains runs that differ in their seeds only, at once on a GPU, or continues them.
 
-    Args:
-        configs: The runs.
-        folders: The run folder of each.
-        data: As in :func:`lrga.training.runs.run.train`, for all.
-        callbacks: Those of each run.
-        time_limit: Minutes after which all pause.
+    ``callbacks`` are those of each run; ``data`` and ``time_limit`` are as in :func:`lrga.training.runs.run.train`, for
+    all runs.
 
     Returns:
         For each run its result, or the error that ended it: one that fails does not cost the others. On Ctrl-C all
@@ -93,9 +89,8 @@ def train_interleaved(
 
 def worth_interleaving(config: TrainingConfig, device: torch.device) -> bool:
     """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
-    if launched():  # whose processes share each run
-        return False
-    return device.type == "cuda" and config.run.engine != "plain"
+    # torchrun's processes share each run
+    return not launched() and device.type == "cuda" and config.run.engine != "plain"
 
 
 class _Interleaved:
