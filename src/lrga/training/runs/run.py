@@ -243,7 +243,7 @@ def train(
             below ``runs``.
         data: The data themselves, in place of those that ``config.data`` names (see
             :func:`~lrga.training.problems.data.load_run_data`).
-        callbacks: Are told what happens, e.g. :class:`lrga.training.callbacks.terminal.ProgressDisplay`.
+        callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.progress_display`.
         time_limit: Minutes after which training pauses; the same call continues it.
 
     Returns:
