@@ -10,7 +10,7 @@ from lrga.ops.attention.segments import Segments
 
 pytest.importorskip("triton")
 
-from lrga.ops.attention import batched_launch as launch
+from lrga.ops.attention import batched
 from lrga.ops.attention.batched import fused_attention, tiled_attention
 from lrga.ops.attention.tiles import Tiles
 
@@ -237,7 +237,7 @@ def test_two_runs_on_a_gpu_are_bit_equal():
 def test_a_batch_of_graphs_takes_three_launches(monkeypatch):
     """As the page on how it works says."""
     launched = []
-    monkeypatch.setattr(launch, "launch", lambda kernel, *args, **options: launched.append(kernel.__name__))
+    monkeypatch.setattr(batched, "launch", lambda kernel, *args, **options: launched.append(kernel.__name__))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     attention = lrga.LowRankGlobalAttention(8, 4, backend="triton").to(device)
     with torch.no_grad():

@@ -27,10 +27,9 @@ import triton
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import dot_precision, launch, shared_memory
+from lrga.ops._triton import block, compute_type, dot_precision, launch, shared_memory
 from lrga.ops.attention import streaming_kernels as between
 from lrga.ops.attention import streaming_kernels as kernels
-from lrga.ops.attention.batched_launch import block, compute_type
 
 BUFFER_BYTES = 56 << 20
 MIN_ROWS = 1024  # of a chunk

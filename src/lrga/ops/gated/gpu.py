@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import dot_precision, interpreted, launch, shared_memory
+from lrga.ops._triton import compute_type, dot_precision, interpreted, launch, shared_memory
 from lrga.ops.linear import launch_column_sum
 
 MIN_CHANNELS = 16  # channels of a program
@@ -437,7 +437,6 @@ def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source
 
 def _arithmetic(weight: Tensor) -> dict[str, Any]:
     """In which type the kernel multiplies, and how exactly."""
-    from lrga.ops.attention.batched_launch import compute_type
 
     precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
     return {"COMPUTE": compute_type(weight.dtype), "PRECISION": precision}
