@@ -132,6 +132,11 @@ def block(size: int) -> int:
     return max(16, next_power_of_2(size))
 
 
+def dense(tensor: Tensor | None) -> Tensor | None:
+    """The tensor in contiguous memory, if there is one."""
+    return None if tensor is None else tensor.contiguous()
+
+
 def cdiv(a: int, b: int) -> int:
     """a / b, rounded up."""
     return -(-a // b)

@@ -108,12 +108,7 @@ def fused_backward(
     return dx, dw, launch_column_sum(bias_parts).view(-1).to(bias.dtype)
 
 
-@fused_backward.register_fake
-def _(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
-    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return x.new_empty(x.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)  # contiguous, as they are
+fused_backward.gives_gradients_of("x", "weight", "bias")
 
 
 @operator("lrga::tiled_backward")
@@ -131,12 +126,7 @@ def tiled_backward(
     return du, dv, dz
 
 
-@tiled_backward.register_fake
-def _(
-    grad: Tensor, u: Tensor, v: Tensor, z: Tensor, totals: Tensor, start: Tensor, end: Tensor, graph: Tensor,
-    ptr: Tensor, counts: Tensor, order: Tensor | None, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return u.new_empty(u.shape), v.new_empty(v.shape), z.new_empty(z.shape)
+tiled_backward.gives_gradients_of("u", "v", "z")
 
 
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -164,8 +154,6 @@ def _backward_tiled(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-unt
 
 fused_forward.register_autograd(_backward, setup_context=_setup)
 tiled_forward.register_autograd(_backward_tiled, setup_context=_setup_tiled)
-fused_backward.refuse_derivative()
-tiled_backward.refuse_derivative()
 
 
 def _attend(
