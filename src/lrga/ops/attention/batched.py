@@ -183,8 +183,9 @@ def _attend(
 
 
 def _differentiate(
-    grad: Tensor, totals: Tensor, rank: int, columns: int, tiles: Tiles, eps: float, gradients: Three,
-    bias_parts: Tensor | None = None, *, given: Three = NONE, out: Tensor | None = None, maps: Three = NONE,
+    grad: Tensor, totals: Tensor, rank: int, columns: int, tiles: Tiles, eps: float,
+    gradients: tuple[Tensor, Tensor | None, Tensor | None], bias_parts: Tensor | None = None, *, given: Three = NONE,
+    out: Tensor | None = None, maps: Three = NONE,
 ) -> None:  # fmt: skip
     """Writes the gradients of u, v and z; of all four maps before their activation, side by side, and the parts of that
     of the bias where x, weight, bias and the result ``out`` are given."""
