@@ -14,6 +14,9 @@ def poisoned():
 
 
 @pytest.fixture
-def without_tf32(monkeypatch):
+def without_tf32():
     """Products of float32 are exact; a test may allow TF32 until it ends."""
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
