@@ -10,24 +10,17 @@ from lrga.ops.attention.segments import Segments
 
 pytest.importorskip("triton")
 
-from lrga.ops.attention import batched_launch as launch
+from lrga.ops.attention import batched
 from lrga.ops.attention.batched import fused_attention, tiled_attention
 from lrga.ops.attention.tiles import Tiles
+from tests.helpers.kernels import distance
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # TF32 and half precision differ by rounding of the projections, which flips activations near zero: see the gpu tests.
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 
 
-@pytest.fixture(autouse=True)
-def poisoned_memory():
-    """Memory that is not written is NaN."""
-    before, tf32 = torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.matmul.allow_tf32
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    yield
-    torch.use_deterministic_algorithms(before)
-    torch.backends.cuda.matmul.allow_tf32 = tf32
+pytestmark = pytest.mark.usefixtures("poisoned", "without_tf32")
 
 
 def graphs(sizes, *, shuffled=False):
@@ -43,22 +36,17 @@ def by_definition(x, weight, bias, segments, heads, rank):
     return torch.cat([segmented_attention(u, v, z, segments), m4], dim=-1).flatten(1)
 
 
-def difference(ours, exact):
-    assert not ours.isnan().any()
-    return float((ours.detach().double() - exact.detach()).norm() / exact.detach().norm().clamp(min=1e-3))
-
-
 def compare(function, exact_function, inputs, tolerance):
     """Values and all gradients, relative to those in float64."""
     inputs = [t.to(DEVICE).requires_grad_() for t in inputs]
     exact = [t.detach().double().requires_grad_() for t in inputs]
     out, expected = function(*inputs), exact_function(*exact)
     upstream = torch.randn_like(out)
-    assert difference(out, expected) < tolerance
+    assert distance(out, expected) < tolerance
     ours = torch.autograd.grad(out, inputs, upstream)
     theirs = torch.autograd.grad(expected, exact, upstream.double())
     for mine, right in zip(ours, theirs, strict=True):
-        assert difference(mine, right) < 5 * tolerance
+        assert distance(mine, right) < 5 * tolerance
 
 
 def check_fused(sizes, channels, rank, heads, *, shuffled=False, dtype=torch.float32):
@@ -237,7 +225,7 @@ def test_two_runs_on_a_gpu_are_bit_equal():
 def test_a_batch_of_graphs_takes_three_launches(monkeypatch):
     """As the page on how it works says."""
     launched = []
-    monkeypatch.setattr(launch, "launch", lambda kernel, *args, **options: launched.append(kernel.__name__))
+    monkeypatch.setattr(batched, "launch", lambda kernel, *args, **options: launched.append(kernel.__name__))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     attention = lrga.LowRankGlobalAttention(8, 4, backend="triton").to(device)
     with torch.no_grad():

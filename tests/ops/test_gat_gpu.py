@@ -11,23 +11,12 @@ from lrga.errors import UnsupportedError
 from lrga.ops.gat import gpu as gat_gpu
 from lrga.ops.gat.definition import attention_sum_reference, node_scores_reference
 from lrga.ops.gat.gpu import attend_op, attention_sum, node_scores, scores_op
-from lrga.ops.neighbors.edges import EdgeLayout
+from tests.helpers.kernels import POISONED, edges, padded, same
 
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 5e-2, torch.float16: 8e-3}
 TERM_TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
-pytestmark = [
-    pytest.mark.usefixtures("poisoned"),
-    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
-    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
-]
-
-
-def edges(num_nodes, num_edges):
-    """Repeated edges and self-loops; the last nodes have none; one node has many in."""
-    edge_index = torch.randint(0, max(num_nodes - 2, 1), (2, num_edges))
-    edge_index[1, : num_edges // 3] = 1 % max(num_nodes, 1)
-    return EdgeLayout.from_edge_index(edge_index, num_nodes)[0]
+pytestmark = POISONED
 
 
 def check(layout, heads, depth, *, dtype=torch.float32, score_dtype=None, device="cpu", scale=1.0, slope=0.2):
@@ -36,20 +25,14 @@ def check(layout, heads, depth, *, dtype=torch.float32, score_dtype=None, device
     n = layout.num_nodes
     given = [torch.randn(n, heads, depth).to(dtype)]
     given += [(torch.randn(n, heads) * scale).to(score_dtype or dtype) for _ in range(2)]
-    mine = [t.to(device).requires_grad_() for t in given]
-    theirs = [t.to(device).double().requires_grad_() for t in given]
-    out = attention_sum(*mine, layout, slope)
-    expected = attention_sum_reference(*theirs, layout, negative_slope=slope)
-    tolerance = TOLERANCE[dtype]
-    assert out.dtype == torch.promote_types(dtype, score_dtype or dtype)
-    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
-    upstream = torch.randn_like(out)
-    got = torch.autograd.grad(out, mine, upstream)
-    wanted = torch.autograd.grad(expected, theirs, upstream.double())
-    for t, a, b in zip(mine, got, wanted, strict=True):
-        assert a.dtype == t.dtype
-        size = max(1.0, float(b.abs().max())) if b.numel() else 1.0
-        torch.testing.assert_close(a.double(), b, rtol=tolerance, atol=tolerance * size)
+    given = [t.to(device).requires_grad_() for t in given]
+    assert attention_sum(*given, layout, slope).dtype == torch.promote_types(dtype, score_dtype or dtype)
+    same(
+        lambda *inputs: attention_sum(*inputs, layout, slope),
+        lambda *inputs: attention_sum_reference(*inputs, layout, negative_slope=slope),
+        given,
+        TOLERANCE[dtype],
+    )
 
 
 @pytest.mark.parametrize(("heads", "depth"), [(1, 1), (3, 20)])
@@ -101,22 +84,14 @@ def test_graphs_without_nodes_or_edges_have_zero_sums(size):
 
 def test_padding_is_attended_to_by_no_node():
     small = edges(9, 40)
-    fill, real = torch.full((6,), 11), small.in_ptr[-1].expand(3)
-    layout = EdgeLayout(
-        torch.cat([small.source, fill]),
-        torch.cat([small.target, fill]),
-        12,
-        torch.cat([small.in_ptr, real]),
-        torch.cat([small.out_order, torch.arange(40, 46)]),
-        torch.cat([small.out_ptr, real]),
-    )
+    layout = padded(small, 3, 6)
     given = [torch.randn(12, 2, 3), torch.randn(12, 2), torch.randn(12, 2)]
-    padded, alone = ([t[:n].clone().requires_grad_() for t in given] for n in (12, 9))
-    out, expected = attention_sum(*padded, layout, 0.2), attention_sum(*alone, small, 0.2)
+    filled, alone = ([t[:n].clone().requires_grad_() for t in given] for n in (12, 9))
+    out, expected = attention_sum(*filled, layout, 0.2), attention_sum(*alone, small, 0.2)
     assert torch.equal(out[:9], expected)
     assert (out[9:] == 0).all()
     for a, b in zip(
-        *(torch.autograd.grad(o.square().sum(), i) for o, i in ((out, padded), (expected, alone))), strict=True
+        *(torch.autograd.grad(o.square().sum(), i) for o, i in ((out, filled), (expected, alone))), strict=True
     ):
         assert torch.equal(a[:9], b)
         assert (a[9:] == 0).all()
@@ -127,18 +102,18 @@ def test_padding_is_attended_to_by_no_node():
 @pytest.mark.parametrize(("heads", "depth"), [(1, 1), (8, 19), (8, 22), (8, 16), (4, 33), (1, 100), (2, 130), (1, 300)])
 @pytest.mark.parametrize("size", [(1, 5), (5, 0), (300, 20_000), (7_600, 200_000)])
 def test_a_gpu_equals_the_reference(size, heads, depth, dtype):
-    check(edges(*size), heads, depth, dtype=dtype, device="cuda")
+    check(edges(*size, hub_out=False), heads, depth, dtype=dtype, device="cuda")
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("heads", "depth"), [(3, 5), (12, 22), (20, 7), (3, 600), (1, 3_000)])
 def test_a_gpu_equals_the_reference_whatever_the_groups_of_heads(heads, depth):
-    check(edges(300, 2_000), heads, depth, device="cuda")
+    check(edges(300, 2_000, hub_out=False), heads, depth, device="cuda")
 
 
 @pytest.mark.gpu
 def test_a_gpu_gives_the_same_bits_again():
-    layout = edges(7_600, 200_000).to("cuda")
+    layout = edges(7_600, 200_000, hub_out=False).to("cuda")
     given = [torch.randn(7_600, 8, *shape, device="cuda", requires_grad=True) for shape in ((22,), (), ())]
     results = []
     for _ in range(2):
@@ -164,17 +139,9 @@ def test_the_operator_passes_the_checks_of_pytorch():
 def check_terms(nodes, heads, depth, *, dtype=torch.float32, att_dtype=None, device="cpu"):
     """Values and all gradients equal those of the reference in float64."""
     shapes, dtypes = ((nodes, heads, depth), (heads, depth), (heads, depth)), (dtype, *[att_dtype or dtype] * 2)
-    given = [torch.randn(*shape).to(device, kind) for shape, kind in zip(shapes, dtypes, strict=True)]
-    mine, theirs = [t.requires_grad_() for t in given], [t.detach().double().requires_grad_() for t in given]
-    out, expected = node_scores(*mine), node_scores_reference(*theirs)
-    upstream = [torch.randn_like(o) for o in out]
-    got = torch.autograd.grad(out, mine, upstream)
-    wanted = torch.autograd.grad(expected, theirs, [u.double() for u in upstream])
-    assert all(o.dtype == torch.promote_types(dtype, att_dtype or dtype) for o in out)
-    assert [g.dtype for g in got] == list(dtypes)
-    for a, b in zip((*out, *got), (*expected, *wanted), strict=True):
-        size = max(1.0, float(b.detach().abs().max())) if b.numel() else 1.0
-        torch.testing.assert_close(a.double(), b, rtol=TERM_TOLERANCE[dtype], atol=TERM_TOLERANCE[dtype] * size)
+    given = [torch.randn(*s).to(device, kind).requires_grad_() for s, kind in zip(shapes, dtypes, strict=True)]
+    assert all(o.dtype == torch.promote_types(dtype, att_dtype or dtype) for o in node_scores(*given))
+    same(node_scores, node_scores_reference, given, TERM_TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize(("nodes", "heads", "depth"), [(0, 2, 7), (1, 1, 1), (70, 3, 20), (70, 8, 3), (70, 1, 33)])

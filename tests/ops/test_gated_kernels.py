@@ -46,14 +46,14 @@ def test_arguments_of_the_gates_and_gradients_of_edges(inner, outer, edges, real
     nodes = torch.randn(6, 3 * outer, device=DEVICE)
     bias, d, t = torch.randn(outer, device=DEVICE), nodes[:, outer : 2 * outer], nodes[:, 2 * outer :]
     out = torch.full((edges, outer), torch.nan, device=DEVICE)
-    gated_gpu.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=out)
+    gated_gpu.map_edges(x, weight, in_ptr, ends=(bias, d, t, source, target), out=out)
     exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
     torch.testing.assert_close(out[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
     assert not out[real:].any()
     grad, added = torch.randn(edges, outer, device=DEVICE), torch.randn(edges, inner, device=DEVICE)
     for more in (added, None):
         out = torch.full((edges, inner), torch.nan, device=DEVICE)
-        gated_gpu.edge_gradient(grad, weight, more, in_ptr, out=out)
+        gated_gpu.map_edges(grad, weight.t(), in_ptr, added=more, out=out)
         exact = grad.double() @ weight.double() + (0 if more is None else more)
         torch.testing.assert_close(out[:real].double(), exact[:real], rtol=1e-5, atol=1e-5)
         assert not out[real:].any()
@@ -85,7 +85,7 @@ def test_tiles_are_smaller_where_shared_memory_is_scarce(monkeypatch, room, rows
 def test_half_precision_in_and_out(dtype):
     x, weight, _, in_ptr = batch(90, 90, 20, 20, dtype)
     out = torch.empty(90, 20, device=DEVICE, dtype=dtype)
-    gated_gpu.edge_gradient(x, weight, x, in_ptr, out=out)
+    gated_gpu.map_edges(x, weight.t(), in_ptr, added=x, out=out)
     exact = x.double() @ weight.double() + x.double()
     assert float((out.double() - exact).detach().norm() / exact.norm()) < TOLERANCE[dtype]
 
@@ -137,11 +137,11 @@ def test_any_division_into_tiles_gives_the_same_even_where_padding_is_not_a_numb
     x[131:] = torch.nan
     bias, d, t = (torch.randn(*shape, device=DEVICE) for shape in [(20,), (6, 20), (6, 20)])
     out = torch.empty_like(x)
-    gated_gpu.gate_arguments(x, weight, bias, d, t, source, target, in_ptr, out=out)
+    gated_gpu.map_edges(x, weight, in_ptr, ends=(bias, d, t, source, target), out=out)
     exact = x.double() @ weight.double().t() + bias + d[source] + t[target]
     torch.testing.assert_close(out[:131].double(), exact[:131], rtol=1e-5, atol=1e-5)
     assert not out[131:].any()
-    gated_gpu.edge_gradient(x, weight, x, in_ptr, out=out)
+    gated_gpu.map_edges(x, weight.t(), in_ptr, added=x, out=out)
     exact = x.double() @ weight.double() + x
     torch.testing.assert_close(out[:131].double(), exact[:131], rtol=1e-5, atol=1e-5)
     assert not out[131:].any()
@@ -199,8 +199,8 @@ def test_statistics_do_not_depend_on_which_row_they_are_counted_from(outlier):
     mean, below = (torch.full((6, D), torch.nan, device=DEVICE) for _ in range(2))
     counts, parts = torch.full((2,), torch.nan, device=DEVICE), torch.full((2, 2, D), torch.nan, device=DEVICE)
     forward_by_target[(1, 2)](
-        e_hat, nodes, nodes, nodes, e_hat, layout.source, layout.in_ptr, e_hat, mean, below, counts, parts, 6, 3,
-        D, D, D, D=D, JOIN=False, STATISTICS=True, SCALED=False, FAST=False, BLOCK_E=4, BLOCK_D=16,
+        e_hat, nodes, nodes, nodes, None, layout.source, layout.in_ptr, e_hat, mean, below, counts, parts, 6, 3,
+        D, D, D, D=D, JOIN=False, STATISTICS=True, FAST=False, BLOCK_E=4, BLOCK_D=16,
     )  # fmt: skip
     for place, (first, end) in enumerate(
         zip(layout.in_ptr[[0, 3]].tolist(), layout.in_ptr[[3, 6]].tolist(), strict=True)
@@ -222,10 +222,10 @@ def finished(parts, *, momentum=0.1, on_device=False):
     partials = torch.stack([means, squares]).to(DEVICE)
     old = torch.arange(D, dtype=torch.float32, device=DEVICE), torch.ones(D, device=DEVICE) * 4
     statistics, running = torch.full((3, D), torch.nan, device=DEVICE), torch.full((2, D), torch.nan, device=DEVICE)
-    rate = torch.tensor(momentum, device=DEVICE) if on_device else counts
+    rate = torch.tensor(momentum, device=DEVICE) if on_device else None
     finish_statistics[(1,)](
         counts, partials, *old, rate, statistics, running, len(parts), momentum, 1e-5,
-        D=D, TRAINING=True, HAS_MOMENTUM=on_device, BLOCK_P=4, BLOCK_D=16,
+        D=D, TRAINING=True, BLOCK_P=4, BLOCK_D=16,
     )  # fmt: skip
     return statistics.cpu(), running.cpu(), [t.cpu() for t in old]
 
@@ -261,8 +261,8 @@ def test_the_edge_output_is_zero_in_padding_and_writes_nothing_behind_the_end():
     out = torch.full((9, D), torch.nan, device=DEVICE)
     in_ptr = torch.tensor([0, 2, 4], device=DEVICE)
     edge_output[(3,)](
-        e_hat, edge_attr, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 2, 7 * D,
-        D=D, NORM=False, SCALED=False, RESIDUAL=True, BLOCK=16,
+        e_hat, edge_attr, None, e_hat, None, None, in_ptr, out, 2, 7 * D,
+        D=D, RESIDUAL=True, BLOCK=16,
     )  # fmt: skip
     torch.testing.assert_close(out[:4], (edge_attr + e_hat.relu())[:4])
     assert not out[4:7].any()
@@ -275,7 +275,7 @@ def test_a_number_that_is_none_stays_none_in_the_edge_output():
     e_hat = torch.tensor([[torch.nan, 1.0, -1.0, torch.inf, 0.0]], device=DEVICE)
     out, in_ptr = torch.empty_like(e_hat), torch.tensor([0, 1], device=DEVICE)
     edge_output[(1,)](
-        e_hat, e_hat, e_hat, e_hat, e_hat, e_hat, in_ptr, out, 1, D,
-        D=D, NORM=False, SCALED=False, RESIDUAL=False, BLOCK=16,
+        e_hat, e_hat, None, e_hat, None, None, in_ptr, out, 1, D,
+        D=D, RESIDUAL=False, BLOCK=16,
     )  # fmt: skip
     torch.testing.assert_close(out, e_hat.relu(), equal_nan=True)

@@ -5,7 +5,8 @@ import torch
 
 pytest.importorskip("triton")
 
-from lrga.ops.attention.batched_launch import Blocks, block, compute_type
+from lrga.ops._triton import block, compute_type
+from lrga.ops.attention.batched import _constants
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1, 16), (16, 16), (17, 32), (30, 32), (50, 64), (100, 128)])
@@ -14,12 +15,12 @@ def test_blocks_are_powers_of_two_that_hold_all_columns(size, expected):
 
 
 def test_half_precision_multiplies_sums_in_tf32():
-    assert Blocks(30, 30, torch.bfloat16).options()["PRECISION"] == "tf32"
+    assert _constants(30, 30, torch.bfloat16)["PRECISION"] == "tf32"
 
 
 def test_float32_follows_the_switch_of_pytorch():
     assert not torch.backends.cuda.matmul.allow_tf32
-    assert Blocks(30, 30, torch.float32).options()["PRECISION"] == "tf32x3"
+    assert _constants(30, 30, torch.float32)["PRECISION"] == "tf32x3"
 
 
 @pytest.mark.parametrize(("interpreted", "kind"), [("1", "fp32"), ("0", "bf16")])

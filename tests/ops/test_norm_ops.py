@@ -10,15 +10,12 @@ import torch
 from lrga.errors import UnsupportedError
 from lrga.ops.norm import gpu as norm_ops
 from lrga.ops.norm.definition import BatchNormState, batch_norm_reference
+from tests.helpers.kernels import POISONED
 
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 4e-2, torch.float16: 6e-3}
 NAMES = ("result", "grad of x", "grad of weight", "grad of bias", "grad of residual", "mean", "variance", "batches")
 
-pytestmark = [
-    pytest.mark.usefixtures("poisoned"),
-    # Said of the reference on a GPU while memory is poisoned; it is not what is tested.
-    pytest.mark.filterwarnings("ignore:.*does not have a deterministic implementation"),
-]
+pytestmark = POISONED
 
 
 def check(

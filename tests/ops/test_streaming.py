@@ -11,16 +11,17 @@ pytest.importorskip("triton")
 
 from lrga.ops.attention import streaming
 from lrga.ops.attention.streaming import rows_of_chunk, streaming_attention
+from tests.helpers.kernels import distance
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
+pytestmark = pytest.mark.usefixtures("poisoned", "without_tf32")
+
+
 @pytest.fixture(autouse=True)
-def poisoned_memory(monkeypatch):
-    """Memory that is not written is NaN; in the interpreter, blocks and chunks are small so that there are several."""
-    before, tf32 = torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.matmul.allow_tf32
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cuda.matmul.allow_tf32 = False
+def small_blocks(monkeypatch):
+    """In the interpreter, blocks and chunks are small so that there are several."""
     if DEVICE == "cpu":
         for name in ("REDUCE_GRADIENT", "GRADIENT", "APPLY"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
@@ -28,14 +29,6 @@ def poisoned_memory(monkeypatch):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
         for name, small in (("BUFFER_BYTES", 1), ("MIN_ROWS", 128), ("PROGRAMS", 3)):
             monkeypatch.setattr(streaming, name, small)
-    yield
-    torch.use_deterministic_algorithms(before)
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-
-
-def difference(ours, exact):
-    assert not ours.isnan().any()
-    return float((ours.detach().double() - exact.detach()).norm() / exact.detach().norm().clamp(min=1e-3))
 
 
 def short(*shape):
@@ -55,13 +48,13 @@ def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, x_dt
     u, v, z, m4 = torch.relu(exact[0] @ exact[1].t() + exact[2]).view(-1, heads, 4, rank).unbind(2)
     expected = torch.cat([segmented_attention(u, v, z, Segments(n, 1)), m4], dim=-1).flatten(1)
     assert out.dtype == dtype
-    assert difference(out, expected) < tolerance
+    assert distance(out, expected) < tolerance
     upstream = torch.randn_like(out)
     ours = torch.autograd.grad(out, inputs, upstream)
     theirs = torch.autograd.grad(expected, exact, upstream.double())
     for mine, right, given in zip(ours, theirs, inputs, strict=True):
         assert mine.dtype == given.dtype
-        assert difference(mine, right) < 5 * tolerance
+        assert distance(mine, right) < 5 * tolerance
 
 
 SHAPES = [  # nodes, channels, rank, heads; those in the first line have products that fit where the gradient of x goes

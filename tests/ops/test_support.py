@@ -131,33 +131,90 @@ def test_shared_memory_is_what_the_device_says(monkeypatch, properties, room):
 
 
 class Kernel:
-    """Stands for a Triton kernel: remembers its launches and which device was current then."""
+    """Stands for a Triton kernel: remembers what it was compiled and launched with, and which device was current."""
 
-    def __init__(self, current):
-        self.launches, self.current = [], current
+    arg_names = ("a", "b", "n", "c", "BLOCK")
+
+    def __init__(self, current=()):
+        self.compiled, self.launches, self.current = [], [], current
+        self.fn = lambda: None
+        self.fn.__annotations__ = {"BLOCK": "constexpr"}
 
     def __getitem__(self, grid):
-        return lambda *args, **options: self.launches.append((grid, args, options, list(self.current)))
+        def compile_and_launch(*args, **constants):
+            self.compiled.append((grid, args, constants, list(self.current)))
+            return self.Compiled(self)
+
+        return compile_and_launch
+
+    class Compiled:
+        def __init__(self, kernel):
+            self.kernel = kernel
+
+        def __getitem__(self, grid):
+            return lambda *args: self.kernel.launches.append((grid[:3], args))
+
+
+class Far(torch.Tensor):
+    """A tensor that says it is on the second GPU."""
+
+    def get_device(self):
+        return 1
 
 
 def test_a_kernel_is_launched_on_the_device_of_its_first_tensor(monkeypatch):
-    current = []
+    current = [0]
 
     @contextmanager
-    def device_of(tensor):
-        current.append(tensor)
+    def on(device):
+        current.append(device)
         yield
-        current.remove(tensor)
+        current.remove(device)
 
-    monkeypatch.setattr(torch.cuda, "device_of", device_of)
-    kernel, x, y = Kernel(current), torch.zeros(1), torch.zeros(2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "device", on)
+    kernel, x, y = Kernel(current), torch.zeros(1).as_subclass(Far), torch.zeros(2)
     launch(kernel, (3, 2), None, x, 7, y, BLOCK=4, num_warps=1)
-    ((grid, args, options, on),) = kernel.launches
-    assert grid == (3, 2)
-    assert args == (None, x, 7, y)
-    assert options == {"BLOCK": 4, "num_warps": 1}
-    assert on == [x]
-    assert current == []
+    assert kernel.compiled == [((3, 2), (None, x, 7, y), {"BLOCK": 4, "num_warps": 1}, [0, 1])]
+    assert current == [0]
+
+
+def test_a_compiled_kernel_is_launched_again_without_triton_looking_for_it():
+    kernel, x, y = Kernel(), torch.zeros(8), torch.ones(8)
+    launch(kernel, (3, 2), None, x, 7, 0.5, BLOCK=4, num_warps=1)
+    launch(kernel, (5,), None, y, 9, 0.25, BLOCK=4, num_warps=1)
+    assert len(kernel.compiled) == 1
+    ((grid, args),) = kernel.launches
+    assert grid == (5, 1, 1)
+    assert args[1] is y
+    assert (args[0], *args[2:]) == (None, 9, 0.25, 4)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (None, torch.zeros(8)[1:], 7, 0.5),  # memory that does not begin at a multiple of 16 bytes
+        (None, torch.zeros(8, dtype=torch.float64), 7, 0.5),
+        (torch.zeros(8), torch.zeros(8), 7, 0.5),
+        (None, torch.zeros(8), 1, 0.5),
+        (None, torch.zeros(8), 16, 0.5),
+        (None, torch.zeros(8), 2**31 + 1, 0.5),
+        (None, torch.zeros(8), 7.0, 0.5),
+    ],
+)
+def test_arguments_that_triton_specialises_for_are_compiled_for(other):
+    kernel = Kernel()
+    launch(kernel, (1,), None, torch.zeros(8), 7, 0.5, BLOCK=4)
+    launch(kernel, (1,), *other, BLOCK=4)
+    launch(kernel, (1,), None, torch.zeros(8), 7, 0.5, BLOCK=8)
+    launch(kernel, (1,), None, torch.zeros(8), 7, 0.5, BLOCK=4, num_warps=8)
+    assert len(kernel.compiled) == 4
+    assert not kernel.launches
+
+
+def test_constants_are_passed_by_name():
+    with pytest.raises(AssertionError, match="constants by name"):
+        launch(Kernel(), (1,), None, torch.zeros(8), 7, 0.5, 4)
 
 
 def test_every_kernel_is_launched_by_the_launcher():

@@ -11,13 +11,11 @@ these sums, so they are exact as well.
 Letters: n nodes of this rank, H heads, K rank, Z columns of z.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lrga.checks import autocast_is_on
+from lrga.checks import without_autocast
 from lrga.distributed.collectives import Group, all_reduce_sum
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
@@ -44,18 +42,11 @@ def partitioned_attention(
         >>> partitioned_attention([(u, v, z)], 5)[0].shape
         torch.Size([5, 3])
     """
-    if heads and autocast_is_on(heads[0][0].device.type):
-        with torch.autocast(heads[0][0].device.type, enabled=False):  # it would round the sums to half precision
-            return _attend(heads, num_nodes, normalize, eps, group)
-    return _attend(heads, num_nodes, normalize, eps, group)
-
-
-def _attend(heads: list[Factors], num_nodes: int, normalize: str | None, eps: float, group: Group) -> list[Tensor]:
-    wide = [_wide(head) for head in heads]
-    out = []
-    for (u, _, _), sums, (given, _, _) in zip(wide, _sums(wide, group), heads, strict=True):
-        scale = scale_of_rows(u, *sums, num_nodes, normalize=normalize, eps=eps, dtype=given.dtype)
-        out.append((scale * (u @ sums[0])).to(given.dtype))
+    wide, out = [_wide(head) for head in heads], []
+    with without_autocast(heads[0][0].device.type):  # it would round the sums to half precision
+        for (u, _, _), sums, (given, _, _) in zip(wide, _sums(wide, group), heads, strict=True):
+            scale = scale_of_rows(u, *sums, num_nodes, normalize=normalize, eps=eps, dtype=given.dtype)
+            out.append((scale * (u @ sums[0])).to(given.dtype))
     return out
 
 
@@ -111,18 +102,17 @@ class PartitionedAttention(LowRankGlobalAttention):
     ) -> tuple[Tensor, Tensor]:
         """``(u, v)`` of this rank's nodes: the attention of node i to node j of any ranks is ``u_i · v_j``."""
         heads, _ = self._factors_of(x, batch, num_graphs)
-        if not heads:
-            u = v = x.new_zeros(x.size(0), self.heads, 0)
-            return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
-        dtype, heads = heads[0][0].dtype, [_wide(head) for head in heads]
-        options: dict[str, Any] = {"normalize": self.normalize, "eps": self.eps, "dtype": dtype}
-        scaled = []
-        for (u, _, _), sums, gate in zip(heads, _sums(heads, self.group), self._gates(), strict=True):
-            u = scale_of_rows(u, *sums, self.num_nodes, **options) * u
-            if gate is not None:
-                u = gate_shares((u @ sums[2]).unsqueeze(-1), gate, self.eps, dtype)[1] * u
-            scaled.append(u)
-        u, v = torch.stack(scaled, 1), torch.stack([v for _, v, _ in heads], 1)
+        u = v = x.new_zeros(x.size(0), self.heads, 0)
+        if heads:
+            dtype, heads = heads[0][0].dtype, [_wide(head) for head in heads]
+            scaled = []
+            for (u, _, _), sums, gate in zip(heads, _sums(heads, self.group), self._gates(), strict=True):
+                scale = scale_of_rows(u, *sums, self.num_nodes, normalize=self.normalize, eps=self.eps, dtype=dtype)
+                u = scale * u
+                if gate is not None:
+                    u = gate_shares((u @ sums[2]).unsqueeze(-1), gate, self.eps, dtype)[1] * u
+                scaled.append(u)
+            u, v = torch.stack(scaled, 1), torch.stack([v for _, v, _ in heads], 1)
         return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
 
     def _factors_of(

@@ -124,23 +124,17 @@ class GraphPart:
 
     def take_nodes(self, values: Tensor) -> Tensor:
         """The rows of own nodes, of values ``[N, …]`` of the whole graph."""
-        if values.size(0) != self.num_nodes:
-            raise ShapeError(
-                f"one row for each of the {self.num_nodes} nodes of the whole graph",
-                f"{values.size(0)} rows",
-                "pass values of all nodes; those of this rank are chosen from them",
-            )
-        return values.index_select(0, self.nodes.to(values.device)).to(self.device)
+        return self._take(values, self.nodes, self.num_nodes, "nodes of the whole graph")
 
     def take_edges(self, values: Tensor) -> Tensor:
         """The rows of local edges, of values for the edges that were handed to :func:`partition_graph`."""
-        if values.size(0) != self.num_given:
-            raise ShapeError(
-                f"one row for each of the {self.num_given} edges that this rank handed to partition_graph",
-                f"{values.size(0)} rows",
-                "pass values of these edges; those of this rank are chosen from them",
-            )
-        return values.index_select(0, self.edge_ids.to(values.device)).to(self.device)
+        return self._take(values, self.edge_ids, self.num_given, "edges that this rank handed to partition_graph")
+
+    def _take(self, values: Tensor, chosen: Tensor, rows: int, what: str) -> Tensor:
+        if values.size(0) != rows:
+            remedy = "pass values of all of them; those of this rank are chosen"
+            raise ShapeError(f"one row for each of the {rows} {what}", f"{values.size(0)} rows", remedy)
+        return values.index_select(0, chosen.to(values.device)).to(self.device)
 
     def with_halo(self, x: Tensor) -> Tensor:
         """Features ``[n, D]`` followed by those of the halo, ``[n + h, D]``: the exchange before message passing."""

@@ -32,6 +32,8 @@ from lrga.nn.random_features import RandomFeatures
 
 # Layers that serve whole, padded and partitioned graphs alike.
 LAYERS = (GCNLayer, GATLayer, GatedGCNLayer, SAGELayer, GINLayer, GINELayer, Head, LayerwiseHead)
+# What partition_model gives another class; a subclass would lose what it overrides.
+CONVERTED = (LowRankGlobalAttention, NodeEmbedding, nn.BatchNorm1d, BatchNorm, RankBatchNorm)
 _LOCAL_NORMS = (GraphNorm, GraphSizeNorm, InstanceNorm, MeanSubtractionNorm, PairNorm)
 
 
@@ -65,8 +67,12 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
             raise UnsupportedError(expected, f"{name or 'the model'}: {type(module).__name__}", remedy)
         if issubclass(type(module), LRGAConv):  # of augment, which says it is the convolution within
             continue
-        if isinstance(module, LowRankGlobalAttention | NodeEmbedding | nn.BatchNorm1d):
-            _check_own_class(name, module)
+        if isinstance(module, CONVERTED) and type(module) not in CONVERTED:
+            raise UnsupportedError(
+                f"modules among {', '.join(dict.fromkeys(kind.__name__ for kind in CONVERTED))} themselves",
+                f"{name or 'the model'}: {type(module).__name__}, a subclass whose own code would not run",
+                "use the class itself, or divide the graph without partition_model",
+            )
         if isinstance(module, LowRankGlobalAttention):
             PartitionedAttention.of(module, part.num_nodes, part.group)
         elif isinstance(module, BenchmarkLayer) and type(module) in LAYERS:
@@ -86,19 +92,6 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
         if isinstance(module, NodeEmbedding):
             ShardedEmbedding.of(module, part)
     return copied
-
-
-# What partition_model gives another class; a subclass would lose what it overrides.
-_CONVERTED = (LowRankGlobalAttention, NodeEmbedding, nn.BatchNorm1d, BatchNorm, RankBatchNorm)
-
-
-def _check_own_class(name: str, module: nn.Module) -> None:
-    if type(module) not in _CONVERTED:
-        raise UnsupportedError(
-            f"modules among {', '.join(dict.fromkeys(kind.__name__ for kind in _CONVERTED))} themselves",
-            f"{name or 'the model'}: {type(module).__name__}, a subclass whose own code would not run",
-            "use the class itself, or divide the graph without partition_model",
-        )
 
 
 def _sees_own_nodes_only(model: nn.Module, name: str, module: nn.Module) -> tuple[str, str] | None:

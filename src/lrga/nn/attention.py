@@ -157,12 +157,11 @@ class LowRankGlobalAttention(nn.Module):
         if self.maps is None:
             if self.project is None:
                 return x.new_zeros(x.size(0), 0)
-            fused = self._fused(x, segments)
-            if fused is not None:
-                return F.dropout(fused, self.dropout, self.training)
-            u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
-            attended = self._attend(u, v, z, segments, self.gate)
-            out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
+            out = self._fused(x, segments)
+            if out is None:
+                u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
+                attended = self._attend(u, v, z, segments, self.gate)
+                out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
         else:
             parts = []
             for head, gate in zip(self._heads(), self._gates(), strict=True):
@@ -170,7 +169,7 @@ class LowRankGlobalAttention(nn.Module):
                 _check_shared_width(u, v)
                 parts += [self._attend(u, v, z, segments, gate).squeeze(1), m4.squeeze(1)]
             out = torch.cat(parts, dim=-1)
-        return F.dropout(out, self.dropout, self.training)
+        return F.dropout(out, self.dropout, self.training) if self.dropout else out
 
     def factors(
         self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None
@@ -241,13 +240,13 @@ class LowRankGlobalAttention(nn.Module):
 
     def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
         """The result by kernels that project as well, where there are some; ``None`` elsewhere."""
-        assert self.project is not None
-        if not is_linear(self.project):
+        project = self.project
+        if not is_linear(project):
             return None
         return attend_projected(
             x,
-            self.project.weight,
-            self.project.bias,
+            project.weight,
+            project.bias,
             segments,
             heads=self.heads,
             rank=self.rank,

@@ -80,8 +80,9 @@ def is_plain(module: Any, *kinds: type[M]) -> TypeGuard[M]:
     """
     if type(module) not in kinds or "forward" in vars(module) or module._compiled_call_impl is not None:
         return False
-    if any(getattr(module, name) or getattr(torch_module, f"_global{name}") for name in HOOKS):
-        return False
+    for name in HOOKS:
+        if getattr(module, name) or getattr(torch_module, "_global" + name):
+            return False
     return type(getattr(module, "weight", None)) in (nn.Parameter, Tensor, type(None))
 
 

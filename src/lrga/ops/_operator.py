@@ -5,6 +5,7 @@ spends some 0.2 ms in Python, ten times the launch of a kernel. Where none of th
 calls the function itself, inside an :class:`torch.autograd.Function` if a derivative is wanted.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from lrga.checks import without_autocast
+from lrga.checks import autocast_is_on
 from lrga.errors import UnsupportedError
+from lrga.ops._triton import differentiates_otherwise
 
 T = TypeVar("T")
-PLAIN = (Tensor, nn.Parameter)
+PLAIN = {Tensor, nn.Parameter}
 
 
 class Operator(Generic[T]):
@@ -51,6 +53,18 @@ class Operator(Generic[T]):
         Eager.__name__ = Eager.__qualname__ = self.name.partition("::")[2]
         self._eager = Eager
 
+    def gives_gradients_of(self, *names: str) -> None:
+        """Declares that the results, contiguous, have shapes and types of these arguments and no derivative."""
+        parameters = list(inspect.signature(self.function).parameters)
+        places = [parameters.index(name) for name in names]
+
+        def fake(*args: Any) -> Any:
+            results = tuple(args[place].new_empty(args[place].shape) for place in places)
+            return results if len(results) > 1 else results[0]
+
+        self.register_fake(fake)
+        self.refuse_derivative()
+
     def refuse_derivative(self) -> None:
         """Makes the derivative of this operator, itself the derivative of another, an error that says what to do.
 
@@ -77,16 +91,17 @@ class Operator(Generic[T]):
         self.custom_op.register_autograd(backward)
 
     def __call__(self, *args: Any) -> T:
-        if _must_dispatch(args):
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if _must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched
-        with without_autocast(
-            next(arg.device.type for arg in args if isinstance(arg, Tensor))
-        ):  # types are the function's
-            if not torch.is_grad_enabled() or not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
-                return self.function(*args)
-            result: T = self.custom_op(*args) if self._eager is None else self._eager.apply(*args)
-            return result
+        if autocast_is_on(tensors[0].device.type):  # types are the function's
+            with torch.autocast(tensors[0].device.type, enabled=False):
+                return self(*args)
+        if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
+            return self.function(*args)
+        result: T = self.custom_op(*args) if self._eager is None else self._eager.apply(*args)
+        return result
 
 
 def operator(name: str) -> Callable[[Callable[..., T]], Operator[T]]:
@@ -102,10 +117,8 @@ def operator(name: str) -> Callable[[Callable[..., T]], Operator[T]]:
     return lambda function: Operator(name, function)
 
 
-def _must_dispatch(args: tuple[Any, ...]) -> bool:
+def _must_dispatch(tensors: list[Tensor]) -> bool:
     """Whether more than eager autograd looks at the call: a compiler, a tracer, a mode, a tensor subclass."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return True
-    if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
-        return True
-    return any(isinstance(arg, Tensor) and type(arg) not in PLAIN for arg in args)
+    return differentiates_otherwise() or not {*map(type, tensors)} <= PLAIN

@@ -69,19 +69,72 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
 
 
-def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
     """Runs a Triton kernel on the device of its tensors, in that device's current stream.
 
-    Triton by itself takes the current device, which need not be theirs. All kernels are run from here.
+    Triton by itself takes the current device, which need not be theirs. All kernels are run from here. Triton takes
+    longer to find the compiled kernel than to launch it, so a kernel is looked up here first, by all that Triton
+    specialises it for.
 
     Args:
-        kernel: What :func:`triton.jit` made.
+        kernel: What :func:`triton.jit` made; its ``tl.constexpr`` parameters come last.
         grid: Number of programs along each axis.
-        *args: Arguments of the kernel, at least one tensor among them; all tensors lie on one device.
-        **options: Further ones, and Triton's own (``num_warps``, …).
+        *args: Its other arguments: tensors, all on one device, numbers and ``None``.
+        **constants: The ``tl.constexpr`` parameters, and Triton's own options (``num_warps``, …).
     """
-    with torch.cuda.device_of(next(arg for arg in args if isinstance(arg, Tensor))):
-        kernel[grid](*args, **options)
+    device = next(arg for arg in args if isinstance(arg, Tensor)).get_device()  # -1 on a CPU
+    if device >= 0 and device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            launch(kernel, grid, *args, **constants)
+        return
+    kinds = [(arg.dtype, arg.data_ptr() % 16) if isinstance(arg, Tensor) else _kind(arg) for arg in args]
+    key = (kernel.fn, device, *kinds, *constants, *constants.values())
+    if (compiled := _compiled.get(key)) is not None:
+        compiled[(*grid, 1, 1)](*args, *[constants[name] for name in kernel.arg_names[len(args) :]])
+        return
+    assert {*kernel.arg_names[len(args) :]} == {*kernel.fn.__annotations__}, "arguments by position, constants by name"
+    compiled = kernel[grid](*args, **constants)  # None in the interpreter
+    if compiled is not None and _takes_constants():
+        _compiled[key] = compiled
+
+
+_compiled: dict[tuple[Any, ...], Any] = {}
+
+
+def _kind(number: float | None) -> object:
+    """What Triton specialises a kernel for: one, multiples of 16, 32 or 64 bits; of other numbers the type only."""
+    return (number == 1, number % 16 == 0, number >> 31) if type(number) is int else type(number)
+
+
+@cache
+def _takes_constants() -> bool:
+    """Whether a compiled kernel is called with its constants too, as it is since Triton 3.3."""
+    import triton
+
+    return tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 3)
+
+
+def compute_type(dtype: torch.dtype) -> Any:
+    """In which type kernels multiply. Triton's interpreter does not multiply bfloat16; float32 holds it exactly.
+
+    Example:
+        >>> print(compute_type(torch.float16))
+        fp16
+    """
+    import triton.language as tl
+
+    exact = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}[dtype]
+    return tl.float32 if dtype == torch.bfloat16 and interpreted() else exact
+
+
+def block(size: int) -> int:
+    """The power of two that holds ``size`` columns; Triton's products need 16."""
+    return max(16, next_power_of_2(size))
+
+
+def dense(tensor: Tensor | None) -> Tensor | None:
+    """The tensor in contiguous memory, if there is one."""
+    return None if tensor is None else tensor.contiguous()
 
 
 def cdiv(a: int, b: int) -> int:

@@ -4,19 +4,25 @@ The projections are computed inside the kernels, forward and again backward, so 
 :func:`fused_attention` is the counterpart of ``segmented_attention(relu(linear(x)))``, which is what it is compared
 with; :func:`tiled_attention` takes u, v, z as they are.
 
-Letters: N nodes, D channels, G graphs, H heads, K rank, M tiles.
+Letters: N nodes, D channels, G graphs, H heads, K rank, Z columns of z, M tiles.
 """
 
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops.attention import batched_launch as launch
-from lrga.ops.attention.batched_launch import Blocks
+from lrga.ops._triton import block, cdiv, compute_type, dot_precision, launch
+from lrga.ops.attention import batched_kernels as kernels
 from lrga.ops.attention.tiles import Tiles
-from lrga.ops.linear import column_sum
+from lrga.ops.linear import launch_column_sum
+
+Three = tuple[Tensor | None, Tensor | None, Tensor | None]
+NONE = (None, None, None)
+NO_STRIDES = dict.fromkeys(("stride_u", "stride_v", "stride_z", "head_u", "head_v", "head_z"), 0)
 
 
 def fused_attention(
@@ -34,14 +40,12 @@ def fused_attention(
 
     D and K are small enough to be held by a program, see :mod:`lrga.ops.attention`.
     """
-    out, _ = fused_forward(x, weight, bias, *_table(tiles), heads, rank, eps, dtype)
-    return out
+    return fused_forward(x, weight, bias, *tiles.table, heads, rank, eps, dtype)[0]
 
 
 def tiled_attention(u: Tensor, v: Tensor, z: Tensor, tiles: Tiles, *, eps: float) -> Tensor:
     """``u (vᵀ z) / η`` of each graph; ``u, v: [N, H, K]``, ``z: [N, H, Z]``, all of one dtype."""
-    out, _ = tiled_forward(u, v, z, *_table(tiles), eps)
-    return out
+    return tiled_forward(u, v, z, *tiles.table, eps)[0]
 
 
 @operator("lrga::fused_forward")
@@ -50,17 +54,9 @@ def fused_forward(
     order: Tensor | None, heads: int, rank: int, eps: float, dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The result, and S, Σu and Σv of every graph and head, ``[H, G, K² + 2K]``."""
-    out = x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype)
-    tiles, blocks = Tiles(start, end, graph, ptr, counts, order), _blocks(x, rank, dtype)
-    parts = x.new_empty(heads, tiles.number, rank * rank + 2 * rank, dtype=torch.float32)
-    if not tiles.number:
-        return out, parts.new_zeros(heads, counts.size(0), parts.size(2))
-    x, weight, bias = x.contiguous(), weight.contiguous(), bias.contiguous()
-    launch.reduce(tiles, blocks, heads, parts, x=x, weight=weight, bias=bias, out=out)
-    totals = launch.total(tiles, heads, parts)
-    attended = _attended(out, heads, rank)
-    launch.apply(tiles, blocks, heads, attended, attended, totals, eps)
-    return out, totals
+    out, tiles = x.new_empty(x.size(0), heads, 2 * rank, dtype=dtype), Tiles(start, end, graph, ptr, counts, order)
+    totals = _attend(out, rank, rank, tiles, eps, given=(x.contiguous(), weight.contiguous(), bias.contiguous()))
+    return out.view(x.size(0), heads * 2 * rank), totals
 
 
 @fused_forward.register_fake
@@ -72,60 +68,15 @@ def _(
     return x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype), totals
 
 
-@operator("lrga::fused_backward")
-def fused_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
-    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of x, weight and bias."""
-    n, dtype = x.size(0), grad.dtype
-    tiles, blocks = Tiles(start, end, graph, ptr, counts, order), _blocks(x, rank, dtype)
-    if not tiles.number:
-        return x.new_zeros(x.shape), weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
-    grad, x, weight, bias = _dense_rows(grad), x.contiguous(), weight.contiguous(), bias.contiguous()
-    out, totals = out.contiguous(), totals.contiguous()
-    attended = _attended(grad, heads, rank)
-    parts = totals.new_empty(heads, tiles.number, rank * rank)
-    launch.reduce_gradient(tiles, blocks, heads, parts, attended, x=x, weight=weight, bias=bias)
-    t_totals = launch.total(tiles, heads, parts)
-    projected = grad.new_empty(n, heads, 4, rank)  # gradient before the activation
-    bias_parts = totals.new_empty(heads, tiles.number, 4 * rank)
-    du, dv, dz, dm4 = projected.unbind(2)
-    launch.gradient(
-        tiles, blocks, heads, attended, totals, t_totals, (du, dv, dz), eps,
-        x=x, weight=weight, bias=bias, out=out, dm4=dm4, bias_parts=bias_parts,
-    )  # fmt: skip
-    flat = projected.flatten(1)
-    dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
-    dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
-    return dx, dw, column_sum(bias_parts).view(-1).to(bias.dtype)
-
-
-@fused_backward.register_fake
-def _(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
-    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return x.new_empty(x.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)  # contiguous, as they are
-
-
 @operator("lrga::tiled_forward")
 def tiled_forward(
     u: Tensor, v: Tensor, z: Tensor, start: Tensor, end: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor,
     order: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The result ``[N, H, Z]``, and S, Σu and Σv, ``[H, G, K·Z + 2K]``."""
-    heads, rank, columns = u.size(1), u.size(2), z.size(2)
-    out = z.new_empty(z.size(0), heads, columns)
-    tiles, blocks = Tiles(start, end, graph, ptr, counts, order), Blocks(rank, columns, u.dtype)
-    parts = z.new_empty(heads, tiles.number, rank * columns + 2 * rank, dtype=torch.float32)
-    if not tiles.number or not rank or not columns:
-        return out.zero_(), parts.new_zeros(heads, counts.size(0), parts.size(2))
-    u, v, z = (_dense_rows(t) for t in (u, v, z))
-    launch.reduce(tiles, blocks, heads, parts, u=u, v=v, z=z)
-    totals = launch.total(tiles, heads, parts)
-    launch.apply(tiles, blocks, heads, u, out, totals, eps)
-    return out, totals
+    out, tiles = z.new_empty(z.shape), Tiles(start, end, graph, ptr, counts, order)
+    maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
+    return out, _attend(out, u.size(2), z.size(2), tiles, eps, maps=maps)
 
 
 @tiled_forward.register_fake
@@ -137,32 +88,45 @@ def _(
     return z.new_empty(z.shape), totals
 
 
+@operator("lrga::fused_backward")
+def fused_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
+    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of x, weight and bias."""
+    tiles, dtype = Tiles(start, end, graph, ptr, counts, order), grad.dtype
+    if not tiles.number:
+        return x.new_zeros(x.shape), weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
+    given = x.contiguous(), weight.contiguous(), bias.contiguous()
+    grad, out = (_dense_rows(t).view(-1, heads, 2 * rank) for t in (grad, out))
+    projected = grad.new_empty(x.size(0), heads, 4 * rank)  # gradients before the activation
+    bias_parts = totals.new_empty(heads, tiles.number, 4 * rank)
+    _differentiate(grad, totals, rank, rank, tiles, eps, (projected, None, None), bias_parts, given=given, out=out)
+    flat = projected.view(-1, heads * 4 * rank)
+    dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
+    dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
+    return dx, dw, launch_column_sum(bias_parts).view(-1).to(bias.dtype)
+
+
+fused_backward.gives_gradients_of("x", "weight", "bias")
+
+
 @operator("lrga::tiled_backward")
 def tiled_backward(
     grad: Tensor, u: Tensor, v: Tensor, z: Tensor, totals: Tensor, start: Tensor, end: Tensor, graph: Tensor,
     ptr: Tensor, counts: Tensor, order: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of u, v and z."""
-    heads, rank, columns = u.size(1), u.size(2), z.size(2)
-    du, dv, dz = (t.new_empty(t.shape) for t in (u, v, z))
-    tiles, blocks = Tiles(start, end, graph, ptr, counts, order), Blocks(rank, columns, u.dtype)
+    du, dv, dz = u.new_empty(u.shape), v.new_empty(v.shape), z.new_empty(z.shape)
+    tiles, rank, columns = Tiles(start, end, graph, ptr, counts, order), u.size(2), z.size(2)
     if not tiles.number or not rank or not columns:
         return du.zero_(), dv.zero_(), dz.zero_()
-    u, v, z, grad = (_dense_rows(t) for t in (u, v, z, grad))
-    totals = totals.contiguous()
-    parts = totals.new_empty(heads, tiles.number, rank * columns)
-    launch.reduce_gradient(tiles, blocks, heads, parts, grad, u=u)
-    t_totals = launch.total(tiles, heads, parts)
-    launch.gradient(tiles, blocks, heads, grad, totals, t_totals, (du, dv, dz), eps, maps=(u, v, z))
+    maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
+    _differentiate(_dense_rows(grad), totals, rank, columns, tiles, eps, (du, dv, dz), maps=maps)
     return du, dv, dz
 
 
-@tiled_backward.register_fake
-def _(
-    grad: Tensor, u: Tensor, v: Tensor, z: Tensor, totals: Tensor, start: Tensor, end: Tensor, graph: Tensor,
-    ptr: Tensor, counts: Tensor, order: Tensor | None, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return u.new_empty(u.shape), v.new_empty(v.shape), z.new_empty(z.shape)
+tiled_backward.gives_gradients_of("u", "v", "z")
 
 
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -173,8 +137,7 @@ def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 
 def _backward(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-untyped-def]
-    x, weight, bias, out, totals, *table = ctx.saved_tensors
-    gradients = fused_backward(grad, x, weight, bias, out, totals, *table, ctx.heads, ctx.rank, ctx.eps)
+    gradients = fused_backward(grad, *ctx.saved_tensors, ctx.heads, ctx.rank, ctx.eps)
     return *gradients, *[None] * 10
 
 
@@ -186,27 +149,94 @@ def _setup_tiled(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 
 def _backward_tiled(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-untyped-def]
-    u, v, z, totals, *table = ctx.saved_tensors
-    return *tiled_backward(grad, u, v, z, totals, *table, ctx.eps), *[None] * 7
+    return *tiled_backward(grad, *ctx.saved_tensors, ctx.eps), *[None] * 7
 
 
 fused_forward.register_autograd(_backward, setup_context=_setup)
 tiled_forward.register_autograd(_backward_tiled, setup_context=_setup_tiled)
-fused_backward.refuse_derivative()
-tiled_backward.refuse_derivative()
 
 
-def _table(tiles: Tiles) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    return tiles.start, tiles.end, tiles.graph, tiles.ptr, tiles.counts, tiles.order
+def _attend(
+    out: Tensor, rank: int, columns: int, tiles: Tiles, eps: float, *, given: Three = NONE, maps: Three = NONE
+) -> Tensor:
+    """S, Σu and Σv; the result is written into ``out`` ``[N, H, …]``, from x, weight and bias or from u, v and z."""
+    heads, (x, weight, bias), (u, v, z) = out.size(1), given, maps
+    parts = out.new_empty(heads, tiles.number, rank * columns + 2 * rank, dtype=torch.float32)
+    if not parts.numel() or not columns:
+        out.zero_()
+        return parts.new_zeros(heads, tiles.counts.size(0), parts.size(2))
+    grid, how = (tiles.number, heads), _constants(rank, columns, out.dtype)
+    launch(
+        kernels.reduce_tiles, grid,
+        x, weight, bias, u, v, z, out, parts, tiles.order, tiles.start, tiles.end, stride_out=out.stride(0),
+        **_strides_of_inputs(x, u, v, z), **_projection(x, out.dtype), **how,
+    )  # fmt: skip
+    totals = _total(parts, tiles)
+    u = out if u is None else u
+    launch(
+        kernels.apply_tiles, grid,
+        u, out, totals, tiles.order, tiles.start, tiles.end, tiles.graph, tiles.counts, eps, tiles.counts.size(0),
+        stride_u=u.stride(0), head_u=u.stride(1), stride_out=out.stride(0), head_out=out.stride(1),
+        HALF=out.dtype == torch.float16, **how,
+    )  # fmt: skip
+    return totals
 
 
-def _blocks(x: Tensor, rank: int, dtype: torch.dtype) -> Blocks:
-    return Blocks(rank, rank, dtype, width=launch.block(x.size(1)))
+def _differentiate(
+    grad: Tensor, totals: Tensor, rank: int, columns: int, tiles: Tiles, eps: float,
+    gradients: tuple[Tensor, Tensor | None, Tensor | None], bias_parts: Tensor | None = None, *, given: Three = NONE,
+    out: Tensor | None = None, maps: Three = NONE,
+) -> None:  # fmt: skip
+    """Writes the gradients of u, v and z; of all four maps before their activation, side by side, and the parts of that
+    of the bias where x, weight, bias and the result ``out`` are given."""
+    heads, (x, weight, bias), (u, v, z), (du, dv, dz) = grad.size(1), given, maps, gradients
+    parts = totals.new_empty(heads, tiles.number, rank * columns)
+    grid, how, strides = (tiles.number, heads), _constants(rank, columns, grad.dtype), _strides_of_inputs(x, u, v, z)
+    how |= {"stride_grad": grad.stride(0), "head_grad": grad.stride(1), **_projection(x, grad.dtype)}
+    launch(
+        kernels.reduce_gradient, grid,
+        x, weight, bias, u, grad, parts, tiles.order, tiles.start, tiles.end, stride_x=strides["stride_x"],
+        stride_u=strides["stride_u"], head_u=strides["head_u"], **how,
+    )  # fmt: skip
+    launch(
+        kernels.gradient_tiles, grid,
+        x, weight, bias, u, v, z, out, grad, totals.contiguous(), _total(parts, tiles), du, dv, dz, bias_parts,
+        tiles.order, tiles.start, tiles.end, tiles.graph, tiles.counts, eps, tiles.counts.size(0),
+        stride_out=0 if out is None else out.stride(0), **strides,
+        stride_du=du.stride(0), head_du=du.stride(1), stride_dz=0 if dz is None else dz.stride(0),
+        head_dz=0 if dz is None else dz.stride(1), HALF=grad.dtype == torch.float16, **how,
+    )  # fmt: skip
 
 
-def _attended(out: Tensor, heads: int, rank: int) -> Tensor:
-    """The columns ``[N, H, K]`` of ``[N, H * 2K]`` that hold what is attended to."""
-    return out.view(out.size(0), heads, 2, rank)[:, :, 0]
+def _total(parts: Tensor, tiles: Tiles) -> Tensor:
+    """``[H, M, F]`` summed over the tiles of each graph, ``[H, G, F]``."""
+    heads, number, width = parts.shape
+    totals = parts.new_empty(heads, tiles.counts.size(0), width)
+    grid = (tiles.counts.size(0), heads, cdiv(width, 128))
+    launch(kernels.sum_tiles, grid, parts, totals, tiles.ptr, width, number, ROWS=8, BF=128, num_warps=4)
+    return totals
+
+
+def _constants(rank: int, columns: int, dtype: torch.dtype) -> dict[str, Any]:
+    """Sizes of blocks, all powers of two, and how products are computed."""
+    precision = dot_precision(dtype) if dtype == torch.float32 else "tf32"
+    sizes = {"BM": 64, "BK": block(rank), "BZ": block(columns), "num_warps": 4, "num_stages": 1}
+    return {"K": rank, "KZ": columns, "PRECISION": precision, **sizes}
+
+
+def _projection(x: Tensor | None, dtype: torch.dtype) -> dict[str, Any]:
+    channels = 0 if x is None else x.size(1)
+    return {"D": channels, "COMPUTE": compute_type(dtype), "BD": block(max(channels, 1))}
+
+
+def _strides_of_inputs(x: Tensor | None, u: Tensor | None, v: Tensor | None, z: Tensor | None) -> dict[str, int]:
+    """Of rows and heads."""
+    if u is None or v is None or z is None:
+        assert x is not None
+        return {"stride_x": x.stride(0), **NO_STRIDES}
+    (stride_u, head_u, _), (stride_v, head_v, _), (stride_z, head_z, _) = u.stride(), v.stride(), z.stride()
+    heads = {"head_u": head_u, "head_v": head_v, "head_z": head_z}
+    return {"stride_x": 0, "stride_u": stride_u, "stride_v": stride_v, "stride_z": stride_z, **heads}
 
 
 def _dense_rows(t: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ Backward, with :math:`T = U^\top \mathrm{d}A`, :math:`c = 1/\eta` and :math:`\al
     \mathrm{d}V = c \, Z \, T^\top + \alpha \, u, \qquad
     \mathrm{d}Z = c \, V \, T
 
-with u, v the sums of U and V over the graph. Where ``PROJECT`` is set, U, V, Z and m4 are computed here from x and the
-weight, and in the backward pass again; elsewhere they are read. No atomics: results do not vary between runs.
+with u, v the sums of U and V over the graph. Where x is given, U, V, Z and m4 are computed here from x and the weight,
+and in the backward pass again; elsewhere they are read. No atomics: results do not vary between runs.
 
 Letters: N nodes, D channels, K rank, Z columns of z, H heads, M tiles, F = K·Z + 2K numbers of a tile: S, u, v.
 """
@@ -28,11 +28,11 @@ import triton.language as tl
 
 
 @triton.jit
-def _rows_of(order, offset, end, ORDERED: tl.constexpr, BM: tl.constexpr):
+def _rows_of(order, offset, end, BM: tl.constexpr):
     """Rows of a block of nodes, and which of them are inside the tile."""
     position = offset + tl.arange(0, BM)
     inside = position < end
-    if ORDERED:
+    if order is None:
         rows = position
     else:
         rows = tl.load(order + position, mask=inside, other=0)
@@ -113,20 +113,20 @@ def reduce_tiles(
     x, weight, bias, u, v, z, out, parts, order, start, end,
     D: tl.constexpr, K: tl.constexpr, KZ: tl.constexpr, stride_x: tl.constexpr, stride_u: tl.constexpr,
     stride_v: tl.constexpr, stride_z: tl.constexpr, head_u: tl.constexpr, head_v: tl.constexpr, head_z: tl.constexpr,
-    stride_out: tl.constexpr, PROJECT: tl.constexpr, ORDERED: tl.constexpr, COMPUTE: tl.constexpr,
+    stride_out: tl.constexpr, COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
     """S = VᵀZ and the sums of U and V over the rows of a tile into ``parts`` ``[H, M, F]``.
 
-    With ``PROJECT`` also U and m4 into ``out``, where :func:`apply_tiles` finds U.
+    With x also U and m4 into ``out``, where :func:`apply_tiles` finds U.
     """
     m, h = tl.program_id(0), tl.program_id(1)
     first, last = tl.load(start + m), tl.load(end + m)
     s = tl.zeros((BK, BZ), tl.float32)
     u_sum, v_sum = tl.zeros((BK,), tl.float32), tl.zeros((BK,), tl.float32)
     for offset in range(first, last, BM):
-        rows, inside = _rows_of(order, offset, last, ORDERED, BM)
-        if PROJECT:
+        rows, inside = _rows_of(order, offset, last, BM)
+        if x is not None:
             tile = _load(x, rows, inside, stride_x, D, BD).to(COMPUTE)
             u_tile = _map(tile, weight, bias, h * 4 * K, inside, D, K, BD, BK, PRECISION)
             _store(out + h * 2 * K, rows, inside, stride_out, K, u_tile, BK)
@@ -168,7 +168,7 @@ def sum_tiles(parts, totals, ptr, F, num_tiles, ROWS: tl.constexpr, BF: tl.const
 def apply_tiles(
     u, out, totals, order, start, end, graph, counts,
     eps, num_graphs, K: tl.constexpr, KZ: tl.constexpr, stride_u: tl.constexpr, head_u: tl.constexpr,
-    stride_out: tl.constexpr, head_out: tl.constexpr, ORDERED: tl.constexpr, HALF: tl.constexpr,
+    stride_out: tl.constexpr, head_out: tl.constexpr, HALF: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
     """``out = U S / η``; u and out may be the same memory, each program having read its rows before it writes them."""
@@ -182,7 +182,7 @@ def apply_tiles(
         c = _inverse_eta(u_sum, v_sum, tl.load(counts + g), eps, HALF)
         s = _load_square(total, K, KZ, BK, BZ) * c
         for offset in range(first, last, BM):
-            rows, inside = _rows_of(order, offset, last, ORDERED, BM)
+            rows, inside = _rows_of(order, offset, last, BM)
             tile = _load(u + h * head_u, rows, inside, stride_u, K, BK).to(tl.float32)
             _store(out + h * head_out, rows, inside, stride_out, KZ, _dot(tile, s, PRECISION), BZ)
 
@@ -191,8 +191,8 @@ def apply_tiles(
 def reduce_gradient(
     x, weight, bias, u, grad, parts, order, start, end,
     D: tl.constexpr, K: tl.constexpr, KZ: tl.constexpr, stride_x: tl.constexpr, stride_u: tl.constexpr,
-    head_u: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr, PROJECT: tl.constexpr,
-    ORDERED: tl.constexpr, COMPUTE: tl.constexpr,
+    head_u: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr,
+    COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
     """T = Uᵀ dA over the rows of a tile into ``parts`` ``[H, M, K·Z]``."""
@@ -200,8 +200,8 @@ def reduce_gradient(
     first, last = tl.load(start + m), tl.load(end + m)
     t = tl.zeros((BK, BZ), tl.float32)
     for offset in range(first, last, BM):
-        rows, inside = _rows_of(order, offset, last, ORDERED, BM)
-        if PROJECT:
+        rows, inside = _rows_of(order, offset, last, BM)
+        if x is not None:
             tile = _load(x, rows, inside, stride_x, D, BD).to(COMPUTE)
             u_tile = _map(tile, weight, bias, h * 4 * K, inside, D, K, BD, BK, PRECISION)
         else:
@@ -216,19 +216,20 @@ def reduce_gradient(
 
 @triton.jit
 def gradient_tiles(
-    x, weight, bias, u, v, z, out, grad, totals, t_totals, du, dv, dz, dm4, bias_parts, order, start, end, graph,
-    counts, eps, num_graphs, D: tl.constexpr, K: tl.constexpr, KZ: tl.constexpr, stride_x: tl.constexpr,
+    x, weight, bias, u, v, z, out, grad, totals, t_totals, du, dv, dz, bias_parts, order, start, end, graph, counts,
+    eps, num_graphs, D: tl.constexpr, K: tl.constexpr, KZ: tl.constexpr, stride_x: tl.constexpr,
     stride_u: tl.constexpr, stride_v: tl.constexpr, stride_z: tl.constexpr, head_u: tl.constexpr, head_v: tl.constexpr,
     head_z: tl.constexpr, stride_out: tl.constexpr, stride_grad: tl.constexpr, head_grad: tl.constexpr,
-    stride_du: tl.constexpr,
-    stride_dv: tl.constexpr, stride_dz: tl.constexpr, head_du: tl.constexpr, head_dv: tl.constexpr,
-    head_dz: tl.constexpr, PROJECT: tl.constexpr, ORDERED: tl.constexpr,
+    stride_du: tl.constexpr, stride_dz: tl.constexpr, head_du: tl.constexpr, head_dz: tl.constexpr,
     HALF: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of U, V and Z. With ``PROJECT`` those before the activation, and that of m4 as well (where Z = K);
-    their sums over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``. Of m4 only the sign
-    matters: it is read off the result ``out``, whose rows are laid out as those of ``grad``."""
+    """Gradients of U, V and Z; dU and dV are laid out alike.
+
+    With x those before the activation, and that of m4 as well, all side by side in ``du`` (where Z = K); their sums
+    over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``. Of m4 only the sign matters: it is
+    read off the result ``out``, whose rows are laid out as those of ``grad``.
+    """
     m, h = tl.program_id(0), tl.program_id(1)
     first, last, g = tl.load(start + m), tl.load(end + m), tl.load(graph + m)
     k = tl.arange(0, BK)
@@ -243,19 +244,19 @@ def gradient_tiles(
     b_u, b_v = tl.zeros((BK,), tl.float32), tl.zeros((BK,), tl.float32)
     b_z, b_m = tl.zeros((BZ,), tl.float32), tl.zeros((BZ,), tl.float32)
     for offset in range(first, last, BM):
-        rows, inside = _rows_of(order, offset, last, ORDERED, BM)
+        rows, inside = _rows_of(order, offset, last, BM)
         da = _load(grad + h * head_grad, rows, inside, stride_grad, KZ, BZ)
-        if PROJECT:
+        if x is not None:
             tile = _load(x, rows, inside, stride_x, D, BD).to(COMPUTE)
             u_tile = _map(tile, weight, bias, h * 4 * K, inside, D, K, BD, BK, PRECISION)
         else:
             u_tile = _load(u + h * head_u, rows, inside, stride_u, K, BK)
         g_u = _dot(da.to(tl.float32), tl.trans(s), PRECISION) + alpha * v_sum[None, :]
-        if PROJECT:
+        if x is not None:
             g_u = tl.where(u_tile > 0, g_u, 0.0)
             b_u += tl.sum(tl.where(inside[:, None], g_u, 0.0), 0)
         _store(du + h * head_du, rows, inside, stride_du, K, g_u, BK)
-        if PROJECT:
+        if x is not None:
             v_tile = _map(tile, weight, bias, (h * 4 + 1) * K, inside, D, K, BD, BK, PRECISION)
             z_tile = _map(tile, weight, bias, (h * 4 + 2) * K, inside, D, K, BD, BK, PRECISION)
         else:
@@ -263,20 +264,23 @@ def gradient_tiles(
             z_tile = _load(z + h * head_z, rows, inside, stride_z, KZ, BZ)
         g_v = _dot(z_tile.to(tl.float32), tl.trans(t), PRECISION) + alpha * u_sum[None, :]
         g_z = _dot(v_tile.to(tl.float32), t, PRECISION)
-        if PROJECT:
+        if x is not None:
             g_v = tl.where(v_tile > 0, g_v, 0.0)
             g_z = tl.where(z_tile > 0, g_z, 0.0)
             b_v += tl.sum(g_v, 0)
             b_z += tl.sum(g_z, 0)
-        _store(dv + h * head_dv, rows, inside, stride_dv, K, g_v, BK)
-        _store(dz + h * head_dz, rows, inside, stride_dz, KZ, g_z, BZ)
-        if PROJECT:
+        if x is None:
+            _store(dv + h * head_du, rows, inside, stride_du, K, g_v, BK)
+            _store(dz + h * head_dz, rows, inside, stride_dz, KZ, g_z, BZ)
+        else:
+            _store(du + h * head_du + K, rows, inside, stride_du, K, g_v, BK)
+            _store(du + h * head_du + 2 * K, rows, inside, stride_du, K, g_z, BZ)
             m_tile = _load(out + h * head_grad + K, rows, inside, stride_out, K, BZ)
             g_m = _load(grad + h * head_grad + K, rows, inside, stride_grad, K, BZ).to(tl.float32)
             g_m = tl.where(m_tile > 0, g_m, 0.0)
             b_m += tl.sum(g_m, 0)
-            _store(dm4 + h * head_dz, rows, inside, stride_dz, K, g_m, BZ)
-    if PROJECT:
+            _store(du + h * head_du + 3 * K, rows, inside, stride_du, K, g_m, BZ)
+    if x is not None:
         at = bias_parts + (h.to(tl.int64) * tl.num_programs(0) + m) * 4 * K + k
         tl.store(at, b_u, mask=k < K)
         tl.store(at + K, b_v, mask=k < K)

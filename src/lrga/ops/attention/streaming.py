@@ -27,10 +27,8 @@ import triton
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import dot_precision, launch, shared_memory
-from lrga.ops.attention import streaming_kernels as between
+from lrga.ops._triton import block, compute_type, dot_precision, launch, shared_memory
 from lrga.ops.attention import streaming_kernels as kernels
-from lrga.ops.attention.batched_launch import block, compute_type
 
 BUFFER_BYTES = 56 << 20
 MIN_ROWS = 1024  # of a chunk
@@ -125,7 +123,7 @@ def _backward_in_place(
     rows, given, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
     factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
     launch(
-        between.gradient_factors, (heads,),
+        kernels.gradient_factors, (heads,),
         totals, t_totals, factors, n, eps, B=columns, HALF=dtype == torch.float16, PRECISION=_precision(dtype),
     )  # fmt: skip
     step = rows_of_chunk(n, width * dtype.itemsize)
@@ -138,7 +136,7 @@ def _backward_in_place(
 
     def differentiate(first: int, last: int, target: Tensor, *, add: bool) -> None:
         launch(
-            between.gradient_maps, (2 * programs, heads),
+            kernels.gradient_maps, (2 * programs, heads),
             rows[first:], bias, out[first:], grad[first:], factors, target, bias_parts, last - first, int(add),
             TARGET=target.stride(0), **shape,
         )  # fmt: skip
@@ -178,14 +176,14 @@ def _project(
         given = rows[:, channels:]
         wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
         launch(
-            between.project_rows, (parts.size(1), heads),
+            kernels.project_rows, (parts.size(1), heads),
             x, wide, wide_bias, grad, rows, given, parts, x.size(0), D=channels, **shape, **PROJECT,
         )  # fmt: skip
         return rows, given, parts.sum(1)
     across = _filled(weight, None, 3, padded, heads, rank, dtype, "tf32x3")[0].view(-1, channels).t()
     torch.mm(x, across, out=rows[:, : across.size(1)])
     launch(
-        between.reduce_gradient_maps, (parts.size(1), heads),
+        kernels.reduce_gradient_maps, (parts.size(1), heads),
         rows, bias, grad, parts, x.size(0), **shape, **REDUCE_GRADIENT,
     )  # fmt: skip
     return rows, x, parts.sum(1)
@@ -225,19 +223,7 @@ def _backward_by_blocks(
     return dw, bias_parts
 
 
-@streaming_backward.register_fake
-def _(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    out: Tensor,
-    totals: Tensor,
-    heads: int,
-    rank: int,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return x.new_empty(x.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)
+streaming_backward.gives_gradients_of("x", "weight", "bias")
 
 
 def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -252,7 +238,6 @@ def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
 
 
 streaming_forward.register_autograd(_backward, setup_context=_setup)
-streaming_backward.refuse_derivative()
 
 
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

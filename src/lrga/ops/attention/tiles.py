@@ -42,6 +42,11 @@ class Tiles:
         """M."""
         return self.start.size(0)
 
+    @property
+    def table(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """All of it, in the order of the arguments above."""
+        return self.start, self.end, self.graph, self.ptr, self.counts, self.order
+
     @staticmethod
     def of(segments: Segments, device: torch.device) -> "Tiles":
         """Cuts the graphs of ``segments``.

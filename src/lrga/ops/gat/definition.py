@@ -110,6 +110,6 @@ def node_scores_reference(x: Tensor, att_source: Tensor, att_target: Tensor) -> 
     return by_source, by_target
 
 
-def score_dtype(x: Tensor, att_source: Tensor, att_target: Tensor) -> torch.dtype:
+def score_dtype(x: Tensor, of_source: Tensor, of_target: Tensor) -> torch.dtype:
     """The widest of the three."""
-    return torch.promote_types(torch.promote_types(x.dtype, att_source.dtype), att_target.dtype)
+    return torch.promote_types(torch.promote_types(x.dtype, of_source.dtype), of_target.dtype)

@@ -50,10 +50,6 @@ def _sizes(heads: int, depth: int) -> dict[str, int]:
     return {"DEPTH": depth, "HEADS": heads, "GROUP": group, "EDGES": edges, "BLOCK": block, "num_warps": warps}
 
 
-def _result_dtype(x: Tensor, by_source: Tensor, by_target: Tensor) -> torch.dtype:
-    return torch.promote_types(torch.promote_types(x.dtype, by_source.dtype), by_target.dtype)
-
-
 @operator("lrga::attention_sum")
 def attend_op(
     x: Tensor,
@@ -70,7 +66,7 @@ def attend_op(
 ) -> tuple[Tensor, Tensor]:
     """The sums ``[T, H, D]``, and the logarithm of each node's sum of exponentials, ``[T, H]``."""
     num_rows, (_, heads, depth) = in_ptr.size(0) - 1, x.shape
-    y = torch.empty(num_rows, heads, depth, dtype=_result_dtype(x, by_source, by_target), device=x.device)
+    y = torch.empty(num_rows, heads, depth, dtype=score_dtype(x, by_source, by_target), device=x.device)
     log_total = torch.empty(num_rows, heads, device=x.device)
     if not y.numel():
         return y, log_total.zero_()
@@ -85,7 +81,7 @@ def attend_op(
 
 @attend_op.register_fake
 def _(x: Tensor, by_source: Tensor, by_target: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    y = by_target.new_empty(*by_target.shape, x.size(2), dtype=_result_dtype(x, by_source, by_target))
+    y = by_target.new_empty(*by_target.shape, x.size(2), dtype=score_dtype(x, by_source, by_target))
     return y, torch.empty(by_target.shape, device=x.device)
 
 
@@ -142,21 +138,12 @@ def attend_gradient_op(
     return grad_x, grad_source, grad_target
 
 
-@attend_gradient_op.register_fake
-def _(grad: Tensor, x: Tensor, by_source: Tensor, by_target: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    grad_x, grad_source, grad_target = (
-        torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, by_source, by_target)
-    )
-    return grad_x, grad_source, grad_target
-
-
-attend_gradient_op.refuse_derivative()
+attend_gradient_op.gives_gradients_of("x", "by_source", "by_target")
 
 
 def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
     """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
-    by_source, by_target = scores_op(x, att_source, att_target)
-    return by_source, by_target
+    return scores_op(x, att_source, att_target)
 
 
 def _score_sizes(heads: int, depth: int) -> dict[str, int]:

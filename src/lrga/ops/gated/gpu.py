@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import dot_precision, interpreted, launch, shared_memory
+from lrga.ops._triton import compute_type, dense, dot_precision, interpreted, launch, shared_memory
 from lrga.ops.linear import launch_column_sum
 
 MIN_CHANNELS = 16  # channels of a program
@@ -112,17 +112,17 @@ def gated_forward(
     if join:
         product = vendor_product(edge_attr, weight, bias, out=e_hat)
     else:
-        gate_arguments(edge_attr, weight, bias, from_source, from_target, source, target, in_ptr, out=e_hat)
+        ends = (bias.contiguous(), from_source, from_target, source, target)
+        map_edges(edge_attr, weight, in_ptr, ends=ends, out=e_hat)
     block = channel_block(channels)
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     follows = norm_weight is not None and training
     counts, partials = (denominator.new_empty(shape) for shape in (programs, (2, programs, channels)))
-    scaled = scale is not None
     launch(
         kernels.forward_by_target, (chunks, programs),
-        product, gated, from_source, from_target, _or(scale, product), source, in_ptr, e_hat, mean, denominator,
+        product, gated, from_source, from_target, dense(scale), source, in_ptr, e_hat, mean, denominator,
         counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
-        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, SCALED=scaled, FAST=not interpreted(),
+        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, FAST=not interpreted(),
         BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
     )  # fmt: skip
     if norm_weight is not None and (follows or need_edges):
@@ -130,16 +130,15 @@ def gated_forward(
         assert running_var is not None
         launch(
             kernels.finish_statistics, (-(-channels // MIN_CHANNELS),),
-            counts, partials, running_mean.contiguous(), running_var.contiguous(), _or(momentum, counts), statistics,
-            new_running, programs, momentum_value, eps, D=channels, TRAINING=training,
-            HAS_MOMENTUM=momentum is not None, BLOCK_P=256, BLOCK_D=MIN_CHANNELS, num_warps=8,
+            counts, partials, running_mean.contiguous(), running_var.contiguous(), momentum, statistics,
+            new_running, programs, momentum_value, eps, D=channels, TRAINING=training, BLOCK_P=256,
+            BLOCK_D=MIN_CHANNELS, num_warps=8,
         )  # fmt: skip
     if need_edges and num_edges:
         launch(
             kernels.edge_output, (-(-e_hat.numel() // tiling.flat),),
-            e_hat, edge_attr.contiguous(), _or(scale, product), statistics, _or(norm_weight, statistics),
-            _or(norm_bias, statistics), in_ptr, out, num_nodes, out.numel(), D=channels, NORM=norm_weight is not None,
-            SCALED=scaled, RESIDUAL=residual, BLOCK=tiling.flat, num_warps=4,
+            e_hat, edge_attr.contiguous(), dense(scale), statistics, dense(norm_weight), dense(norm_bias), in_ptr, out,
+            num_nodes, out.numel(), D=channels, RESIDUAL=residual, BLOCK=tiling.flat, num_warps=4,
         )  # fmt: skip
     return results
 
@@ -257,21 +256,19 @@ def gated_backward(
         "BLOCK_D": block,
         "num_warps": tiling.warps,
     }
-    scaled, normed, has_edges = scale is not None, norm_weight is not None, grad_out is not None
     grad_mean = torch.zeros_like(mean) if grad_mean is None else grad_mean.contiguous()
     grad_e_hat, grad_total = torch.empty_like(e_hat), torch.empty_like(denominator)
     if grad_out is not None:
         grad_out = grad_out.contiguous()
-    if grad_out is not None and normed:
+    if grad_out is not None and norm_weight is not None:
         tile = tiling.sum_numbers // block
         edges_each = -(-num_edges // tiling.sum_programs // tile) * tile
         rows = max(-(-num_edges // max(edges_each, 1)), 1)
         parts = denominator.new_empty(1, rows, 2 * channels)
         launch(
             kernels.norm_backward_sums, (chunks, rows),
-            grad_out, e_hat, _or(scale, e_hat), statistics, _or(norm_weight, e_hat), _or(norm_bias, e_hat), in_ptr,
-            parts, num_nodes, edges_each, D=channels, SCALED=scaled, BLOCK_E=tile, BLOCK_D=block,
-            num_warps=tiling.sum_warps,
+            grad_out, e_hat, dense(scale), statistics, dense(norm_weight), dense(norm_bias), in_ptr, parts, num_nodes,
+            edges_each, D=channels, BLOCK_E=tile, BLOCK_D=block, num_warps=tiling.sum_warps,
         )  # fmt: skip
         sums = launch_column_sum(parts).view(2, channels)
     else:
@@ -281,10 +278,9 @@ def gated_backward(
     through = residual and grad_out is not None and need_attr
     launch(
         kernels.backward_by_target, (chunks, programs),
-        grad_mean, _or(grad_out, e_hat), e_hat, gated, mean, denominator, _or(scale, e_hat), statistics,
-        sums, _or(norm_weight, statistics), _or(norm_bias, statistics), source, in_ptr, grad_e_hat, grad_total,
-        grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated.stride(0), D=channels, EDGES=has_edges,
-        NORM=normed, SCALED=scaled, RESIDUAL=through and not own_product, **blocks,
+        grad_mean, grad_out, e_hat, gated, mean, denominator, dense(scale), statistics, sums, dense(norm_weight),
+        dense(norm_bias), source, in_ptr, grad_e_hat, grad_total, grad_target, grad_attr, num_nodes, num_edges,
+        nodes_each, gated.stride(0), D=channels, RESIDUAL=through and not own_product, **blocks,
     )  # fmt: skip
     programs = min(num_sources, tiling.programs)
     launch(
@@ -294,7 +290,7 @@ def gated_backward(
     )  # fmt: skip
     grad_weight, grad_bias = weight_gradient(grad_e_hat, edge_attr, weight, grad_source)
     if need_attr and own_product:
-        edge_gradient(grad_e_hat, weight, grad_out if through else None, in_ptr, out=grad_attr)
+        map_edges(grad_e_hat, weight.t(), in_ptr, added=grad_out if through else None, out=grad_attr)
     elif need_attr:
         vendor_gradient(grad_e_hat, weight, added=through, out=grad_attr)
     return grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums
@@ -329,11 +325,6 @@ def _(*args: Any) -> tuple[Tensor, ...]:
 gated_backward.refuse_derivative()
 
 
-def _or(tensor: Tensor | None, other: Tensor) -> Tensor:
-    """The tensor, or any other where a kernel is not going to read it."""
-    return other if tensor is None else tensor.contiguous()
-
-
 def _rows(tensor: Tensor) -> Tensor:
     """The tensor, each of its rows contiguous; they may be parts of longer ones."""
     return tensor if tensor.stride(1) == 1 or tensor.size(1) == 1 else tensor.contiguous()
@@ -366,28 +357,6 @@ def product_is_supported(weight: Tensor) -> bool:
     """Whether our kernel can multiply with this weight, and fast."""
     fast = weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
     return fast and all(width > 0 and sum(blocks_of(width)) <= MAX_PRODUCT_WIDTH for width in weight.shape)
-
-
-def gate_arguments(
-    edge_attr: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    from_source: Tensor,
-    from_target: Tensor,
-    source: Tensor,
-    target: Tensor,
-    in_ptr: Tensor,
-    *,
-    out: Tensor,
-) -> None:
-    """``ê = C e + bias + d_source + t_target`` of every edge in ``out`` ``[E, O]``, zero in padding, by our kernel."""
-    ends = (bias.contiguous(), from_source, from_target, source, target)
-    _map_edges(edge_attr, weight, ends, None, in_ptr, out)
-
-
-def edge_gradient(grad: Tensor, weight: Tensor, added: Tensor | None, in_ptr: Tensor, *, out: Tensor) -> None:
-    """``grad C + added`` in ``out`` ``[E, I]``, zero in padding, by our kernel."""
-    _map_edges(grad, weight.t(), None, added, in_ptr, out)
 
 
 def vendor_product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> Tensor:
@@ -435,37 +404,36 @@ def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source
         return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype)), of_bias
 
 
-def _arithmetic(weight: Tensor) -> dict[str, Any]:
-    """In which type the kernel multiplies, and how exactly."""
-    from lrga.ops.attention.batched_launch import compute_type
-
-    precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
-    return {"COMPUTE": compute_type(weight.dtype), "PRECISION": precision}
-
-
-def _map_edges(
+def map_edges(
     x: Tensor,
     weight: Tensor,
-    ends: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None,
-    added: Tensor | None,
     in_ptr: Tensor,
+    *,
+    ends: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None = None,
+    added: Tensor | None = None,
     out: Tensor,
 ) -> None:
-    """Forward with the bias, rows of nodes and nodes of edges in ``ends``; backward without."""
-    from lrga.ops.gated.kernels import map_edges
+    """``x Wᵀ`` of every edge in ``out`` ``[E, O]``, zero in padding, by our kernel.
+
+    Forward ``ends`` are the bias, d, t, source and target: then bias + d_source + t_target is added; backward
+    ``added``.
+    """
+    from lrga.ops.gated import kernels
 
     num_edges = x.size(0)
     if num_edges == 0:
         return
     how = tiles_on(x.device, product_tiles)
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    x = x.contiguous()
+    precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
     bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read then
     launch(
-        map_edges, (min(how.programs, -(-num_edges // how.rows)),),
-        x, weight, bias, from_source, from_target, source, target, out if added is None else added.contiguous(),
-        in_ptr, out, in_ptr.size(0) - 1, num_edges, from_source.stride(0), from_target.stride(0),
+        kernels.map_edges, (min(how.programs, -(-num_edges // how.rows)),),
+        x.contiguous(), weight, bias, from_source, from_target, source, target,
+        out if added is None else added.contiguous(), in_ptr, out, in_ptr.size(0) - 1, num_edges,
+        from_source.stride(0), from_target.stride(0),
         INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
         FORWARD=ends is not None, ADDED=added is not None, STAGES=how.stages, BM=how.rows, I0=inner0, I1=inner1,
-        O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, **_arithmetic(weight),
+        O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, COMPUTE=compute_type(weight.dtype),
+        PRECISION=precision,
     )  # fmt: skip

@@ -76,7 +76,6 @@ def forward_by_target(
     D: tl.constexpr,
     JOIN: tl.constexpr,  # the product is the library's, the rows of the ends are added here
     STATISTICS: tl.constexpr,
-    SCALED: tl.constexpr,
     FAST: tl.constexpr,
     BLOCK_E: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -99,7 +98,7 @@ def forward_by_target(
     if STATISTICS and not JOIN:
         row = begin + 0 * c
         origin = tl.load(e_hat + row * D + c, mask=c_ok & (row < stop), other=0.0).to(tl.float32)
-        if SCALED:
+        if scale is not None:
             origin *= tl.load(scale + row, mask=row < stop, other=0.0).to(tl.float32)
     end = begin
     for node in range(first, last):
@@ -132,7 +131,7 @@ def forward_by_target(
             gate_sum += gate
             total += gate * b
             if STATISTICS:
-                if SCALED:
+                if scale is not None:
                     x *= tl.load(scale + rows, mask=row_ok, other=0.0).to(tl.float32)[:, None]
                 if JOIN:  # noqa: SIM102
                     if k == begin:
@@ -177,9 +176,6 @@ def backward_by_target(
     nodes_each,
     gated_stride,
     D: tl.constexpr,
-    EDGES: tl.constexpr,
-    NORM: tl.constexpr,
-    SCALED: tl.constexpr,
     RESIDUAL: tl.constexpr,
     FAST: tl.constexpr,
     BLOCK_E: tl.constexpr,
@@ -189,7 +185,7 @@ def backward_by_target(
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     slot = tl.arange(0, BLOCK_E)
-    if EDGES and NORM:
+    if grad_out is not None and norm_weight is not None:
         center = tl.load(statistics + c, mask=c_ok, other=0.0)
         rstd = tl.load(statistics + D + c, mask=c_ok, other=0.0)
         inverse = tl.load(statistics + 2 * D + c, mask=c_ok, other=0.0)
@@ -205,7 +201,7 @@ def backward_by_target(
     next_j = tl.load(source + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
     in_front = (end + slot < stop)[:, None] & c_ok[None, :]
     next_x = tl.load(e_hat + end * D + local, mask=in_front, other=0.0)
-    if EDGES:
+    if grad_out is not None:
         next_arriving = tl.load(grad_out + end * D + local, mask=in_front, other=0.0)
     for node in range(first, last):
         start = end
@@ -230,22 +226,22 @@ def backward_by_target(
             x = x.to(tl.float32)
             gate = _gate(x, FAST)
             grad = upstream[None, :] * (b - average[None, :]) * gate * (1.0 - gate)
-            if EDGES:
+            if grad_out is not None:
                 arriving = next_arriving
                 next_arriving = tl.load(grad_out + after * D + local, mask=in_front, other=0.0)
                 arriving = arriving.to(tl.float32)
                 if RESIDUAL:
                     tl.store(grad_attr + k * D + local, arriving, mask=ok)
-                if SCALED:
+                if scale is not None:
                     factor = tl.load(scale + rows, mask=row_ok, other=0.0).to(tl.float32)[:, None]
                     x *= factor
-                if NORM:
+                if norm_weight is not None:
                     x = (x - center[None, :]) * rstd[None, :]
                     arriving = tl.where(x * weight[None, :] + bias[None, :] > 0, arriving, 0.0)
                     arriving = (arriving - mean_grad[None, :] - x * mean_slope[None, :]) * (weight * rstd)[None, :]
                 else:
                     arriving = tl.where(x > 0, arriving, 0.0)
-                if SCALED:
+                if scale is not None:
                     arriving *= factor
                 grad += arriving
             grad = grad.to(grad_e_hat.dtype.element_ty)
@@ -254,7 +250,7 @@ def backward_by_target(
         tl.store(grad_target + here, tl.sum(collected, 0), mask=c_ok)
     real = tl.load(in_ptr + num_nodes)
     _zero_padding(grad_e_hat, real, num_edges, c, c_ok, D, BLOCK_E, BLOCK_D)
-    if EDGES and RESIDUAL:
+    if grad_out is not None and RESIDUAL:
         _zero_padding(grad_attr, real, num_edges, c, c_ok, D, BLOCK_E, BLOCK_D)
 
 
@@ -321,7 +317,6 @@ def finish_statistics(
     eps,
     D: tl.constexpr,
     TRAINING: tl.constexpr,
-    HAS_MOMENTUM: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
@@ -353,7 +348,7 @@ def finish_statistics(
         away = center - batch_mean[None, :]
         squares = tl.sum(spread + away * away * seen[:, None], 0)
         enough = count >= 2.0
-        if HAS_MOMENTUM:
+        if momentum is not None:
             rate = tl.load(momentum).to(tl.float32)
         else:
             rate = momentum_value
@@ -383,8 +378,6 @@ def edge_output(
     num_nodes,
     num_numbers,  # E D
     D: tl.constexpr,
-    NORM: tl.constexpr,
-    SCALED: tl.constexpr,
     RESIDUAL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -398,9 +391,9 @@ def edge_output(
     place = (start % D).to(tl.int32) + tl.arange(0, BLOCK)  # 32 bits: a division by D for every number
     c = place % D
     x = tl.load(e_hat + at, mask=ok, other=0.0).to(tl.float32)
-    if SCALED:
+    if scale is not None:
         x *= tl.load(scale + start // D + place // D, mask=ok, other=0.0).to(tl.float32)
-    if NORM:
+    if norm_weight is not None:
         slope = tl.load(statistics + D + c) * tl.load(norm_weight + c).to(tl.float32)
         x = (x - tl.load(statistics + c)) * slope + tl.load(norm_bias + c).to(tl.float32)
     x = tl.where(x > 0, x, tl.where(x == x, 0.0, x))  # NaN stays NaN, as in torch
@@ -422,7 +415,6 @@ def norm_backward_sums(
     num_nodes,
     edges_each,
     D: tl.constexpr,
-    SCALED: tl.constexpr,
     BLOCK_E: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
@@ -446,7 +438,7 @@ def norm_backward_sums(
         ok = row_ok[:, None] & c_ok[None, :]
         x = tl.load(e_hat + k * D + local, mask=ok, other=0.0).to(tl.float32)
         grad = tl.load(grad_out + k * D + local, mask=ok, other=0.0).to(tl.float32)
-        if SCALED:
+        if scale is not None:
             x *= tl.load(scale + rows, mask=row_ok, other=0.0).to(tl.float32)[:, None]
         x = (x - center[None, :]) * rstd[None, :]
         grad = tl.where(x * weight[None, :] + bias[None, :] > 0, grad, 0.0)

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import launch
+from lrga.ops._triton import dense, launch
 from lrga.ops.neighbors import kernels
 from lrga.ops.neighbors.edges import EdgeLayout
 
@@ -181,7 +181,7 @@ def edge_dots_op(
     edges = max(4, min(128, 2048 // block))
     launch(
         kernels._dot_edges, (triton.cdiv(num_edges, edges), heads),
-        x.contiguous(), grad.contiguous(), source, target, _dense(dst_scale), _dense(src_scale), in_ptr[-1:], dots,
+        x.contiguous(), grad.contiguous(), source, target, dense(dst_scale), dense(src_scale), in_ptr[-1:], dots,
         num_edges, DEPTH=depth, HEADS=heads, EDGES=edges, BLOCK=block, num_warps=2,
     )  # fmt: skip
     return dots
@@ -279,7 +279,7 @@ def launch_sum(
     width = y.numel() // num_rows
     heads = x.size(1) if x.dim() == 3 else 1
     how = how or plan(width)
-    x, weight, dst_scale, src_scale = x.contiguous(), _dense(weight), _dense(dst_scale), _dense(src_scale)
+    x, weight, dst_scale, src_scale = x.contiguous(), dense(weight), dense(dst_scale), dense(src_scale)
     blocks = triton.cdiv(width, how.block)
     sizes = {"WIDTH": width, "HEADS": heads, "EDGES": how.edges, "BLOCK": how.block, "num_warps": how.warps}
     sizes |= {"CHUNK": CHUNK, "MAX_RUN": MAX_RUN}
@@ -297,10 +297,6 @@ def launch_sum(
         x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, num_rows, ROWS=how.rows, **sizes
     )  # fmt: skip
     return y
-
-
-def _dense(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
 
 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
@@ -363,9 +359,4 @@ def max_gradient_op(x: Tensor, y: Tensor, share: Tensor, out_target: Tensor, out
     return grad
 
 
-@max_gradient_op.register_fake
-def _(x: Tensor, *rest: Any) -> Tensor:
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
-
-
-max_gradient_op.refuse_derivative()
+max_gradient_op.gives_gradients_of("x")

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import launch
+from lrga.ops._triton import dense, launch
 from lrga.ops.norm import kernels
 from lrga.ops.norm.definition import BatchNormState, follow
 
@@ -115,7 +115,7 @@ def launch_norm(
     if not y.numel():
         return y, kept.zero_()
     how = Plan.of(rows, width)
-    x, residual, weight, bias = x.contiguous(), _dense(residual), _dense(state.weight), _dense(state.bias)
+    x, residual, weight, bias = x.contiguous(), dense(residual), dense(state.weight), dense(state.bias)
     assert state.mean is not None
     assert state.var is not None
     mean, var = state.mean.contiguous(), state.var.contiguous()
@@ -148,10 +148,6 @@ def launch_norm(
             if written is not given:  # columns of another tensor: what was brought up to date is a copy
                 given.copy_(written)
     return y, kept
-
-
-def _dense(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
 
 
 def _result_dtype(x: Tensor, residual: Tensor | None) -> torch.dtype:
@@ -233,7 +229,7 @@ def batch_norm_gradient_op(
     share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
     grad = grad if grad.stride(1) == 1 and grad.stride(0) >= width else grad.contiguous()
     choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
-    inputs = (x.contiguous(), grad, kept.contiguous(), _dense(weight), _dense(bias), count, part_bias, part_weight)
+    inputs = (x.contiguous(), grad, kept.contiguous(), dense(weight), dense(bias), count, part_bias, part_weight)
     launch(
         kernels.part_gradients, (how.parts, blocks),
         *inputs, rows, how.rows_of_part, BR=how.step, **choices, **share,
