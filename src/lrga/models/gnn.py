@@ -190,10 +190,13 @@ class GNN(nn.Module):
         for i in range(num_layers):
             base = _layer(conv, hidden_channels, heads if i + 1 < num_layers else 1, **of_base)
             if is_residual:
-                of_block = {"attention_dropout": attention_dropout, "norm": norm if batch_norm else None}
+                of_block: dict[str, Any] = {
+                    "attention_dropout": attention_dropout,
+                    "norm": norm if batch_norm else None,
+                }
                 self.layers.append(ResidualLayer(base, hidden_channels, rank, **of_attention, **of_block))
             elif rank is not None:
-                of_layer = {"wiring": joined, "batch_norm": mixed_norm}
+                of_layer: dict[str, Any] = {"wiring": joined, "batch_norm": mixed_norm}
                 self.layers.append(LRGALayer(base, hidden_channels, rank, **of_attention, **of_layer))
             else:
                 self.layers.append(base)
