@@ -42,7 +42,7 @@ def random_graph() -> Data:
     return Data(x=x, edge_index=edge_index, y=(x > x.mean()).float().squeeze(-1))
 
 
-def train(*, low_rank: bool, steps: int = 150) -> Network:
+def train(*, low_rank: bool, steps: int = 100) -> Network:
     torch.manual_seed(0)
     model = Network(low_rank=low_rank)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -58,7 +58,7 @@ def train(*, low_rank: bool, steps: int = 150) -> Network:
 @torch.no_grad()
 def report(name: str, model: Network) -> None:
     torch.manual_seed(1)
-    graphs = [random_graph() for _ in range(200)]
+    graphs = [random_graph() for _ in range(100)]
     data = Batch.from_data_list(graphs)
     together = model(data)
     alone = torch.cat([model(Batch.from_data_list([graph])) for graph in graphs])

@@ -2,6 +2,7 @@ import asyncio
 import copy
 import pickle
 import threading
+import types
 from contextlib import nullcontext
 
 import pytest
@@ -66,6 +67,8 @@ def test_features_of_other_nodes_are_refused_with_a_hint():
 def test_anything_but_a_batch_is_refused():
     with pytest.raises(DTypeError, match="list"):
         lrga.batch_context([0, 0, 1])
+    with lrga.batch_context(torch.tensor(0)), pytest.raises(BatchError, match=r"batch of shape \[3\].*shape \[\]"):
+        context.current().segments(torch.ones(3, 1))
 
 
 def test_the_layout_is_made_once_for_all_layers():
@@ -422,6 +425,28 @@ def test_the_innermost_call_that_tells_counts():
     with lrga.batch_context(OTHER):
         torch.testing.assert_close(model(X, EDGES, BATCH), expected)
         assert context.current().batch is OTHER
+
+
+def test_a_batch_that_a_hook_of_the_model_sets_or_changes_is_used():
+    model = augmented()
+    expected = model(X, EDGES, batch=BATCH)
+    model.register_forward_pre_hook(lambda _, args, kwargs: (args, kwargs | {"batch": BATCH}), with_kwargs=True)
+    torch.testing.assert_close(model(X, EDGES), expected)
+    torch.testing.assert_close(model(X, EDGES, batch=OTHER), expected)
+
+
+def test_forward_called_directly_or_replaced_on_the_object_is_told():
+    model = augmented()
+    expected = model(X, EDGES, batch=BATCH)
+    torch.testing.assert_close(model.forward(X, EDGES, batch=BATCH), expected)
+    inner = torch.nn.Module()
+    inner.gcn = model
+    inner.forward = types.MethodType(lambda self, x, batch: self.gcn(x, EDGES), inner)
+    told = lrga.provide_batch(inner)
+    copied = copy.deepcopy(told)
+    torch.testing.assert_close(told(X, BATCH), expected)
+    told.gcn = None
+    torch.testing.assert_close(copied(X, BATCH), expected)
 
 
 def test_threads_that_share_a_model_have_a_batch_each():

@@ -23,7 +23,7 @@ from lrga.nn.layers.lrga import LRGALayer, Wiring, wiring_of
 from lrga.nn.layers.residual import ResidualLayer
 from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.norm import NORMS
-from lrga.nn.random_features import normal
+from lrga.nn.random_features import normal, positions_in_graphs
 from lrga.ops._triton import runs_on_gpu
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.cpu import is_supported
@@ -174,46 +174,32 @@ class GNN(nn.Module):
         base_norm = batch_norm and (rank is None or joined.inner_norm)
         # The paper's counts leave GAT no room for a norm after m5 unless the layer itself has none.
         mixed_norm = batch_norm and (conv != "gat" or not joined.inner_norm)
+        of_base: dict[str, Any] = {
+            "preset": preset,
+            "dropout": dropout,
+            "residual": base_residual,
+            "batch_norm": base_norm,
+        }
+        of_attention: dict[str, Any] = {
+            "heads": attention_heads,
+            "dropout": dropout,
+            "backend": backend,
+            "attention_options": attention_options,
+        }
         self.layers = nn.ModuleList()
-        for last in [*[False] * (num_layers - 1), True]:
-            base = _layer(
-                conv,
-                hidden_channels,
-                1 if last else heads,
-                preset=preset,
-                dropout=dropout,
-                residual=base_residual,
-                batch_norm=base_norm,
-            )
+        for i in range(num_layers):
+            base = _layer(conv, hidden_channels, heads if i + 1 < num_layers else 1, **of_base)
             if is_residual:
-                block_layer = ResidualLayer(
-                    base,
-                    hidden_channels,
-                    rank,
-                    heads=attention_heads,
-                    dropout=dropout,
-                    attention_dropout=attention_dropout,
-                    norm=norm if batch_norm else None,
-                    backend=backend,
-                    attention_options=attention_options,
-                )
-                self.layers.append(block_layer)
-                continue
-            if rank is None:
+                of_block: dict[str, Any] = {
+                    "attention_dropout": attention_dropout,
+                    "norm": norm if batch_norm else None,
+                }
+                self.layers.append(ResidualLayer(base, hidden_channels, rank, **of_attention, **of_block))
+            elif rank is not None:
+                of_layer: dict[str, Any] = {"wiring": joined, "batch_norm": mixed_norm}
+                self.layers.append(LRGALayer(base, hidden_channels, rank, **of_attention, **of_layer))
+            else:
                 self.layers.append(base)
-                continue
-            augmented = LRGALayer(
-                base,
-                hidden_channels,
-                rank,
-                heads=attention_heads,
-                dropout=dropout,
-                wiring=joined,
-                batch_norm=mixed_norm,
-                backend=backend,
-                attention_options=attention_options,
-            )
-            self.layers.append(augmented)
         if conv == "gin" and not is_residual:
             self.head: nn.Module = LayerwiseHead(
                 hidden_channels, out_channels, num_layers, task=task, readout=readout or "sum"
@@ -327,7 +313,7 @@ class GNN(nn.Module):
         if self.encoder is not None:
             return self.encoder(x)
         if not self.resample_features:
-            return self.held_features.index_select(0, _positions(segments, x.size(0), x.device) % HELD_ROWS)
+            return self.held_features.index_select(0, positions_in_graphs(segments, x.device) % HELD_ROWS)
         like = next(self.parameters())
         device = x.device if self.generator is None else self.generator.device
         noise = normal(x.size(0), self.hidden_channels, generator=self.generator, dtype=like.dtype, device=device)
@@ -353,18 +339,6 @@ def _layer(conv: str, channels: int, heads: int, **options: Any) -> BenchmarkLay
             "choose both so that each head is equally wide",
         )
     return GATLayer(channels, channels // heads, heads=heads, **options)
-
-
-def _positions(segments: Segments, num_nodes: int, device: torch.device) -> Tensor:
-    """The number of each node within its graph, ``[N]``; reads no value, so that it can be captured."""
-    position = torch.arange(num_nodes, device=device)
-    if segments.batch is None or segments.counts is None:
-        return position
-    first = segments.counts.cumsum(0) - segments.counts
-    if segments.in_order:
-        return position - first.index_select(0, segments.batch)
-    in_order, order = torch.sort(segments.batch, stable=True)
-    return torch.empty_like(position).index_copy(0, order, position - first.index_select(0, in_order))
 
 
 def _check_rows(name: str, values: Tensor, rows: int) -> None:

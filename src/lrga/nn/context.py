@@ -4,7 +4,7 @@ import copyreg
 import functools
 import inspect
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
@@ -39,7 +39,7 @@ class Assignment:
             raise self.error
         check_same_device(x=x, batch=self.batch)
         num_nodes = x.size(0)
-        if self.batch is not None and self.batch.size(0) != num_nodes:
+        if self.batch is not None and self.batch.dim() == 1 and self.batch.size(0) != num_nodes:
             raise BatchError(
                 f"features of {self.batch.size(0)} nodes, as many as the batch vector has",
                 f"features of {num_nodes} nodes",
@@ -223,41 +223,56 @@ def tell_batch(module: nn.Module) -> None:
             type(module).__name__,
             "use torch.compile, or script it last",
         )
-    if not getattr(type(module), "_tells_batch", False):
-        kind: Any = type(module)
-        module.__class__ = _telling_class(kind)
+    if getattr(type(module), "_tells_batch", False):
+        return
+    if "forward" in vars(module):  # replaced on this object alone
+        module.forward = functools.partial(_call_with_batch, _names_by_position(module.forward), module.forward)
+    kind: Any = type(module)
+    module.__class__ = _telling_class(kind)
+
+
+def _call_with_batch(names: tuple[str, ...], forward: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """``forward(*args, **kwargs)``, whose batch is known to the layers within while it runs.
+
+    It is part of ``forward``, so that a batch which a pre-hook changed or moved to another device is the one used.
+    Hooks would not do: PyTorch skips them when a call ends by a KeyboardInterrupt or fails while it is compiled, and
+    the next model would then be given this one's batch.
+    """
+    assignment = _assignment_of_call(names, args, kwargs)
+    if assignment is None:
+        return forward(*args, **kwargs)
+    # As _enter and _leave do, but in this frame: a compiler that gives up on it would compile them by themselves.
+    tracing = torch.compiler.is_compiling()
+    outer, outer_of_trace = _traced.assignment, _traced.of_trace
+    outer_context = None if tracing else _context.get()
+    _traced.assignment = assignment
+    _traced.of_trace = assignment if tracing else None
+    if not tracing:
+        _context.set((assignment, torch._C._current_graph_task_id()))
+    try:
+        return forward(*args, **kwargs)
+    finally:
+        _traced.assignment = outer
+        _traced.of_trace = outer_of_trace
+        if outer_context is not None:
+            _context.set(outer_context)
+
+
+def _names_by_position(forward: Callable[..., Any]) -> tuple[str, ...]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(forward).parameters.items()
+    return tuple(name for name, parameter in parameters if parameter.kind in kinds)
 
 
 @functools.cache
 def _telling_class(base: Any) -> type:
-    """A subclass whose calls keep their batch for the layers within.
+    """A subclass whose calls keep their batch for the layers within."""
+    names = _names_by_position(base.forward)[1:]
 
-    Hooks would not do: PyTorch skips them when a call ends by a KeyboardInterrupt or fails while it is compiled, and
-    the next model would then be given this one's batch.
-    """
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = list(inspect.signature(base.forward).parameters.items())[1:]
-    names = tuple(name for name, parameter in parameters if parameter.kind in kinds)
-
-    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        assignment = _assignment_of_call(_positional_names(self, names), args, kwargs)
-        if assignment is None:
-            return base.__call__(self, *args, **kwargs)
-        # As _enter and _leave do, but in this frame: a compiler that gives up on it would compile them by themselves.
-        tracing = torch.compiler.is_compiling()
-        outer, outer_of_trace = _traced.assignment, _traced.of_trace
-        outer_context = None if tracing else _context.get()
-        _traced.assignment = assignment
-        _traced.of_trace = assignment if tracing else None
-        if not tracing:
-            _context.set((assignment, torch._C._current_graph_task_id()))
-        try:
-            return base.__call__(self, *args, **kwargs)
-        finally:
-            _traced.assignment = outer
-            _traced.of_trace = outer_of_trace
-            if outer_context is not None:
-                _context.set(outer_context)
+    @functools.wraps(base.forward)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # Not as a bound method, which a compiler that resumes after a graph break finds by its name on the subclass.
+        return _call_with_batch(("self", *_positional_names(self, names)), base.forward, self, *args, **kwargs)
 
     def __reduce_ex__(self: nn.Module, protocol: Any) -> Any:
         make, arguments, *rest = base.__reduce_ex__(self, protocol)
@@ -276,7 +291,7 @@ def _telling_class(base: Any) -> type:
         return f"{text} with global attention in {', '.join(hidden)}" if hidden else text
 
     body = {
-        "__call__": __call__,
+        "forward": forward,
         "load_state_dict": load_state_dict,
         "__reduce_ex__": __reduce_ex__,
         "__repr__": __repr__,

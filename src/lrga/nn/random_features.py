@@ -14,6 +14,7 @@ from torch_geometric.nn.inits import reset
 from lrga.checks import check_choice, check_count, check_dense
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.context import named_arguments
+from lrga.ops.attention.segments import Segments
 
 Sampler = Callable[..., Tensor]
 MODES = ("concat", "replace")
@@ -139,7 +140,7 @@ class RandomFeatures(nn.Module):
 
     def _held(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
         """Row j of a table for node j of each graph; the table is drawn block after block from the seed."""
-        position = torch.arange(num_nodes, device=device) if batch is None else _position_in_graph(batch)
+        position = positions_in_graphs(Segments.from_batch(batch, num_nodes), device)
         rows = int(position.max()) + 1 if num_nodes else 0
         generator, blocks = torch.Generator(), []
         for block in range(math.ceil(rows / _HELD_BLOCK)):
@@ -153,9 +154,7 @@ class RandomFeatures(nn.Module):
     def _sample(self, num_nodes: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
         sampler = DISTRIBUTIONS[self.distribution] if isinstance(self.distribution, str) else self.distribution
         options: dict[str, Any] = {"dtype": torch.get_default_dtype(), "device": device}
-        if generator is not None or _requires(sampler, "generator"):
-            options["generator"] = generator
-        drawn = sampler(num_nodes, self.channels, **_accepted(sampler, options))
+        drawn = sampler(num_nodes, self.channels, **_accepted(sampler, options, generator))
         if not isinstance(drawn, Tensor) or tuple(drawn.shape) != (num_nodes, self.channels):
             got = f"shape {list(drawn.shape)}" if isinstance(drawn, Tensor) else type(drawn).__name__
             raise ShapeError(
@@ -167,24 +166,19 @@ class RandomFeatures(nn.Module):
         return f"channels={self.channels}, mode={self.mode!r}, samples={self.samples}, resample={self.resample}"
 
 
-def _accepted(sampler: Sampler, options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that the sampler takes, all where it does not say."""
+def _accepted(sampler: Sampler, options: dict[str, Any], generator: torch.Generator | None) -> dict[str, Any]:
+    """Those of the options that the sampler takes, all where it does not say; a generator of ``None`` only where the
+    sampler cannot be called without."""
+    options = options if generator is None else options | {"generator": generator}
     try:
         parameters = inspect.signature(sampler).parameters
     except ValueError:  # a built-in such as torch.randn
         return options
+    if "generator" in parameters and parameters["generator"].default is inspect.Parameter.empty:
+        options = options | {"generator": generator}
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return options
     return {name: value for name, value in options.items() if name in parameters}
-
-
-def _requires(sampler: Sampler, name: str) -> bool:
-    """Whether the sampler cannot be called without the argument ``name``."""
-    try:
-        parameter = inspect.signature(sampler).parameters.get(name)
-    except ValueError:
-        return False
-    return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
 def _draw_seed(generator: torch.Generator | None) -> Tensor:
@@ -192,13 +186,16 @@ def _draw_seed(generator: torch.Generator | None) -> Tensor:
     return torch.randint(2**31, (), generator=generator, device=device).cpu()
 
 
-def _position_in_graph(batch: Tensor) -> Tensor:
-    """Number of each node within its graph, for batch vectors in any order."""
-    in_order, order = torch.sort(batch, stable=True)
-    _, count = torch.unique_consecutive(in_order, return_counts=True)
-    first = torch.repeat_interleave(count.cumsum(0) - count, count)
-    position = torch.arange(batch.size(0), device=batch.device) - first
-    return torch.empty_like(position).index_copy(0, order, position)
+def positions_in_graphs(segments: Segments, device: torch.device) -> Tensor:
+    """The number of each node within its graph, ``[N]``; reads no value, so that it can be captured."""
+    position = torch.arange(segments.num_nodes, device=device)
+    if segments.batch is None or segments.counts is None:
+        return position
+    first = segments.counts.cumsum(0) - segments.counts
+    if segments.in_order:
+        return position - first.index_select(0, segments.batch)
+    in_order, order = torch.sort(segments.batch, stable=True)
+    return torch.empty_like(position).index_copy(0, order, position - first.index_select(0, in_order))
 
 
 def _weighted_sum(total: Any, more: Any, weight: float) -> Any:

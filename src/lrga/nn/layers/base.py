@@ -6,11 +6,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from lrga.checks import check_choice, check_count, check_fraction
+from lrga.checks import check_choice, check_count, check_dense, check_fraction
+from lrga.errors import ShapeError
 from lrga.nn.inputs import as_edges, as_segments, graph_norm, valid_nodes
 from lrga.nn.norm import BatchNorm, normalize
 from lrga.ops.attention.segments import Segments
-from lrga.ops.neighbors.reduce import Edges
+from lrga.ops.neighbors.reduce import Edges, num_edges
 
 PRESETS = ("2022", "2020")
 
@@ -32,7 +33,14 @@ class BenchmarkLayer(nn.Module):
     is_partitioned = False  # lrga.distributed.partition_model sets it: edges are then those of one rank's part
 
     def __init__(
-        self, in_channels: int, out_channels: int, *, preset: str, dropout: float, residual: bool, batch_norm: bool
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        preset: str = "2022",
+        dropout: float = 0.0,
+        residual: bool = True,
+        batch_norm: bool = True,
     ) -> None:
         super().__init__()
         check_count("in_channels", in_channels, minimum=1)
@@ -42,6 +50,10 @@ class BenchmarkLayer(nn.Module):
         self.in_channels, self.out_channels, self.preset = in_channels, out_channels, preset
         self.dropout, self.residual = float(dropout), residual and in_channels == out_channels
         self.norm = BatchNorm(out_channels) if batch_norm else None
+        self._make_parameters(in_channels, out_channels)
+
+    def _make_parameters(self, in_channels: int, out_channels: int) -> None:
+        """Makes what a layer has beside the norm; one with further options has its own ``__init__`` instead."""
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew, as the benchmark of the preset does."""
@@ -58,6 +70,18 @@ class BenchmarkLayer(nn.Module):
 
     def _edges(self, edge_index: Any, x: Tensor) -> Edges:
         return as_edges(edge_index, x, partitioned=self.is_partitioned)
+
+    def _check_edge_attr(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
+        if edge_attr is not None:
+            check_dense("edge_attr", edge_attr)
+        wanted = [num_edges(edges), self.in_channels]
+        if edge_attr is None or list(edge_attr.shape) != wanted:
+            raise ShapeError(
+                f"edge_attr of shape {wanted}, one row per edge",
+                "None" if edge_attr is None else f"shape {list(edge_attr.shape)}",
+                "encode the edge features first, torch.ones(E, 1) where there are none",
+            )
+        return edge_attr
 
     def _normalize(
         self,

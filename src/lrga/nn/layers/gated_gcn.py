@@ -8,8 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lrga.checks import check_dense
-from lrga.errors import ShapeError
 from lrga.nn.inputs import as_segments, edge_graph_norm, valid_edges, with_sources
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.linear import is_plain
@@ -17,7 +15,7 @@ from lrga.nn.norm import BatchNorm, normalize, state_of
 from lrga.ops.attention.segments import Segments
 from lrga.ops.gated.definition import Norm, gated_edges, gated_edges_of_product
 from lrga.ops.linear import linear
-from lrga.ops.neighbors.reduce import Edges, num_edges
+from lrga.ops.neighbors.reduce import Edges
 
 
 class GatedGCNLayer(BenchmarkLayer):
@@ -42,25 +40,13 @@ class GatedGCNLayer(BenchmarkLayer):
         (torch.Size([3, 8]), torch.Size([2, 8]))
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        *,
-        preset: str = "2022",
-        dropout: float = 0.0,
-        residual: bool = True,
-        batch_norm: bool = True,
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
-        )
+    def _make_parameters(self, in_channels: int, out_channels: int) -> None:
         self.lin_a = nn.Linear(in_channels, out_channels)
         self.lin_b = nn.Linear(in_channels, out_channels)
         self.lin_c = nn.Linear(in_channels, out_channels)
         self.lin_d = nn.Linear(in_channels, out_channels)
         self.lin_e = nn.Linear(in_channels, out_channels)
-        self.edge_norm: nn.Module | None = BatchNorm(out_channels) if batch_norm else None
+        self.edge_norm: nn.Module | None = None if self.norm is None else BatchNorm(out_channels)
 
     def forward(
         self,
@@ -78,7 +64,7 @@ class GatedGCNLayer(BenchmarkLayer):
         of a network, the new edge features may be ``None``: the time for them is saved.
         """
         edges = self._edges(edge_index, x)
-        edge_attr = self._check_edges(edge_attr, edges)
+        edge_attr = self._check_edge_attr(edge_attr, edges)
         segments = as_segments(batch, x.size(0), num_graphs) if self.preset == "2020" else None
         own, gated, from_source, from_target = self._maps(x, with_sources(edges, x))
         mean, e = gate_edges(
@@ -105,18 +91,6 @@ class GatedGCNLayer(BenchmarkLayer):
         if not x.is_cuda or not all(has_bias(lin) for lin in maps):
             return tuple(lin(x) for lin in maps)
         return maps_at_once(x, maps)
-
-    def _check_edges(self, edge_attr: Tensor | None, edges: Edges) -> Tensor:
-        if edge_attr is not None:
-            check_dense("edge_attr", edge_attr)
-        wanted = [num_edges(edges), self.in_channels]
-        if edge_attr is None or list(edge_attr.shape) != wanted:
-            raise ShapeError(
-                f"edge_attr of shape {wanted}, one row per edge",
-                "None" if edge_attr is None else f"shape {list(edge_attr.shape)}",
-                "encode the edge features first, torch.ones(E, 1) where there are none",
-            )
-        return edge_attr
 
     def _norm_of_edges(self, edges: Edges) -> Norm | None:
         """The normalisation's state, for the fused kernel; another module in its place (a synchronised one, say), or

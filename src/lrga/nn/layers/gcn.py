@@ -27,19 +27,7 @@ class GCNLayer(BenchmarkLayer):
         torch.Size([3, 8])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        *,
-        preset: str = "2022",
-        dropout: float = 0.0,
-        residual: bool = True,
-        batch_norm: bool = True,
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
-        )
+    def _make_parameters(self, in_channels: int, out_channels: int) -> None:
         self.lin = nn.Linear(in_channels, out_channels)
         self.reset_parameters()
 

@@ -30,22 +30,10 @@ class GINLayer(BenchmarkLayer):
         torch.Size([3, 8])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        *,
-        preset: str = "2022",
-        dropout: float = 0.0,
-        residual: bool = True,
-        batch_norm: bool = True,
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
-        )
+    def _make_parameters(self, in_channels: int, out_channels: int) -> None:
         self.eps = nn.Parameter(torch.zeros(1))
         self.lin1 = nn.Linear(in_channels, out_channels)
-        self.inner_norm = BatchNorm(out_channels)
+        self.inner_norm: nn.Module | None = BatchNorm(out_channels)
         self.lin2 = nn.Linear(out_channels, out_channels)
 
     def reset_parameters(self) -> None:
@@ -62,6 +50,11 @@ class GINLayer(BenchmarkLayer):
     ) -> Tensor:
         """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
         edges = self._edges(edge_index, x)
-        h = (1 + self.eps) * x + sum_sources(with_sources(edges, x), edges)
+        return self._update(x, sum_sources(with_sources(edges, x), edges), edges, batch, num_graphs)
+
+    def _update(
+        self, x: Tensor, received: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
+    ) -> Tensor:
+        h = (1 + self.eps) * x + received
         h = normalize(self.inner_norm, apply_linear(self.lin1, h), count=valid_nodes(edges), after="relu")
         return self._finish(x, apply_linear(self.lin2, h), edges, batch, num_graphs)

@@ -1,20 +1,15 @@
 """The graph isomorphism network with edge features in its messages."""
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from lrga.checks import check_dense
-from lrga.errors import ShapeError
-from lrga.nn.inputs import valid_nodes, with_sources
-from lrga.nn.layers.base import BenchmarkLayer
-from lrga.nn.linear import apply_linear
-from lrga.nn.norm import BatchNorm, normalize
+from lrga.nn.inputs import with_sources
+from lrga.nn.layers.gin import GINLayer
 from lrga.ops.attention.segments import Segments
-from lrga.ops.neighbors.reduce import Edges, endpoints, num_edges, sum_edges
+from lrga.ops.neighbors.reduce import Edges, endpoints, sum_edges
 
 
-class GINELayer(BenchmarkLayer):
+class GINELayer(GINLayer):
     r"""MLP of the sum over messages that read the edges → BatchNorm → ReLU → residual → dropout.
 
     .. math::
@@ -35,29 +30,7 @@ class GINELayer(BenchmarkLayer):
         (torch.Size([3, 8]), torch.Size([2, 8]))
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        *,
-        preset: str = "2022",
-        dropout: float = 0.0,
-        residual: bool = True,
-        batch_norm: bool = True,
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
-        )
-        self.eps = nn.Parameter(torch.zeros(1))
-        self.lin1 = nn.Linear(in_channels, out_channels)
-        self.inner_norm: nn.Module | None = BatchNorm(out_channels)
-        self.lin2 = nn.Linear(out_channels, out_channels)
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        nn.init.zeros_(self.eps)
-
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         edge_index: Edges,
@@ -70,17 +43,7 @@ class GINELayer(BenchmarkLayer):
         """Convolves; the preset ``"2020"`` needs ``batch`` where x has several graphs. ``need_edges`` is of no effect:
         the edge features are those given."""
         edges = self._edges(edge_index, x)
-        wanted = [num_edges(edges), self.in_channels]
-        if edge_attr is not None:
-            check_dense("edge_attr", edge_attr)
-        if edge_attr is None or list(edge_attr.shape) != wanted:
-            raise ShapeError(
-                f"edge_attr of shape {wanted}, one row per edge",
-                "None" if edge_attr is None else f"shape {list(edge_attr.shape)}",
-                "encode the edge features first, torch.ones(E, 1) where there are none",
-            )
+        edge_attr = self._check_edge_attr(edge_attr, edges)
         source, _ = endpoints(edges)
         messages = F.relu(with_sources(edges, x).index_select(0, source) + edge_attr)
-        h = (1 + self.eps) * x + sum_edges(messages, edges, x.size(0))
-        h = normalize(self.inner_norm, apply_linear(self.lin1, h), count=valid_nodes(edges), after="relu")
-        return self._finish(x, apply_linear(self.lin2, h), edges, batch, num_graphs), edge_attr
+        return self._update(x, sum_edges(messages, edges, x.size(0)), edges, batch, num_graphs), edge_attr
