@@ -23,7 +23,8 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
-from lrga.training.problems.data import AnyArchitecture, Given, RunData, load_run_data
+from lrga.training.problems.architecture import SavedNetwork
+from lrga.training.problems.data import Given, RunData, load_run_data
 from lrga.training.runs.checkpoint import FolderCheckpointer, restore
 from lrga.training.runs.environment import environment
 from lrga.training.runs.folder import RunFolder
@@ -363,36 +364,32 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     config = run_folder.config()
     architecture, task, _ = run_folder.model_facts()
     weights = run_folder.weights("model" if which == "last" else "best")
+    model = with_weights(architecture, weights, f"model.json in {run_folder.path}")
+    return in_target_units(model, task).to(choose_device(device)).eval(), config
+
+
+def with_weights(network: SavedNetwork, weights: dict[str, Tensor], where: str) -> nn.Module:
+    """The network with these weights. One larger than the weights is refused before memory is taken for it: ``where``
+    it is described may be anybody's file."""
+    expected, remedy = f"weights that fit {where}", "restore the folder, or train anew"
+    if network.num_layers > len(weights):
+        raise CheckpointError(expected, f"{len(weights):,} tensors for {network.num_layers:,} layers", remedy)
     try:
-        _check_weights(architecture, weights, run_folder)
+        found, needed = sum(tensor.numel() for tensor in weights.values()), network.size()
+        if needed > found:
+            raise CheckpointError(expected, f"{found:,} numbers for {needed:,} parameters", remedy)
         with torch.random.fork_rng([]):
-            model = architecture.build()
+            model = network.build()
     except CheckpointError:
         raise
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         got = (str(error).splitlines() or [""])[0]
-        raise CheckpointError(
-            f"a network that can be built in {run_folder.path / 'model.json'}", got, "restore the folder, or train anew"
-        ) from error
+        raise CheckpointError(f"a network that can be built in {where}", got, remedy) from error
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        got = str(error).splitlines()[-1].strip()
-        raise CheckpointError(
-            f"weights that fit model.json in {folder}", got, "restore the folder, or train anew"
-        ) from error
-    return in_target_units(model, task).to(choose_device(device)).eval(), config
-
-
-def _check_weights(architecture: AnyArchitecture, weights: dict[str, Tensor], run_folder: RunFolder) -> None:
-    """Refuses, before memory is taken, a network larger than the weights that are there for it."""
-    expected, remedy = f"weights that fit model.json in {run_folder.path}", "restore the folder"
-    if architecture.num_layers > len(weights):
-        got = f"{len(weights):,} tensors for {architecture.num_layers:,} layers"
-        raise CheckpointError(expected, got, remedy)
-    found = sum(tensor.numel() for tensor in weights.values())
-    if (needed := architecture.size()) > found:
-        raise CheckpointError(expected, f"{found:,} numbers for {needed:,} parameters", remedy)
+        raise CheckpointError(expected, str(error).splitlines()[-1].strip(), remedy) from error
+    return model
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
