@@ -1,6 +1,6 @@
 """Networks on the Hugging Face Hub; needs ``pip install 'lrga[hub]'``.
 
-The files are those of :func:`lrga.save_pretrained`, so that :func:`lrga.load_pretrained` reads them too. Pickled weights
+The files are those of :func:`lrga.save_pretrained`, and :func:`lrga.load_pretrained` reads them too. Pickled weights
 are never loaded.
 """
 
@@ -30,9 +30,7 @@ class _Files(PyTorchModelHubMixin):
         write_network(self, self.kind, Path(save_directory))  # type: ignore[arg-type]
 
     @classmethod
-    def _from_pretrained(
-        cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **options: Any
-    ) -> Self:  # fmt: skip
+    def _from_pretrained(cls, *, model_id: str, map_location: str = "cpu", **options: Any) -> Self:
         folder = Path(model_id)
         if not os.path.isdir(model_id):
             names = ("revision", "cache_dir", "force_download", "local_files_only", "token")
