@@ -23,7 +23,7 @@ import lrga
 
 
 class Network(lightning.LightningModule):
-    def __init__(self, hidden: int = 32, rank: int = 8, lr: float = 5e-3) -> None:
+    def __init__(self, hidden: int = 32, rank: int = 8, lr: float = 1e-2) -> None:
         super().__init__()
         self.save_hyperparameters()
         self.model = lrga.augment(GCN(2, hidden, num_layers=2, out_channels=2), rank=rank)
