@@ -3,9 +3,9 @@
     pip install 'lrga[lightning]'
     python examples/lightning_training.py [checkpoints]
 
-Every generated graph is a ring; the whole graph is coloured by which of two kinds of nodes it has more of, and every node
-must tell. A node sees two steps of the ring by its convolutions and all of it by the attention. The best checkpoint is
-loaded again and tested.
+Every generated graph is a ring of nodes of two kinds, and every node must tell which kind is the more frequent one. By
+its convolutions a node sees two steps of the ring, by the attention all of it. The best checkpoint is loaded again and
+tested on unseen graphs.
 """
 
 import sys

@@ -41,7 +41,8 @@ STATEMENTS = {
     "report": "from lrga.explain.html import plotly_bundle; plotly_bundle()",
     "superpixels": "from lrga.data.datasets.superpixels.slic import _kernels; _kernels()",
     "tensorboard": "from lrga.training.callbacks.tensorboard import _writer_class; _writer_class()",
-    "tsp": "import numpy; from lrga.data.datasets.tsp import solve; solve(numpy.array([[0, 0], [5, 9], [9, 1], [3, 3]]))",
+    "tsp": "import numpy; from lrga.data.datasets.tsp import solve; "
+    "solve(numpy.array([[0, 0], [5, 9], [9, 1], [3, 3]]))",
 }
 
 

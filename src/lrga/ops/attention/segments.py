@@ -147,7 +147,8 @@ class Segments(Keeps):
         last_chunk = chunks_of_graph.cumsum(0)
         first_row = (last_chunk - chunks_of_graph) * self.chunk  # [G], where a graph's rows begin among the chunks
         first_node = self.counts.cumsum(0) - self.counts  # [G], where they begin among the sorted nodes
-        position, in_onnx = torch.arange(self.num_nodes, device=self.batch.device), torch.onnx.is_in_onnx_export()
+        position = torch.arange(self.num_nodes, device=self.batch.device)
+        in_onnx = torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
         if self.in_order:
             slot = position + (first_row - first_node).index_select(0, self.batch)
         else:
