@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup test test-slow lint format demo docs dist reproduction-docs screenshots clean
+.PHONY: help setup test test-slow lint format demo docs dist extras floors reproduction-docs screenshots clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 20
@@ -46,8 +46,15 @@ docs: setup  ## the documentation as HTML, into build/docs; fails on any warning
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open build/docs/index.html"
 
-dist: setup  ## sdist and wheel, into dist
+dist: setup  ## sdist and wheel, into dist, checked by twine
 	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m twine check --strict dist/*
+
+extras: setup  ## every optional extra in an environment of its own (downloads)
+	@$(BIN)/python tests/packaging/environments.py extras
+
+floors: setup  ## the test suite with the oldest allowed torch and PyG (downloads)
+	@$(BIN)/python tests/packaging/environments.py floors
 
 reproduction-docs: setup  ## results pages, README figure and CSV tables anew from the records under reproduction/results/
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python reproduction/make_pages.py

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lrga.nn.conv import LRGAConv
     from lrga.nn.random_features import RandomFeatures
     from lrga.ops.attention import low_rank_attention
+    from lrga.training.pretrained import load_pretrained, save_pretrained
 
 __all__ = [
     "GNN",
@@ -50,6 +51,7 @@ __all__ = [
     "errors",
     "experiments",
     "explain",
+    "load_pretrained",
     "low_rank_attention",
     "models",
     "nn",
@@ -57,6 +59,7 @@ __all__ = [
     "paper",
     "provide_batch",
     "report",
+    "save_pretrained",
     "speed",
     "tasks",
     "theory",
@@ -77,8 +80,10 @@ _HOME = {
     "batch_context": "nn.context",
     "build_model": "models.zoo",
     "checking": "checks",
+    "load_pretrained": "training.pretrained",
     "low_rank_attention": "ops.attention",
     "provide_batch": "nn.augment",
+    "save_pretrained": "training.pretrained",
 }
 
 

@@ -60,7 +60,8 @@ def test_a_network_of_two_layers_compiles_without_breaks(backend):
     check(model, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g), backend)
 
 
-def test_a_network_of_four_layers_exports():
+@pytest.mark.parametrize("rank", [None, 4])
+def test_a_network_of_four_layers_exports_for_any_number_of_nodes_and_edges(rank):
     class Fixed(torch.nn.Module):
         def __init__(self, model):
             super().__init__()
@@ -69,7 +70,7 @@ def test_a_network_of_four_layers_exports():
         def forward(self, x, edge_index, batch):
             return self.model(x, edge_index, batch=batch, num_graphs=4)
 
-    model = GNN(D, 12, 3, 4, conv="gcn", rank=4, task="graph").eval()
+    model = GNN(D, 12, 3, 4, conv="gcn", rank=rank, task="graph").eval()
     x, edge_index, batch, _ = graphs(3, 5, 7, 9)
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
     dynamic = ({0: nodes}, {1: edges}, {0: nodes})
@@ -105,13 +106,18 @@ def test_a_compiled_model_follows_the_context_around_it():
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore:While compiling, we found certain side effects")  # of a strict export: the context
 @pytest.mark.parametrize("strict", [False, True])
-def test_an_augmented_model_exports(strict):
+def test_an_augmented_model_exports_for_any_number_of_nodes_and_edges(strict):
     model = lrga.augment(GCN(D, 12, 2, 3), rank=4, init="paper").eval()
     x, edge_index, batch, num_graphs = graphs(3, 5, 7)
     told = {"batch": batch, "batch_size": num_graphs}
-    exported = torch.export.export(model, (x, edge_index), told, strict=strict)
-    expected = model(x, edge_index, batch=batch)
-    torch.testing.assert_close(exported.module()(x, edge_index, **told), expected, rtol=1e-4, atol=1e-5)
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+    dynamic = {"x": {0: nodes}, "edge_index": {1: edges}, "batch": {0: nodes}, "batch_size": None}
+    exported = torch.export.export(model, (x, edge_index), told, dynamic_shapes=dynamic, strict=strict).module()
+    for sizes in ((3, 5, 7), (40, 1, 12)):
+        x, edge_index, batch, _ = graphs(*sizes)
+        expected = model(x, edge_index, batch=batch)
+        found = exported(x, edge_index, batch=batch, batch_size=num_graphs)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()

@@ -54,6 +54,14 @@ def test_an_augmented_model_attends_to_what_no_edge_reaches(run, tmp_path):
     assert "conv1.attention" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.filterwarnings("ignore")  # of Lightning
+def test_lightning_trains_an_augmented_model_and_loads_its_checkpoint(run, tmp_path):
+    pytest.importorskip("lightning", reason="needs lightning: pip install 'lrga[lightning]'")
+    *_, last = run("lightning_training.py", str(tmp_path)).splitlines()
+    assert float(last.split("%")[0]) > 90
+    assert list(tmp_path.glob("*.ckpt"))
+
+
 def test_a_graph_divided_between_two_processes_gives_the_losses_of_one(run):
     options = ("--nodes", "400", "--steps", "3", "--device", "cpu")
     alone = [line.split(",")[0] for line in run("partitioned.py", *options).splitlines() if line.startswith("step")]

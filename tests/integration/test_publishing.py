@@ -1,12 +1,14 @@
 """Files around a release agree with the package: versions, supported Pythons, commands of the workflows."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 from lrga.version import __version__
+from tests.packaging.environments import STATEMENTS, floor
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = {path.stem: path for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -42,3 +44,10 @@ def test_issue_templates_ask_for_something(path):
     assert template["name"]
     assert template["description"]
     assert any(part["validations"]["required"] for part in template["body"])
+
+
+def test_every_extra_is_tried_in_an_environment_of_its_own():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(STATEMENTS) == set(settings["optional-dependencies"]) - {"dev"}
+    for package in ("torch", "torch-geometric"):
+        assert re.fullmatch(r"\d+\.\d+\.\d+", floor(package)), "a version that can be installed"

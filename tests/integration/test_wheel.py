@@ -71,6 +71,11 @@ def test_the_metadata_say_what_it_is(wheel):
     assert needed == {"torch", "torch-geometric", "numpy", "scipy", "typer", "rich", "safetensors", "filelock"}
 
 
+def test_twine_accepts_wheel_and_sdist(dist):
+    pytest.importorskip("twine", reason="needs twine: pip install -e '.[dev]'")
+    command(sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir())
+
+
 def test_the_version_stands_in_one_place():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert settings["project"]["dynamic"] == ["version"]

@@ -49,7 +49,9 @@ class MatrixFactorization(nn.Module):
         dropout: float = 0.0,
         predictor: str = "hadamard",
     ) -> None:
+        arguments = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         super().__init__()
+        self.arguments = arguments  # for save_pretrained
         check_count("num_nodes", num_nodes, minimum=1)
         check_count("channels", channels, minimum=1)
         self.num_nodes, self.channels, self.num_features = num_nodes, channels, num_features

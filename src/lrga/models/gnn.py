@@ -132,7 +132,9 @@ class GNN(nn.Module):
         backend: str = "auto",
         attention_options: Mapping[str, Any] | None = None,
     ) -> None:
+        arguments = {key: value for key, value in locals().items() if key not in ("self", "__class__", "generator")}
         super().__init__()
+        self.arguments = arguments  # for save_pretrained
         check_count("hidden_channels", hidden_channels, minimum=1)
         check_count("out_channels", out_channels, minimum=1)
         check_count("num_layers", num_layers, minimum=1)

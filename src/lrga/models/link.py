@@ -120,7 +120,9 @@ class LinkPredictor(nn.Module):
         dropout: float = 0.0,
         kind: str = "hadamard",
     ) -> None:
+        arguments = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         super().__init__()
+        self.arguments = arguments  # for save_pretrained
         check_count("in_channels", in_channels, minimum=1)
         check_count("hidden_channels", hidden_channels, minimum=1)
         check_count("num_layers", num_layers, minimum=1)
@@ -185,7 +187,9 @@ class LinkGNN(Stack):
         backend: str = "auto",
         attention_options: Mapping[str, Any] | None = None,
     ) -> None:
+        arguments = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         super().__init__()
+        self.arguments = arguments  # for save_pretrained
         check_count("in_channels", in_channels, minimum=1)
         check_count("hidden_channels", hidden_channels, minimum=1)
         check_count("num_layers", num_layers, minimum=1)

@@ -18,7 +18,7 @@ from lrga.checks import (
     check_same_device,
     check_same_dtype,
 )
-from lrga.errors import OptionError, ShapeError
+from lrga.errors import OptionError, ShapeError, UnsupportedError
 from lrga.nn.linear import apply_linear, is_linear, weight_of
 from lrga.ops.attention import BACKENDS, attend, attend_projected, check_normalization
 from lrga.ops.attention.reference import attention_factors, rms_normalized
@@ -202,6 +202,19 @@ class LowRankGlobalAttention(nn.Module):
             u, v, z, _ = self._project(x).unbind(2)
             u, v = self._factors(u, v, z, segments, self.gate)
         return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
+
+    def values(self, x: Tensor) -> Tensor:
+        """``z``, of which a node receives the attention matrix times z, before any normalisation of the result.
+
+        Shapes:
+            - z: ``[N, rank]``, with several heads ``[N, heads, rank]``
+        """
+        if self.maps is not None:
+            remedy = "apply m3 of your maps to x"
+            raise UnsupportedError("the linear maps of the paper", "custom maps", remedy)
+        self._check(x, None, None)
+        z = x.new_zeros(x.size(0), self.heads, 0) if self.project is None else self._project(x)[:, :, 2]
+        return z.squeeze(1) if self.heads == 1 else z
 
     def _factors(
         self, u: Tensor, v: Tensor, z: Tensor | None, segments: Segments, gate: Tensor | None

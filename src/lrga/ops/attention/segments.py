@@ -148,16 +148,22 @@ class Segments(Keeps):
         first_row = (last_chunk - chunks_of_graph) * self.chunk  # [G], where a graph's rows begin among the chunks
         first_node = self.counts.cumsum(0) - self.counts  # [G], where they begin among the sorted nodes
         position = torch.arange(self.num_nodes, device=self.batch.device)
+        in_onnx = torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
         if self.in_order:
             slot = position + (first_row - first_node).index_select(0, self.batch)
         else:
-            sorted_batch, order = torch.sort(self.batch, stable=True)
+            # ONNX has no stable sort, nor searchsorted; the order of the nodes within a graph is free.
+            sorted_batch, order = torch.sort(self.batch) if in_onnx else torch.sort(self.batch, stable=True)
             slot_in_order = position + (first_row - first_node).index_select(0, sorted_batch)
             slot = torch.empty_like(position).index_copy(0, order, slot_in_order)
         # Each graph begins at most one chunk that it does not fill; chunks past the last one are all zero.
         readable = may_read_values(self.batch) and self.num_graphs > 0
         num_chunks = int(last_chunk[-1]) if readable else self.num_nodes // self.chunk + self.num_graphs
-        graph_of_chunk = torch.searchsorted(last_chunk, torch.arange(num_chunks, device=position.device), right=True)
+        chunk = torch.arange(num_chunks, device=position.device)
+        if in_onnx:
+            graph_of_chunk = (last_chunk <= chunk.unsqueeze(1)).sum(1)
+        else:
+            graph_of_chunk = torch.searchsorted(last_chunk, chunk, right=True)
         return slot, graph_of_chunk.clamp(max=max(self.num_graphs - 1, 0))
 
     @property

@@ -25,7 +25,7 @@ _OF_MODEL = (
 _OF_ATTENTION = ("normalize", "qk_norm", "gate")
 
 
-class _Saved:
+class SavedNetwork:
     """A network that can be written down and built again."""
 
     num_layers: int
@@ -55,7 +55,7 @@ class _Saved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Architecture(_Saved):
+class Architecture(SavedNetwork):
     """All arguments of :class:`lrga.GNN`, by its names; ``attention_options`` one by one."""
 
     in_channels: int | list[int]
@@ -97,7 +97,7 @@ class Architecture(_Saved):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkArchitecture(_Saved):
+class LinkArchitecture(SavedNetwork):
     """All numbers of a network that scores pairs of nodes.
 
     Attributes:

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
@@ -23,6 +23,7 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
+from lrga.training.problems.architecture import SavedNetwork
 from lrga.training.problems.data import Given, RunData, load_run_data
 from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
 from lrga.training.runs.environment import environment
@@ -354,14 +355,21 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     config = run_folder.config()
     architecture, task, _ = run_folder.model_facts()
     weights = run_folder.weights("model" if which == "last" else "best")
-    with damage_explained(f"weights that fit model.json in {folder}"):
-        found = sum(tensor.numel() for tensor in weights.values())  # before memory is taken for a larger network
-        if architecture.num_layers > len(weights) or architecture.size() > found:
-            raise ValueError(f"{len(weights):,} tensors of {found:,} numbers")
-        with torch.random.fork_rng([]):
-            model = architecture.build()
-        model.load_state_dict(weights)
+    model = with_weights(architecture, weights, f"model.json in {run_folder.path}")
     return in_target_units(model, task).to(choose_device(device)).eval(), config
+
+
+def with_weights(network: SavedNetwork, weights: dict[str, Tensor], where: str) -> nn.Module:
+    """The network with these weights; ``where`` it is described may be anybody's file."""
+    with damage_explained(f"weights that fit {where}"):
+        if network.num_layers > len(weights):  # before memory is taken for a larger network
+            raise ValueError(f"{len(weights):,} tensors for {network.num_layers:,} layers")
+        if (needed := network.size()) > (found := sum(tensor.numel() for tensor in weights.values())):
+            raise ValueError(f"{found:,} numbers for {needed:,} parameters")
+        with torch.random.fork_rng([]):
+            model = network.build()
+        model.load_state_dict(weights)
+    return model
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
