@@ -27,7 +27,7 @@ class _Files(PyTorchModelHubMixin):
     kind: str
 
     def _save_pretrained(self, save_directory: Path) -> None:
-        write_network(self, self.kind, Path(save_directory))  # type: ignore[arg-type]
+        write_network(self, self.kind, Path(save_directory))
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, map_location: str = "cpu", **options: Any) -> Self:
@@ -36,10 +36,10 @@ class _Files(PyTorchModelHubMixin):
             names = ("revision", "cache_dir", "force_download", "local_files_only", "token")
             where = {name: options[name] for name in names if name in options}
             folder = Path(snapshot_download(model_id, allow_patterns=[CONFIG, WEIGHTS], **where))
-        return read_network(folder, cls, kind=cls.kind).to(map_location)  # type: ignore[return-value,arg-type]
+        return read_network(folder, cls, kind=cls.kind).to(map_location)  # type: ignore[return-value]
 
 
-class HubGNN(_Files, GNN, library_name="lrga", tags=["graph-neural-network"]):
+class HubGNN(_Files, GNN, library_name="lrga", tags=["graph-neural-network"]):  # type: ignore[call-arg]
     """:class:`lrga.GNN` with ``from_pretrained``, ``save_pretrained`` and ``push_to_hub`` of ``huggingface_hub``.
 
     Args:
@@ -57,7 +57,7 @@ class HubGNN(_Files, GNN, library_name="lrga", tags=["graph-neural-network"]):
     kind = "GNN"
 
 
-class HubLinkModel(_Files, LinkModel, library_name="lrga", tags=["graph-neural-network", "link-prediction"]):
+class HubLinkModel(_Files, LinkModel, library_name="lrga", tags=["link-prediction"]):  # type: ignore[call-arg]
     """:class:`lrga.models.LinkModel` with ``from_pretrained``, ``save_pretrained`` and ``push_to_hub``.
 
     Args:
