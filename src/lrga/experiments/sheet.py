@@ -142,7 +142,7 @@ class Tabular(ABC):
         except ImportError as error:
             remedy = "pip install pandas, or use to_csv or to_json"
             raise MissingDependencyError("the package pandas, for a data frame", str(error), remedy) from error
-        return pandas.DataFrame(self.flat())
+        return pandas.DataFrame(self.flat()).fillna(float("nan")).infer_objects()  # numbers, also where all are missing
 
 
 @dataclass(frozen=True, kw_only=True)
