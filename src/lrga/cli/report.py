@@ -1,6 +1,5 @@
 """``lrga report``: runs as one page."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +36,7 @@ def report(
     """
     from lrga.cli.clone import folders_of_runs
     from lrga.cli.options import reference
-    from lrga.cli.printing import facts_table, stdout
+    from lrga.cli.printing import facts_table, print_json, stdout
     from lrga.explain.patience import to_stderr
     from lrga.report.page import write_report
 
@@ -51,7 +50,7 @@ def report(
             "failed": [run.name for run in found.failed], "unfinished": [run.name for run in found.unfinished],
             "unreadable": [{"place": p.place, "reason": p.reason} for p in found.problems],
         }  # fmt: skip
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
     counts: dict[str, list[Any]] = {

@@ -220,9 +220,7 @@ def verify(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the second run.")] = Path("runs"),
     time_limit: Annotated[float | None, typer.Option(help="Pause after so many minutes.", metavar="MINUTES")] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import the record's module:factory and write to its data root.")
-    ] = False,
+    trust: o.Trust = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,

@@ -66,7 +66,7 @@ def zoo() -> dict[str, HardGraphs]:
         ),
         HardGraphs(
             "circular-skip-links",
-            tuple(circular_skip_links()),
+            circular_skip_links(),
             _SEEN_BY_2FWL,
             "Murphy, Srinivasan, Rao, Ribeiro, Relational Pooling for Graph Representations, ICML 2019; "
             "on 41 nodes, ten skips",
@@ -159,15 +159,14 @@ def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
         LabelledGraph(41 nodes, 82 edges)
     """
     if not 2 <= skip <= num_nodes - 2 or 2 * skip == num_nodes:
-        raise OptionError(
-            f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}", str(skip), "else the graph is not 4-regular"
-        )
+        expected = f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}"
+        raise OptionError(expected, str(skip), "else the graph is not 4-regular")
     return undirected(((i, (i + step) % num_nodes) for i in range(num_nodes) for step in (1, skip)), num_nodes)
 
 
-def circular_skip_links() -> list[LabelledGraph]:
+def circular_skip_links() -> tuple[LabelledGraph, ...]:
     """All ten classes of the CSL benchmark."""
-    return [circular_skip_link(skip) for skip in CSL_SKIPS]
+    return tuple(circular_skip_link(skip) for skip in CSL_SKIPS)
 
 
 def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
@@ -227,9 +226,8 @@ def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
     try:
         import networkx
     except ImportError as error:
-        raise MissingDependencyError(
-            "networkx, for the atlas of small graphs", "no such package", "pip install 'lrga[graphs]'"
-        ) from error
+        remedy = "pip install 'lrga[graphs]'"
+        raise MissingDependencyError("networkx, for the atlas of small graphs", "no such package", remedy) from error
     graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
     return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))
 
