@@ -13,7 +13,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -263,7 +262,10 @@ def chang_family() -> list[LabelledGraph]:
         _cycle_edges(list(range(8))),
         _cycle_edges([0, 1, 2]) | _cycle_edges([3, 4, 5, 6, 7]),
     )
-    family = [triangular, *(_switched(triangular, np.array([p in s for p in pairs])) for s in switches)]
+    family = [triangular]
+    for switch in switches:
+        chosen = np.array([pair in switch for pair in pairs])
+        family.append(np.where(chosen[:, None] != chosen[None, :], 1 - triangular, triangular))
     return [from_adjacency(matrix) for matrix in family]
 
 
@@ -314,18 +316,10 @@ def is_strongly_regular(graph: LabelledGraph, degree: int, common: int, uncommon
     return np.array_equal(matrix @ matrix, degree * one + common * matrix + uncommon * rest)
 
 
-T = TypeVar("T")
-
-
-def _adjacency(nodes: Sequence[T], adjacent: Callable[[T, T], bool]) -> Array:
+def _adjacency(nodes: Sequence[tuple[int, int]], adjacent: Callable[[tuple[int, int], tuple[int, int]], bool]) -> Array:
     return np.array([[int(a != b and adjacent(a, b)) for b in nodes] for a in nodes], dtype=np.int64)
 
 
 def _cycle_edges(points: list[int]) -> set[tuple[int, int]]:
     """Edges of the polygon through the points, each as an ordered pair; of two points, the edge between them."""
     return {(min(a, b), max(a, b)) for a, b in zip(points, points[1:] + points[:1], strict=True)}
-
-
-def _switched(matrix: Array, chosen: Array) -> Array:
-    """Edges and non-edges exchanged between the chosen nodes and the others."""
-    return np.where(chosen[:, None] != chosen[None, :], 1 - matrix, matrix)
