@@ -109,6 +109,23 @@ def test_what_needs_a_clone_says_so_where_there_is_none(words, monkeypatch, tmp_
         call(*words)
 
 
+def test_without_a_folder_a_clone_reads_its_records_until_there_are_runs(few, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    cells = ["table", "table1", "--dataset", "zinc", "--model", "gatedgcn", "--budget", "100k"]
+    recorded = call(*cells)
+    assert f"Reading {RESULTS}" in recorded.stderr
+    assert recorded.stdout == call(*cells, RESULTS).stdout
+    (tmp_path / "empty" / "runs").symlink_to(few)
+    ours = call(*cells)
+    assert "Reading runs" in ours.stderr
+    assert "0.377 ± 0.006" in ours.stdout
+    monkeypatch.setattr("lrga.cli.clone.ROOT", tmp_path)
+    monkeypatch.chdir(few)
+    with pytest.raises(DataMissingError, match="runs at runs"):
+        call(*cells)
+
+
 def test_differences_are_a_table_from_records_alone():
     records = str(Path(RESULTS, "table1"))
     lines = runner.invoke(app, ["reproduce", "differences", records, "--markdown"]).stdout.splitlines()

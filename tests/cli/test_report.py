@@ -27,6 +27,16 @@ def test_a_page_is_written_and_what_it_holds_is_told(tmp_path):
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
+def test_without_a_path_a_clone_shows_its_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lrga.cli.clone.ROOT", tmp_path / "clone")
+    (tmp_path / "clone" / "reproduction").mkdir(parents=True)
+    (tmp_path / "clone" / "reproduction" / "results").symlink_to(RESULTS / "speed")
+    result = lrga("-o", "page.html", "--json")
+    assert "Reading" in result.stderr
+    assert json.loads(result.stdout)["benchmarks"] > 1
+
+
 def test_json_is_pure(tmp_path):
     (tmp_path / "broken.json").write_text("{")
     told = json.loads(lrga(RESULTS / "table1", tmp_path, "-o", tmp_path / "a.html", "--json").stdout)

@@ -23,9 +23,9 @@ class Counter(Callback):
     def __init__(self, after=None):
         self.epochs, self.titles, self.after = 0, [], after or {}
 
-    def make(self, title):
-        self.titles.append(title)
-        return (self,)
+    def make(self, titles):
+        self.titles += titles
+        return [(self,)] * len(titles)
 
     def on_epoch_end(self, record):
         self.epochs += 1
@@ -131,7 +131,7 @@ def test_a_run_that_fails_is_recorded_and_the_others_go_on(tiny, tmp_path):
 
 
 def test_a_programming_error_is_recorded_with_its_trace(tiny, tmp_path):
-    def blow_up(title):
+    def blow_up(titles):
         raise KeyError("a callback that is broken")
 
     outcome = Campaign([table1("CLUSTER", seeds=[41], **tiny)], tmp_path, callbacks=blow_up).run()[0]

@@ -1,7 +1,5 @@
 """A dry run says what would run: parameters, batches, seeds."""
 
-import pytest
-
 from lrga.experiments.study import Study
 from lrga.experiments.sweeps import sweep_of
 from lrga.paper.protocols import paper_config
@@ -21,13 +19,6 @@ def test_exact_parameters_and_batches_of_cells_are_listed_without_data(tmp_path)
     }
     assert list(tmp_path.iterdir()) == []
     assert plan.notes[0] == "20 runs: 20 pending."
-
-
-@pytest.mark.parametrize("experiment", ["table1", "table3", "rank"])
-def test_plans_of_the_paper_fit_100_columns(experiment, tmp_path):
-    text = reproduction(experiment).plan(tmp_path).to_text()
-    assert max(map(len, text.splitlines())) <= 100
-    assert "…" not in text
 
 
 def test_what_is_done_is_marked(tiny, tmp_path):

@@ -8,8 +8,8 @@ import sys
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
+import pandas
 import pytest
 import scipy.stats
 from rich.console import Console
@@ -255,11 +255,17 @@ def test_a_table_is_written_in_every_form_from_the_same_rows(columns):
     assert result.to_json()["rows"][0]["mean"] == 69.0
 
 
-def test_a_data_frame_takes_pandas_and_has_the_values_in_full(monkeypatch):
-    cell = table1("CLUSTER", "gcn", seeds=[41])
-    result = table([cell], [outcome(cell.runs()[0])])
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))
-    assert result.to_pandas()[0]["mean"] == 68.0
+def test_a_data_frame_has_the_values_in_full_one_row_for_each_cell(monkeypatch):
+    cells = [table1("CLUSTER", "gcn", seeds=[41], lrga=lrga) for lrga in (False, True)]
+    result = table(cells, [outcome(cells[0].runs()[0]), outcome(cells[1].runs()[0], "pending")])
+    frame = result.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.columns.tolist() == list(result.flat()[0])
+    assert frame["model"].tolist() == ["GCN", "LRGA + GCN"]
+    assert frame["mean"].tolist()[0] == 68.0
+    assert frame["mean"].isna().tolist() == [False, True]
+    assert frame["published_mean"].dtype == float
+    pandas.testing.assert_frame_equal(pandas.read_csv(StringIO(result.to_csv())), frame, check_dtype=False)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="to_csv"):
         result.to_pandas()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lrga.data.datasets.spec import dataset_specs
-from lrga.experiments.recording import _without_places
+from lrga.experiments.recording import recorded_options
 from lrga.experiments.records import RunRecord
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
 from lrga.training.callbacks.base import EpochRecord
@@ -37,7 +37,7 @@ def make_record():
         return RunRecord(
             run=name or f"{dataset.lower()}-{config.model.model}-{config.model.lrga}-{config.model.rank}-{seed}",
             status=status, reason=reason, data={"name": dataset, "options": {}}, model={"parameters": 91_131},
-            config=_without_places(config), seed=seed, metric=None if metric_free else metric, epochs=epochs,
+            config=recorded_options(config), seed=seed, metric=None if metric_free else metric, epochs=epochs,
             seconds=float(epochs), last=last, best=last,
             curve={key: [getattr(e, key) for e in history] for key in columns} if history else {},
             environment=environment if environment is not None else [{"started": when, "lrga": "0.1.0"}],

@@ -48,7 +48,7 @@ def test_interrupted_it_is_equal_to_the_last_bit_where_sums_have_one_order(engin
     cells = [cell(deterministic=True, engine=engine)]
     whole = Campaign(cells, tmp_path / "whole").run()
     with monkeypatch.context() as patch:
-        paused = Campaign(cells, tmp_path / "a", callbacks=lambda title: (StopAfter(patch, 2),)).run()
+        paused = Campaign(cells, tmp_path / "a", callbacks=lambda titles: [(StopAfter(patch, 2),)] * len(titles)).run()
     assert paused[0].status == "time-limited"
     assert paused[0].record.epochs == 2
     assert numbers(Campaign(cells, tmp_path / "a").run()) == numbers(whole)
@@ -65,6 +65,6 @@ def test_without_one_order_of_sums_it_is_near(cell, tmp_path, monkeypatch):
     cells = [cell()]
     whole = Campaign(cells, tmp_path / "whole").run()
     with monkeypatch.context() as patch:
-        Campaign(cells, tmp_path / "a", callbacks=lambda title: (StopAfter(patch, 2),)).run()
+        Campaign(cells, tmp_path / "a", callbacks=lambda titles: [(StopAfter(patch, 2),)] * len(titles)).run()
     again = Campaign(cells, tmp_path / "a").run()
     assert again[0].record.last["train_loss"] == pytest.approx(whole[0].record.last["train_loss"], rel=0.05)

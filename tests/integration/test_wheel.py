@@ -141,13 +141,14 @@ def test_the_wheel_works_where_the_checkout_is_not(installed, tmp_path):
         "params --dataset CLUSTER",
         "wl a.txt b.txt",
         "theory learned-head",
+        "demo --sizes 8,4,4 --epochs 1 --quiet",
         "reproduce ablation --dry-run",
     ]
     words = json.dumps([line.split() for line in commands])
     where, *said = json.loads(command(installed, "-c", SCRIPT, words, cwd=tmp_path, env=environment).splitlines()[-1])
     assert str(ROOT) not in where
-    expected = ("CLUSTER", "", "", "", "16 runs: 16 pending.", "101,655", "yes", "recorded", "clone the repository")
-    for line, output, part in zip(commands, said, expected, strict=True):
+    expected = ["CLUSTER", "", "", "", "16 runs: 16 pending.", "101,655", "yes", "recorded", "Curves"]
+    for line, output, part in zip(commands, said, [*expected, "clone the repository"], strict=True):
         assert part in output, line
     assert (tmp_path / "runs" / "a" / "result.json").is_file()
     assert (tmp_path / "page.html").stat().st_size > 10_000
@@ -163,10 +164,20 @@ def test_the_wheel_installs_with_its_dependencies_into_an_empty_environment(whee
     pins = ROOT / "constraints.txt"
     command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", pins, wheel)
     environment = {**os.environ, "LRGA_DATA": str(tmp_path / "data")}
-    for words in (
-        ["--version"],
-        ["data", "ls"],
-        ["train", "CLUSTER", "--sizes", "16,8,8", "--epochs", "1", "--device", "cpu"],
+    environment.pop("PYTHONPATH", None)
+    (tmp_path / "a.txt").write_text("a b\nb c\nc a\n")
+    (tmp_path / "b.txt").write_text("a b\nb c\n")
+    said = {}
+    for line in (
+        "--version",
+        "data ls",
+        "train CLUSTER --sizes 16,8,8 --epochs 1 --device cpu",
+        "params",
+        "wl a.txt b.txt",
+        "reproduce run table1 --dataset CLUSTER --model gcn --dry-run",
+        "demo --quiet",
     ):
-        command(tmp_path / "venv" / "bin" / "lrga", *words, cwd=tmp_path, env=environment)
+        said[line] = command(tmp_path / "venv" / "bin" / "lrga", *line.split(), cwd=tmp_path, env=environment)
     assert list((tmp_path / "runs").glob("*/result.json"))
+    assert "pip install lrga[plot]" in said["demo --quiet"]  # matplotlib is an extra; the table is there without it
+    assert "68.44 ± 0.16" in said["demo --quiet"]

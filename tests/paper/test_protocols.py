@@ -9,9 +9,9 @@ from lrga.errors import OptionError
 from lrga.experiments.cell import run_name
 from lrga.paper.printed import published
 from lrga.paper.protocols import (
-    EXPERIMENTS,
     RANKS,
     SEEDS,
+    TITLES,
     cells_of,
     experiment_name,
     paper_config,
@@ -173,7 +173,7 @@ def test_filters_that_match_nothing_are_answered_with_what_there_is():
 
 def test_unknown_experiments_are_answered_with_the_choices():
     assert experiment_name("Table 1") == "table1"
-    assert list(EXPERIMENTS) == ["table1", "table2", "table3", "rank"]
+    assert list(TITLES) == ["table1", "table2", "table3", "rank"]
     with pytest.raises(OptionError, match="one of table1, table2, table3, rank"):
         cells_of("table7")
 

@@ -1,8 +1,12 @@
 """The demo trains both networks on data made on the spot, and draws their curves."""
 
+import sys
+
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from lrga.cli.main import app
 from lrga.report.demo import demo_study, free_cores, run_demo
 
 
@@ -29,6 +33,15 @@ def test_a_small_demo_prints_both_beside_the_paper_and_draws(tmp_path):
     assert "compare the gain, not the level" in text
     assert "Not the published protocol: data sizes 8/4/4; max_epochs 2 (published 1000)" in text.replace("\n", " ")
     assert (tmp_path / "data" / "CLUSTER").is_dir()  # nothing outside its folder
+
+
+def test_without_matplotlib_the_demo_has_no_picture(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    demo = run_demo(tmp_path, sizes=(8, 4, 4), epochs=1, threads=1, progress=False)
+    assert demo.table.complete
+    assert demo.picture is None
+    result = CliRunner().invoke(app, ["demo", "--sizes", "8,4,4", "--epochs", "1", "--output", str(tmp_path)])
+    assert (result.exit_code, "pip install lrga[plot]" in result.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(("cores", "load", "free"), [(2, 0.1, 2), (2, 1.2, 1), (2, 9.0, 1), (64, 3.0, 4), (4, 1.0, 3)])

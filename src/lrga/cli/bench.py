@@ -1,6 +1,5 @@
 """``lrga bench``: speed on this machine, and which implementation is taken."""
 
-import json
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,12 +38,14 @@ def bench(
 
     [bold]lrga bench --explain --device cuda --dtype bfloat16 --width 256 --rank 50[/]
     """
+    from lrga.cli.printing import print_json
+
     if explain:
         from lrga.speed.backends import explain_choices
 
         choices = explain_choices(device, dtype=dtype, width=width, rank=rank)
         if as_json:
-            print(json.dumps([choice.to_json() for choice in choices], indent=2, ensure_ascii=False))
+            print_json([choice.to_json() for choice in choices])
         else:
             _show_choices(choices)
         return
@@ -55,7 +56,7 @@ def bench(
     with nullcontext(silent) if quiet else show_progress() as progress:
         result = measure_speed(device, width=width, rank=rank, threads=threads, progress=progress)
     if as_json:
-        print(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+        print_json(result.to_json())
     else:
         _show_speed(result)
 
@@ -66,15 +67,12 @@ def _show_choices(choices: "list[Choice]") -> None:
 
     from lrga.cli.printing import stdout
 
-    console = stdout()
-    console.width = min(console.width, 100)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("operation", no_wrap=True)
-    table.add_column("taken", no_wrap=True)
-    table.add_column("why nothing faster", overflow="fold")
+    for heading in ("operation", "taken", "why nothing faster"):
+        table.add_column(heading, no_wrap=heading[0] != "w", overflow="fold")
     for choice in choices:
         table.add_row(choice.operation, choice.taken, choice.why)
-    console.print(table, markup=False)
+    stdout(most=100).print(table, markup=False)
 
 
 def _show_speed(result: "SpeedResult") -> None:

@@ -1,6 +1,7 @@
-"""Commands that need the repository: what they run is in ``reproduction/`` beside the package, not in the wheel."""
+"""The repository around the package: what is in ``reproduction/`` is not in the wheel."""
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,3 +24,13 @@ def from_clone(module: str, command: str) -> Any:
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
     return import_module(f"reproduction.{module}")
+
+
+def folders_of_runs(given: Sequence[str | Path] | None) -> list[Path]:
+    """The folders that a command reads: those given, else ``runs`` or, in a clone without it, the recorded results."""
+    if given:
+        return list(map(Path, given))
+    runs, recorded = Path("runs"), ROOT / "reproduction" / "results"
+    chosen = recorded if recorded.is_dir() and not runs.exists() else runs
+    print(f"Reading {chosen}", file=sys.stderr)
+    return [chosen]

@@ -1,16 +1,12 @@
 """``lrga data``: what data sets there are, building them, verifying them."""
 
-import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lrga.cli import options as o
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, build, verify.")
 
@@ -33,12 +29,13 @@ def list_datasets(
 
     Example: [bold]lrga data ls[/]
     """
+    from lrga.cli.printing import print_json, stdout
     from lrga.data.datasets.building import overview
     from lrga.experiments.sheet import SlimTable
 
     rows = overview(data_root)
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
         return
     if markdown:
         print("| name | predicts | splits | nodes | edges | features of a node | reported | licence |")
@@ -50,7 +47,7 @@ def list_datasets(
             print(f"| {row['name']} | {what} | {sizes} | {counts} | {row['node_features']} | {row['metric']} |", end="")
             print(f" {row['licence']} |")
         return
-    console = _console()
+    console = stdout(most=100)
     # Names and numbers are whole at any width: what does not fit stands above the rows that share it.
     for one_graph, links in ((False, False), (True, False), (True, True)):
         headings = ("one graph" if one_graph else "name", "task", "train/val/test", "nodes", "edges", "from", "licence")
@@ -92,45 +89,37 @@ def show_info(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> 
 
     Example: [bold]lrga data info ZINC[/]
     """
-    from rich.table import Table
-
+    from lrga.cli.printing import facts_table, print_json, stdout
     from lrga.data.datasets.building import describe
 
     facts = describe(name, data_root)
     if as_json:
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        print_json(facts)
         return
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("name", facts["name"])
-    table.add_row("task", facts["task"] + ("" if facts["classes"] is None else f", {facts['classes']} classes"))
-    table.add_row("metric", facts["metric"])
     one, links = facts["one_graph"], facts["task"].startswith("link")
     sizes = ", ".join(f"{split} {count:,}" for split, count in facts["splits"].items())
-    table.add_row("edges" if links else "nodes" if one else "graphs", sizes)
-    digits = 0 if one else 1
-    table.add_row(
-        "graph" if one else "mean graph",
-        f"{facts['mean_nodes']:,.{digits}f} nodes, {facts['mean_edges']:,.{digits}f} directed edges (published)",
-    )
-    table.add_row("node features", facts["node_features"])
-    table.add_row("edge features", facts["edge_features"])
-    table.add_row("comes from", facts["origin"])
-    for file in facts["files"]:
-        table.add_row("file", f"{file['name']}  {file['url']}")
-    table.add_row("licence", f"{facts['licence']} ({facts['terms']})")
-    for citation in facts["citation"]:
-        table.add_row("cite", citation)
-    if facts["note"]:
-        table.add_row("note", facts["note"])
+    means = [f"{facts[key]:,.{0 if one else 1}f}" for key in ("mean_nodes", "mean_edges")]
+    built = []
     for variant in facts["variants"]:
         unusable = "unfinished" if variant["problem"] is None else "damaged"
         state = _mebibytes(variant["bytes"]) if variant["complete"] else unusable
-        table.add_row("built", f"{variant['folder']} ({state})")
-    if not facts["variants"]:
-        table.add_row("built", f"no; lrga data build {facts['name']}")
-    _console().print(table)
+        built.append(f"{variant['folder']} ({state})")
+    rows = [
+        ("name", facts["name"]),
+        ("task", facts["task"] + ("" if facts["classes"] is None else f", {facts['classes']} classes")),
+        ("metric", facts["metric"]),
+        ("edges" if links else "nodes" if one else "graphs", sizes),
+        ("graph" if one else "mean graph", f"{means[0]} nodes, {means[1]} directed edges (published)"),
+        ("node features", facts["node_features"]),
+        ("edge features", facts["edge_features"]),
+        ("comes from", facts["origin"]),
+        *(("file", f"{file['name']}  {file['url']}") for file in facts["files"]),
+        ("licence", f"{facts['licence']} ({facts['terms']})"),
+        *(("cite", citation) for citation in facts["citation"]),
+        *([("note", facts["note"])] if facts["note"] else []),
+        *(("built", text) for text in built or [f"no; lrga data build {facts['name']}"]),
+    ]
+    stdout(most=100).print(facts_table(rows))
 
 
 @app.command("build")
@@ -168,6 +157,7 @@ def build(
     [bold]lrga data build CLUSTER --sizes 1500,250,250[/]
     [bold]lrga data build ZINC --source ~/zinc[/]
     """
+    from lrga.cli.printing import print_json, stdout
     from lrga.data.datasets.building import build_dataset, plan_dataset
     from lrga.data.datasets.source import parse_sizes
     from lrga.io.progress import show_progress
@@ -180,9 +170,9 @@ def build(
             build_dataset(plan, source=source, workers=workers, progress=progress, download=download, force=force)
     report = plan.report(source)
     if as_json:
-        print(json.dumps(report, indent=2, ensure_ascii=False))
+        print_json(report)
         return
-    console = _console()
+    console = stdout(most=100)
     if dry_run:
         console.print(report["what"], soft_wrap=True)
         return
@@ -210,27 +200,20 @@ def verify(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> Non
 
     Example: [bold]lrga data verify ZINC[/]
     """
+    from lrga.cli.printing import print_json, stdout
     from lrga.data.datasets.building import verify as verify_files
 
     checks = verify_files(name, data_root)
     if as_json:
-        print(json.dumps([{"file": str(check.file), "problem": check.problem} for check in checks], indent=2))
+        print_json([{"file": str(check.file), "problem": check.problem} for check in checks])
     else:
-        console = _console()
+        console = stdout(most=100)
         for check in checks:
             mark, text = ("[green]ok[/]", str(check.file)) if check.problem is None else ("[red]BAD[/]", check.problem)
             console.print(f"{mark} ", end="")
             console.print(text, soft_wrap=True, markup=False)
     if any(check.problem for check in checks):
         raise typer.Exit(1)
-
-
-def _console() -> "Console":
-    from lrga.cli.printing import stdout
-
-    console = stdout()
-    console.width = min(console.width, 100)
-    return console
 
 
 def _on_disk(row: dict[str, Any]) -> str:

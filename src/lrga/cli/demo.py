@@ -1,6 +1,5 @@
 """``lrga demo``: the first minutes."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,11 +19,12 @@ def demo(
 ) -> None:
     """See in a few minutes what LRGA adds: a small CLUSTER is made, GCN trained with and without LRGA on the CPU.
 
-    Prints both results beside the paper's and draws the learning curves. Interrupted, the same command continues.
+    Prints both results beside the paper's and draws the learning curves (with matplotlib). Interrupted, the same
+    command continues.
 
     Example: [bold]lrga demo[/]
     """
-    from lrga.cli.printing import show
+    from lrga.cli.printing import print_json, show
     from lrga.data.datasets.source import parse_sizes
     from lrga.experiments.study import CampaignInterrupted
     from lrga.report.demo import run_demo
@@ -37,9 +37,9 @@ def demo(
         print(stop, file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
     if as_json:
-        print(json.dumps(result.table.to_json() | {"picture": str(result.picture)}, indent=2, ensure_ascii=False))
+        print_json(result.table.to_json() | {"picture": None if result.picture is None else str(result.picture)})
     else:
-        show(result.table, as_json=False)
-        print(f"Curves: {result.picture}")
+        show(result.table)
+        print(f"Curves: {result.picture or 'not drawn without matplotlib, pip install lrga[plot]'}")
     if result.table.failed:
         raise typer.Exit(1)

@@ -1,6 +1,5 @@
 """``lrga explain``: what the attention of a trained network attends to."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,23 +9,17 @@ from lrga.cli import options as o
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
+    run: o.RunFolder,
     graph: Annotated[int, typer.Option(help="Number of the graph, from 0.", metavar="i")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = None,
-    source: Annotated[
-        str | None, typer.Option("--input", help="Other graphs than the run's: what lrga predict reads.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="Of the run's own data: train, val or test.")] = "test",
+    source: o.Input = None,
+    split: o.Split = "test",
     layers: Annotated[str | None, typer.Option(help="Only these layers, for large graphs: 1,4.")] = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="The weights that were best in validation, not the last ones.")
-    ] = False,
+    best: o.Best = False,
     device: o.Device = "auto",
     data_root: o.DataRoot = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Trust the run: import its module:factory and write to its data root.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print facts of the attention as JSON.")] = False,
+    trust: o.Trust = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Write a page on which to see whom a node attends to, in every layer and head.
 
@@ -40,7 +33,7 @@ def explain(
 
     [bold]lrga explain runs/my-run --input new_graphs/ --graph 0[/]
     """
-    from lrga.cli.printing import facts_table, stdout
+    from lrga.cli.printing import facts_table, print_json, stdout
     from lrga.explain.attention import parse_layers
     from lrga.explain.explorer import write_explorer
     from lrga.explain.patience import to_stderr
@@ -59,7 +52,7 @@ def explain(
                 for layer in found.layers
             ],
         }  # fmt: skip
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     shape = ", ".join(
         f"{layer.name} (κ {layer.rank}, {layer.heads} head{'s' * (layer.heads != 1)})" for layer in found.layers

@@ -110,6 +110,11 @@ NAME = typer.Argument(
 )
 Name = Annotated[str, NAME]
 # Of commands without the groups above.
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")]
+Best = Annotated[bool, typer.Option("--best", help="The weights that were best in validation, not the last ones.")]
+Input = Annotated[str | None, typer.Option("--input", help="Other graphs than the run's: what lrga predict reads.")]
+Split = Annotated[str, typer.Option(help="Of the run's own data: train, val or test.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Import its module:factory, and write to its data root.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]

@@ -1,6 +1,5 @@
 """``lrga params``: the size of every network of the paper."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -28,6 +27,8 @@ def params(
 
     [bold]lrga params --recipe modern[/]
     """
+    from lrga.cli.printing import print_json, stdout
+    from lrga.experiments.sheet import SlimTable
     from lrga.paper.counts import recipe_sizes, sizes
 
     if recipe is None:
@@ -35,11 +36,8 @@ def params(
     else:
         cells = recipe_sizes(recipe, dataset=dataset, model=model, budget=budget, lrga=lrga)
     if as_json:
-        print(json.dumps([cell.as_dict() for cell in cells], indent=2))
+        print_json([cell.as_dict() for cell in cells])
         return
-
-    from lrga.cli.printing import stdout
-    from lrga.experiments.sheet import SlimTable
 
     table = SlimTable()
     for heading in ("data set", "model", "budget"):

@@ -41,12 +41,7 @@ def curves(
 
 
 @app.command()
-def rank(
-    runs: Runs,
-    output: Output = Path("rank.png"),
-    width: Width = 6.4,
-    title: Title = "",
-) -> None:
+def rank(runs: Runs, output: Output = Path("rank.png"), width: Width = 6.4, title: Title = "") -> None:
     """The test result over the rank κ: [bold]lrga plot rank campaigns/rank -o rank.pdf[/]"""
     from lrga.report.pictures import plot_rank
     from lrga.report.sources import gather
@@ -55,12 +50,7 @@ def rank(
 
 
 @app.command()
-def table(
-    runs: Runs,
-    output: Output = Path("table.png"),
-    width: Width = 6.4,
-    title: Title = "",
-) -> None:
+def table(runs: Runs, output: Output = Path("table.png"), width: Width = 6.4, title: Title = "") -> None:
     """Results beside the paper's; * is not its protocol: [bold]lrga plot table runs -o table.pdf[/]"""
     from lrga.report.pictures import plot_table
     from lrga.report.sources import gather
@@ -70,16 +60,16 @@ def table(
 
 @app.command()
 def attention(
-    run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
+    run: o.RunFolder,
     output: Output = Path("attention.png"),
     graph: Annotated[int, typer.Option(help="Number of the test graph, from 0.", metavar="i")] = 0,
     layer: Annotated[int | None, typer.Option(help="From 1; the last by default.")] = None,
     head: Annotated[int, typer.Option(help="From 1.")] = 1,
     order: Annotated[str, typer.Option(help="community, degree, prediction, label or number.")] = "community",
     log: Annotated[bool, typer.Option("--log", help="Colours by the logarithm.")] = False,
-    source: Annotated[str | None, typer.Option("--input", help="Other graphs: what lrga predict reads.")] = None,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    best: Annotated[bool, typer.Option("--best", help="The weights that were best in validation.")] = False,
+    source: o.Input = None,
+    split: o.Split = "test",
+    best: o.Best = False,
     data_root: o.DataRoot = None,
     width: Width = 6.4,
     title: Title = "",

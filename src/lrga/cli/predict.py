@@ -10,7 +10,7 @@ from lrga.cli import options as o
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")],
+    run: o.RunFolder,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -22,12 +22,7 @@ def predict(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="CSV file to write; stdout if left out.", metavar="FILE")
     ] = None,
-    best: Annotated[
-        bool,
-        typer.Option(
-            "--best", help="The weights that were best in validation, not the last ones; always so for links."
-        ),
-    ] = False,
+    best: o.Best = False,
     node: Annotated[
         str | None,
         typer.Option("--node", help="Link prediction: list the likeliest new links of this node.", metavar="NODE"),
@@ -36,9 +31,7 @@ def predict(
     device: o.Device = "auto",
     batch_size: Annotated[int, typer.Option(help="Graphs at a time.")] = 128,
     data_root: o.DataRoot = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Trust the run folder: a data set may be built in its data root.")
-    ] = False,
+    trust: o.Trust = False,
     escape_formulas: Annotated[
         bool,
         typer.Option(
@@ -49,6 +42,7 @@ def predict(
 ) -> None:
     """Predict with a saved model: CSV with the id of each graph, node or edge, the prediction and the scores.
 
+    Links are always scored with the weights that were best in validation.
     Ids and class names are written unchanged. If the data come from others and
     you will open the file in a spreadsheet, add [bold]--escape-formulas[/].
 

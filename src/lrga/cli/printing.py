@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lrga.errors import OptionError, visible
@@ -29,8 +29,7 @@ def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
             texts = [f"**{table.sheet().title}**\n\n{text}" for table, text in zip(tables, texts, strict=True)]
         sys.stdout.write("\n".join(texts))
         return
-    console = stdout()
-    console.width = min(console.width, 100)
+    console = stdout(most=100)
     for table in tables:
         sheet = table.sheet()
         console.print(sheet.to_rich())
@@ -62,15 +61,17 @@ def safe_console(**options: Any) -> "Console":
     return SafeConsole(highlight=False, **options)
 
 
-def stdout() -> "Console":
-    """The console of results: as wide as the terminal, elsewhere ``COLUMNS`` or 100; numbers in no colours."""
+def stdout(most: int | None = None) -> "Console":
+    """The console of results: as wide as the terminal, elsewhere ``COLUMNS`` or 100, but ``most`` at most."""
     given = os.environ.get("COLUMNS", "")
     asked = given.isdigit() and int(given) > 0  # rich itself reads it then
     console = safe_console()
-    return console if console.is_terminal or asked else safe_console(width=100)
+    width = console.width if console.is_terminal or asked else 100
+    console.width = width if most is None else min(width, most)
+    return console
 
 
-def facts_table(rows: Mapping[str, str]) -> "Table":
+def facts_table(rows: Mapping[str, str] | Sequence[tuple[str, str]]) -> "Table":
     """Two columns: what, and its value."""
     from rich.markup import escape
     from rich.table import Table
@@ -78,7 +79,7 @@ def facts_table(rows: Mapping[str, str]) -> "Table":
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in rows.items():
+    for name, value in rows.items() if isinstance(rows, Mapping) else rows:
         table.add_row(escape(name), escape(value))
     return table
 

@@ -1,6 +1,5 @@
 """``lrga report``: runs as one page."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +8,13 @@ import typer
 
 def report(
     runs: Annotated[
-        list[Path],
-        typer.Argument(help="Run folders, records (.json), benchmark records, or folders of them.", metavar="RUNS..."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            help="Run folders, records (.json), benchmark records, or folders of them; by default runs or, in a clone "
+            "without it, reproduction/results.",
+            metavar="[RUNS]...",
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = Path(
         "report.html"
     ),
@@ -31,12 +34,15 @@ def report(
 
     [bold]lrga report runs/zinc-lrga-gatedgcn-100k-seed41 -o page.html[/]
     """
+    from lrga.cli.clone import folders_of_runs
     from lrga.cli.options import reference
-    from lrga.cli.printing import facts_table, stdout
+    from lrga.cli.printing import facts_table, print_json, stdout
     from lrga.explain.patience import to_stderr
     from lrga.report.page import write_report
 
-    found = write_report(runs, output, title=title, reference=reference({"published": published}), say=to_stderr)
+    found = write_report(
+        folders_of_runs(runs), output, title=title, reference=reference({"published": published}), say=to_stderr
+    )
     size = output.stat().st_size
     if as_json:
         facts = {
@@ -44,7 +50,7 @@ def report(
             "failed": [run.name for run in found.failed], "unfinished": [run.name for run in found.unfinished],
             "unreadable": [{"place": p.place, "reason": p.reason} for p in found.problems],
         }  # fmt: skip
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
     counts: dict[str, list[Any]] = {

@@ -65,7 +65,11 @@ ONLY = o.panel(
 PRESET = o.panel("Protocol", preset=(str, "Layers: paper (default), 2022 or 2020."))
 Folders = Annotated[
     list[str] | None,
-    typer.Argument(help="Folders of records and runs, searched with all below; runs by default.", metavar="[FOLDERS]"),
+    typer.Argument(
+        help="Folders of records and runs, searched with all below; by default runs or, in a clone without it, "
+        "reproduction/results.",
+        metavar="[FOLDERS]",
+    ),
 ]
 Form = Annotated[str, typer.Option("--format", help="text, markdown, latex, csv or json.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="As --format markdown.")]
@@ -162,6 +166,7 @@ def table(
     [bold]lrga reproduce table table3 reproduction/results --markdown[/]
     [bold]lrga reproduce table table1 runs --dataset ZINC --done --format latex[/]
     """
+    from lrga.cli.clone import folders_of_runs
     from lrga.cli.printing import check_form, show
     from lrga.experiments.loading import load_runs, table_of_runs
     from lrga.experiments.options import parse_seeds
@@ -172,7 +177,7 @@ def table(
     more = [word for word in words if word.isdecimal() and not Path(word).exists()]  # of --seeds 41 95
     seeds = parse_seeds(given["seeds"], more)
     studies = _studies(experiment, given, seeds)
-    places = [word for word in words if word not in more] or ["runs"]
+    places = folders_of_runs([word for word in words if word not in more])
     options: dict[str, Any] = {"detailed": experiment == _ABLATION, "done": done, "seeds": seeds}
     runs = load_runs(places)
     show(*(table_of_runs(study.title, study.cells, runs, **options) for study in studies), form=form)
@@ -186,10 +191,11 @@ def differences(
 
     Example: [bold]lrga reproduce differences reproduction/results[/]
     """
-    from lrga.cli.clone import from_clone
+    from lrga.cli.clone import folders_of_runs, from_clone
     from lrga.cli.printing import show
 
-    found = from_clone("differences", "lrga reproduce differences").differences_table(folders or ["runs"])
+    differences = from_clone("differences", "lrga reproduce differences")
+    found = differences.differences_table(folders_of_runs(folders))
     show(found, form="json" if as_json else "markdown" if markdown else form)
 
 
@@ -214,9 +220,7 @@ def verify(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the second run.")] = Path("runs"),
     time_limit: Annotated[float | None, typer.Option(help="Pause after so many minutes.", metavar="MINUTES")] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import the record's module:factory and write to its data root.")
-    ] = False,
+    trust: o.Trust = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,

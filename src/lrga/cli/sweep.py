@@ -14,14 +14,10 @@ def sweep(
     given: dict[str, Any],
     grid: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An option and its values, rank=0,10,30; repeatable.",
-            metavar="NAME=VALUE,…",
-        ),
+        typer.Option(help="An option and its values, rank=0,10,30; repeatable.", metavar="NAME=VALUE,…"),
     ] = None,
     paper_grid: Annotated[
-        bool,
-        typer.Option("--paper-grid", help="The authors' on the OGB sets: ranks and widths."),
+        bool, typer.Option("--paper-grid", help="The authors' on the OGB sets: ranks and widths.")
     ] = False,
 ) -> None:
     """Train every combination of some options' values, and print them in one table; the best in validation is named.

@@ -1,6 +1,5 @@
 """``lrga theory``: the paper's statements, checked one by one."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +35,7 @@ def theory(
     from rich.markup import escape
 
     from lrga.cli.clone import from_clone
+    from lrga.cli.printing import print_json
     from lrga.theory.statements import STATEMENTS, choose
     from lrga.theory.tour import Statement, run_tour, write_tour
     from lrga.theory.trained import trained_statements
@@ -63,8 +63,7 @@ def theory(
 
         report = write_tour(run_tour(chosen, on_start=say), output)
     if as_json:
-        json.dump(report, sys.stdout, indent=2, ensure_ascii=False)
-        print()
+        print_json(report)
     else:
         _print(report, output)
     if not report["holds"]:

@@ -1,6 +1,5 @@
 """``lrga train``: one run, from data to a number beside the published one."""
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -24,13 +23,7 @@ def train(
     context: typer.Context,
     given: dict[str, Any],
     name: Annotated[str | None, o.NAME] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help="modern: settings of recent papers.",
-            rich_help_panel="Model",
-        ),
-    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="modern: as in recent papers.", rich_help_panel="Model")] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel="Protocol")] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run's folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
@@ -91,15 +84,8 @@ def train(
     if base is not None:
         origin, option = (resume, "--resume") if config is None else (config, "--config")
         command = f"lrga train {base.data.name} {option} {shlex.quote(str(origin))}"
-        data = data_from_file(
-            base.data,
-            str(origin),
-            trust=trust,
-            name=name,
-            root=given["data_root"],
-            source=given["source"],
-            command=command,
-        )
+        places = {"root": given["data_root"], "source": given["source"]}
+        data = data_from_file(base.data, str(origin), trust=trust, name=name, command=command, **places)
         base = replace(base, data=data)
     elif trust:
         raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
@@ -115,14 +101,8 @@ def train(
         return
     try:
         if resume is not None and written is not None:
-            result = continue_run(
-                resume,
-                settled,
-                callbacks=callbacks,
-                time_limit=time_limit,
-                max_epochs=given["epochs"],
-                device=given["device"],
-            )
+            more_options = {"max_epochs": given["epochs"], "device": given["device"]}
+            result = continue_run(resume, settled, callbacks=callbacks, time_limit=time_limit, **more_options)
         else:
             folder = resume or (new_folder(settled, output) if run_name is None else output / run_name)
             result = train_run(settled, folder, callbacks=callbacks, time_limit=time_limit)
@@ -147,7 +127,7 @@ def _train_several(
 ) -> None:
     from rich.table import Table
 
-    from lrga.cli.printing import stdout
+    from lrga.cli.printing import print_json, stdout
     from lrga.training import Interrupted
     from lrga.training.callbacks.terminal import progress_displays
     from lrga.training.runs.seeds import train_seeds
@@ -159,7 +139,7 @@ def _train_several(
         print(visible(f"\n{stop}"), file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
     if as_json:
-        print(json.dumps(done.to_json(), indent=2, ensure_ascii=False))
+        print_json(done.to_json())
     else:
         table = Table(title=done.title)
         for column in ("seed", "test", "at best val", "epochs", "seconds", "ended by"):
@@ -177,10 +157,10 @@ def _train_several(
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from lrga.cli.printing import facts_table, link_plan, stdout
+    from lrga.cli.printing import facts_table, link_plan, print_json, stdout
 
     if as_json:
-        print(json.dumps(plan, indent=2, ensure_ascii=False))
+        print_json(plan)
         return
     graphs = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
     for note in plan["data"].get("notes", []):
@@ -220,13 +200,13 @@ def _schedule_words(schedule: dict[str, Any]) -> str:
 
 
 def _print_result(result: "TrainingResult", config: "TrainingConfig", reference: "Reference", *, as_json: bool) -> None:
-    from lrga.cli.printing import facts_table, stdout
+    from lrga.cli.printing import facts_table, print_json, stdout
     from lrga.tasks import METRICS
 
     cell = reference.number(config)
     if as_json:
         paper = None if cell is None else {"mean": cell.mean, "std": cell.std}
-        print(json.dumps(result.to_json() | {"folder": str(result.folder), "published": paper}, indent=2))
+        print_json(result.to_json() | {"folder": str(result.folder), "published": paper})
         return
     rows: dict[str, str] = {}
     if result.last is not None and result.best is not None:

@@ -1,6 +1,5 @@
 """``lrga wl``: which tests tell graphs apart."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,14 +35,8 @@ def wl(
     directed: Annotated[
         bool, typer.Option("--directed", help="Edges of edge and adjacency lists have a direction.")
     ] = False,
-    node_label: Annotated[
-        str,
-        typer.Option(help="Attribute with the nodes' integer labels, or none.", metavar="NAME"),
-    ] = "auto",
-    edge_label: Annotated[
-        str,
-        typer.Option(help="Attribute with the edges' integer labels, or none.", metavar="NAME"),
-    ] = "auto",
+    node_label: Annotated[str, typer.Option(help="Attribute with node labels, or none.", metavar="NAME")] = "auto",
+    edge_label: Annotated[str, typer.Option(help="Attribute with edge labels, or none.", metavar="NAME")] = "auto",
     device: Annotated[str, typer.Option("--device", help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
     as_json: o.AsJson = False,
 ) -> None:
@@ -58,6 +51,7 @@ def wl(
     """
     from rich.console import Console
 
+    from lrga.cli.printing import print_json
     from lrga.theory.wl.verdicts import chosen_tests, read_named_graphs, verdict_report
 
     tests = chosen_tests(test)
@@ -78,8 +72,7 @@ def wl(
 
         report = verdict_report(graphs, tests, device=device, on_start=say)
     if as_json:
-        json.dump(report, sys.stdout, indent=2)
-        print()
+        print_json(report)
         return
     _print(report)
 

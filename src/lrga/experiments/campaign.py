@@ -62,8 +62,7 @@ class Campaign:
         retry: Whether runs that diverged are made again; those that failed always are.
         at_once: Whether several seeds of a cell may be trained at once where that is faster.
         failed_since: Runs that failed since then are left alone, as another process of the campaign tried them.
-        callbacks: Makes the callbacks of a run, given a short title of it.
-        callbacks_at_once: The same for runs that are trained at once, given all their titles.
+        callbacks: Makes the callbacks of runs that are trained at once (mostly one), given short titles of them.
         say: Is told in a line what happens to every run.
 
     Example:
@@ -89,15 +88,14 @@ class Campaign:
         retry: bool = False,
         at_once: bool = True,
         failed_since: str | None = None,
-        callbacks: Callable[[str], Sequence[Callback]] | None = None,
-        callbacks_at_once: Callable[[Sequence[str]], Sequence[Sequence[Callback]]] | None = None,
+        callbacks: Callable[[Sequence[str]], Sequence[Sequence[Callback]]] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> None:
         if time_limit is not None and not time_limit > 0:
             raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
         self.cells, self.folder, self.data = list(cells), Path(folder), data
         self.time_limit, self.retry, self.callbacks, self._say = time_limit, retry, callbacks, say
-        self.callbacks_at_once, self.at_once, self.failed_since = callbacks_at_once, at_once, failed_since
+        self.at_once, self.failed_since = at_once, failed_since
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
@@ -123,7 +121,8 @@ class Campaign:
             if found.status == FINISHED or (found.status == DIVERGED and not self.retry):
                 self.say(f"{title}: {found.status} before, skipped")
                 continue
-            if found.status == FAILED and found.record is not None and self._just_failed(found.record):
+            failed = None if found.status != FAILED or found.record is None else found.record.time
+            if failed is not None and self.failed_since is not None and failed >= self.failed_since:
                 continue
             begin = begin or time.monotonic()
             left = None if self.time_limit is None else self.time_limit - (time.monotonic() - begin) / 60
@@ -147,17 +146,14 @@ class Campaign:
 
     def prepare(self) -> None:
         """Sees that there is a device and, where all runs have the same data, the data."""
-        for device in {config.run.device for _, config in self._runs}:
-            choose_device(device)
         configs = [config for _, config in self._runs]
+        for device in {config.run.device for config in configs}:
+            choose_device(device)
         done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
         waiting = [config for config in configs if self._found(config).status not in done]
         if waiting and all(config.data == configs[0].data for config in configs):
             self._graphs(waiting[0])
             self._loaded = None
-
-    def _just_failed(self, record: RunRecord) -> bool:
-        return self.failed_since is not None and record.time >= self.failed_since
 
     def say(self, line: str) -> None:
         """Tells whoever listens."""
@@ -182,7 +178,10 @@ class Campaign:
         if all(other.data == first.data for _, other in self._runs):
             self._graphs(first)  # without its only graphs a campaign is not a failed run but none at all
         try:
-            heard = [[w, *more] for w, more in zip(witnesses, self._callbacks(configs, place), strict=True)]
+            title = f"{place} {model_label(first)}"
+            titles = [title] if len(configs) == 1 else [f"{title}, seed {config.run.seed}" for config in configs]
+            asked = [()] * len(configs) if self.callbacks is None else self.callbacks(titles)
+            heard = [[w, *more] for w, more in zip(witnesses, asked, strict=True)]
             graphs = self._graphs(first)
             results = train_interleaved(configs, folders, data=graphs, callbacks=heard, time_limit=minutes)
         except Interrupted:
@@ -194,15 +193,6 @@ class Campaign:
             results = [error] * len(configs)
         made = zip(configs, folders, witnesses, results, strict=True)
         return {run_name(c): self._conclude(cell, c, place, folder, w, r, begin) for c, folder, w, r in made}
-
-    def _callbacks(self, configs: list[TrainingConfig], place: str) -> Sequence[Sequence[Callback]]:
-        title = f"{place} {model_label(configs[0])}"
-        if len(configs) == 1:
-            return [self.callbacks(title)] if self.callbacks else [()]
-        titles = [f"{title}, seed {config.run.seed}" for config in configs]
-        if self.callbacks_at_once is not None:
-            return self.callbacks_at_once(titles)
-        return [self.callbacks(one) if self.callbacks else () for one in titles]
 
     def _conclude(
         self,

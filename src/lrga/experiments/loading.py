@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -124,7 +125,9 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
                 _read(place, found)
                 if say is not None:
                     say(f"{len(seen):,} files and folders read")
-    found.runs = _told_apart(_once_each(found.runs))
+    runs = _once_each(found.runs)
+    counts = Counter(run.name for run in runs)  # different runs of one name get their place behind it
+    found.runs = [replace(run, name=f"{run.name} ({run.place})") if counts[run.name] > 1 else run for run in runs]
     return found
 
 
@@ -220,7 +223,12 @@ def _merged(a: Run, b: Run) -> Run:
     finished = [run for run in (a, b) if run.finished]
     if finished:  # of two that are finished the record, else the first
         return min(finished, key=lambda run: (Path(run.place).is_dir(), run.record.time))
-    first, second = sorted((a, b), key=lambda run: (run.record.epochs, len(run.record.curve), _attempt(run)))
+
+    def said(run: Run) -> tuple[int, int, int]:
+        attempt = re.search(r"\.attempt-(\d+)\.json$", run.place)
+        return run.record.epochs, len(run.record.curve), int(attempt[1]) if attempt else 0
+
+    first, second = sorted((a, b), key=said)
     known = [run.record for run in (second, first) if run.record.status != UNFINISHED]
     record = replace(
         second.record, data=first.record.data | {k: v for k, v in second.record.data.items() if v is not None}
@@ -228,17 +236,6 @@ def _merged(a: Run, b: Run) -> Run:
     if record.status == UNFINISHED and known:
         record = replace(record, status=known[0].status, reason=known[0].reason)
     return replace(second, record=record)
-
-
-def _attempt(run: Run) -> int:
-    number = re.search(r"\.attempt-(\d+)\.json$", run.place)
-    return int(number[1]) if number else 0
-
-
-def _told_apart(runs: list[Run]) -> list[Run]:
-    """Different runs of one name get their place behind it."""
-    names = [run.name for run in runs]
-    return [replace(run, name=f"{run.name} ({run.place})") if names.count(run.name) > 1 else run for run in runs]
 
 
 def key_of(config: TrainingConfig, *ignored: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from lrga.data.datasets.spec import dataset_name
 from lrga.experiments.campaign import Outcome
-from lrga.experiments.cell import Cell, model_word
+from lrga.experiments.cell import Cell
 from lrga.experiments.sheet import Sheet, Tabular
-from lrga.experiments.table import general_notes
+from lrga.experiments.table import cell_json, general_notes
 from lrga.models.budget import count_of
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.training.problems.architecture import Architecture
@@ -29,11 +29,7 @@ class PlannedCell:
         """As JSON values."""
         config, published = self.cell.config, self.cell.published
         return {
-            "dataset": config.data.name,
-            "model": model_word(config),
-            "budget": config.budget,
-            "lrga": config.model.lrga,
-            "labels": dict(self.cell.labels),
+            **cell_json(self.cell),
             "hidden": self.network.hidden_channels,
             "layers": self.network.num_layers,
             "rank": self.network.rank,

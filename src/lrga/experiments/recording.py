@@ -15,7 +15,7 @@ from lrga.io import limits
 from lrga.io.documents import is_number
 from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
-from lrga.training.problems.data import AnyArchitecture, AnyTask
+from lrga.training.problems.data import AnyTask
 from lrga.training.runs.folder import RunFolder
 
 UNFINISHED = "unfinished"  # of a run folder without a result
@@ -66,16 +66,17 @@ def make_record(
     words = ("model", "budget", "lrga", "preset", "wiring") if config.budget is not None else ("model", "lrga")
     model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
     if network is not None:
-        model |= {"parameters": _parameters(network, facts, history), "architecture": network.to_json()}
+        counted = network.size() if facts is None and history else None  # one that never began may be impossible
+        model |= {"parameters": counted if facts is None else facts.parameters, "architecture": network.to_json()}
     spent = history[-1].elapsed if history else 0.0
     best = None if task is None else best_epoch(history, task)
     return RunRecord(
         run=folder.name,
         status=status,
         reason=reason,
-        data=_data_facts(config, given=given) | {"graphs": _graphs(config, facts, given=given), "sha256": checksum},
+        data=_data_facts(config, facts, given=given) | {"sha256": checksum},
         model=model,
-        config=_without_places(config),
+        config=recorded_options(config),
         seed=config.run.seed,
         metric=None if task is None else task.metric,
         epochs=len(history),
@@ -91,11 +92,11 @@ def make_record(
     )
 
 
-def _parameters(network: AnyArchitecture, facts: RunFacts | None, history: Sequence[EpochRecord]) -> int | None:
-    """Exactly how many; ``None`` of a network that may be impossible to build, as the run never began."""
-    if facts is not None:
-        return facts.parameters
-    return network.size() if history else None
+def recorded_options(config: TrainingConfig) -> dict[str, Any]:
+    """All options; folders of this machine say nothing to others, so they take their defaults."""
+    values = essence(config)
+    values["run"] |= {key: getattr(config.run, key) for key in PLACE_OPTIONS["run"]}
+    return values
 
 
 def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | None:
@@ -107,42 +108,28 @@ def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | N
     return best
 
 
-def _without_places(config: TrainingConfig) -> dict[str, Any]:
-    """All options; folders of this machine say nothing to others, so they take their defaults."""
-    values = essence(config)
-    values["run"] |= {key: getattr(config.run, key) for key in PLACE_OPTIONS["run"]}
-    return values
-
-
-def _data_facts(config: TrainingConfig, *, given: bool) -> dict[str, Any]:
-    """Name and options, and for a named set by which recipe it was made, with the checksum of every file."""
+def _data_facts(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, Any]:
+    """Name and options, numbers of graphs; of a named set also its recipe, with the checksum of every file."""
     data = config.data
     dataset = None if given else dataset_name(data.name)
-    facts: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
+    found: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
+    graphs = None if facts is None else facts.graphs
     if dataset is None:
-        return facts | {"origin": "graphs passed in" if given else "the user's own"}
+        return found | {"origin": "graphs passed in" if given else "the user's own", "graphs": graphs}
     plan = plan_dataset(dataset, data.root, **data.options)
-    facts |= {"origin": plan.spec.origin, "recipe": plan.recipe, "note": plan.spec.note}
-    manifest = plan.finished()
-    if manifest is not None and config.budget is None:
-        facts["note"] = manifest.notes.get("note", "")
-    if manifest is not None:
+    found |= {"origin": plan.spec.origin, "recipe": plan.recipe, "note": plan.spec.note}
+    if (manifest := plan.finished()) is not None:
         source = manifest.notes.get("source")
-        facts |= {
+        found |= {
             "built_by": manifest.lrga,
             "built_from": None if source is None else Path(source).name,
             "files": {name: file.sha256 for name, file in manifest.files.items()},
         }
-    return facts
-
-
-def _graphs(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, int] | None:
-    if facts is not None:
-        return facts.graphs
-    if given or config.budget is None or (dataset := dataset_name(config.data.name)) is None:
-        return None
-    manifest = plan_dataset(dataset, config.data.root, **config.data.options).finished()
-    return None if manifest is None else {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}
+        if config.budget is None:
+            found["note"] = manifest.notes.get("note", "")
+        elif graphs is None:
+            graphs = {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}
+    return found | {"graphs": graphs}
 
 
 def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
@@ -169,7 +156,8 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
     finished = result is not None and bool(epochs) and task is not None
     if result is not None and not finished:
         faults.append("result.json stands there, but not the epochs or the task that it sums up")
-    best = None if task is None else best_epoch([_as_record(epoch) for epoch in epochs], task)
+    history = [EpochRecord(**{name: epoch[name] for name in COLUMNS}) for epoch in epochs]  # type: ignore[arg-type]
+    best = None if task is None else best_epoch(history, task)
     counted = (result or {}).get("parameters")
     if not isinstance(counted, int):
         counted = None if network is None or task is None else network.size()
@@ -193,11 +181,6 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
         time=str(environment[-1].get("started", "")) if environment else "",
     )
     return record, tuple(faults)
-
-
-def _as_record(epoch: dict[str, float]) -> EpochRecord:
-    values: dict[str, Any] = {name: epoch[name] for name in COLUMNS}
-    return EpochRecord(**values)
 
 
 def _last_word(path: Path) -> str:
@@ -227,27 +210,25 @@ def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
         return [], [f"{Path(path).name}: {error.strerror or error}"]
     except DataError as error:
         return [], [str(error)]
-    whole, _, rest = content.rpartition(b"\n")
-    lines = whole.split(b"\n") if whole else []
-    epochs: list[dict[str, float]] = []
-    faults: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        epoch, fault = _epoch(line)
-        if epoch is not None:
+    *whole, rest = content.split(b"\n")
+    epochs, faults = [], []
+    for number, line in enumerate([*whole, rest] if rest else whole, start=1):
+        epoch = _epoch(line)
+        if isinstance(epoch, dict):
             epochs.append(epoch)
-        elif fault is not None:
-            faults.append(f"{Path(path).name}, line {number}: {fault}")
-    epoch, _ = _epoch(rest) if rest else (None, None)
-    return (epochs if epoch is None else [*epochs, epoch]), faults
+        elif number <= len(whole):
+            faults.append(f"{Path(path).name}, line {number}: {epoch}")
+    return epochs, faults
 
 
-def _epoch(line: bytes) -> tuple[dict[str, float] | None, str | None]:
+def _epoch(line: bytes) -> dict[str, float] | str:
+    """The numbers of a line, or why it has none."""
     try:
         values: Any = limits.parse_json(line)
     except ValueError:
-        return None, "no JSON"
+        return "no JSON"
     if not isinstance(values, dict) or any(not is_number(values.get(name)) for name in COLUMNS):
-        return None, "not the numbers of an epoch"
+        return "not the numbers of an epoch"
     numbers = values.get("numbers", {})
     logged = {name: value for name, value in numbers.items() if is_number(value)} if isinstance(numbers, dict) else {}
-    return logged | {name: values[name] for name in COLUMNS}, None
+    return logged | {name: values[name] for name in COLUMNS}

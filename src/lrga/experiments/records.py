@@ -217,6 +217,12 @@ def _near(rounded: Any, number: float) -> bool:
         return True
 
 
+def spread_evenly(length: int, most: int) -> list[int]:
+    """At most so many of the numbers below ``length``, first and last included."""
+    count = min(length, most)
+    return [round(i * (length - 1) / max(count - 1, 1)) for i in range(count)]
+
+
 def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
     """Columns of numbers, one entry for each of at most :data:`POINTS` epochs: evenly spread, first and last included.
 
@@ -226,9 +232,7 @@ def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
     """
     if not history:
         return {}
-    count = min(len(history), POINTS)
-    places = [round(i * (len(history) - 1) / max(count - 1, 1)) for i in range(count)]
-    chosen = [history[place] for place in places]
+    chosen = [history[place] for place in spread_evenly(len(history), POINTS)]
     curve: dict[str, list[float]] = {"epoch": [record.epoch for record in chosen]}
     for name in _COLUMNS:
         curve[name] = [float(f"{getattr(record, name):.{DIGITS}g}") for record in chosen]

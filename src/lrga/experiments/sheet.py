@@ -78,7 +78,9 @@ class Sheet:
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def to_markdown(self) -> str:
-        """For a page: the table, and its notes as a list."""
+        """For a page: the table, and its notes as a list; the title alone of a table without columns."""
+        if not self.columns:
+            return f"{self.title}\n"
         lines = ["| " + " | ".join(heading for heading, _ in self.columns) + " |"]
         lines.append("|" + "".join("---:|" if right else "---|" for _, right in self.columns))
         lines += ["| " + " | ".join(_markdown(entry) for entry in row) + " |" for row in self.rows]
@@ -111,9 +113,10 @@ class Tabular(ABC):
     def to_json(self) -> Any:
         """As JSON values."""
 
-    @abstractmethod
     def flat(self) -> list[dict[str, Any]]:
-        """One flat dictionary of plain values for each row."""
+        """One flat dictionary of plain values for each row; the entries by heading, where there is nothing better."""
+        sheet = self.sheet()
+        return [dict(zip((heading for heading, _ in sheet.columns), row, strict=True)) for row in sheet.rows]
 
     def to_text(self) -> str:
         """At most 100 columns wide, without colours."""
@@ -142,7 +145,7 @@ class Tabular(ABC):
         except ImportError as error:
             remedy = "pip install pandas, or use to_csv or to_json"
             raise MissingDependencyError("the package pandas, for a data frame", str(error), remedy) from error
-        return pandas.DataFrame(self.flat())
+        return pandas.DataFrame(self.flat()).fillna(float("nan")).infer_objects()  # numbers, also where all are missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +171,6 @@ class Listing(Tabular):
     def to_json(self) -> list[dict[str, Any]]:
         """As JSON values."""
         return list(self.values)
-
-    def flat(self) -> list[dict[str, Any]]:
-        """The entries by heading."""
-        return [dict(zip((heading for heading, _ in self.columns), row, strict=True)) for row in self.rows]
 
 
 def value_text(value: Any) -> str:

@@ -12,7 +12,7 @@ from lrga.experiments.planning import CampaignPlan, plan_cells
 from lrga.experiments.table import ALONE, BESIDE, Row, Table, table_of
 from lrga.experiments.workers import run_side_by_side
 from lrga.training.callbacks.base import Callback
-from lrga.training.callbacks.terminal import progress_display, progress_displays
+from lrga.training.callbacks.terminal import progress_displays
 from lrga.training.problems.data import Given
 from lrga.training.runs.run import Interrupted
 
@@ -112,11 +112,8 @@ class Study:
         if parallel != 1:
             return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
 
-        def callbacks(title: str) -> Sequence[Callback]:
-            return (progress_display(title),) if progress else ()
-
-        def callbacks_at_once(titles: Sequence[str]) -> Sequence[Sequence[Callback]]:
-            return [(display,) for display in progress_displays(titles)] if progress else [() for _ in titles]
+        def callbacks(titles: Sequence[str]) -> Sequence[Sequence[Callback]]:
+            return [(display,) for display in progress_displays(titles)]
 
         campaign = Campaign(
             self.cells,
@@ -124,8 +121,7 @@ class Study:
             data=self.data,
             time_limit=time_limit,
             retry=retry,
-            callbacks=callbacks,
-            callbacks_at_once=callbacks_at_once,
+            callbacks=callbacks if progress else None,
             say=say_on_stderr if progress else None,
         )
         try:

@@ -204,15 +204,11 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        config, published = self.cell.config, self.cell.published
+        published = self.cell.published
         ours, best, val = self.spread(), self.spread("best"), self.spread(key="val_metric")
         train = self.spread(key="train_metric")
         return {
-            "dataset": config.data.name,
-            "model": model_word(config),
-            "budget": config.budget,
-            "lrga": config.model.lrga,
-            "labels": dict(self.cell.labels),
+            **cell_json(self.cell),
             "metric": self.metric.name,
             "n": 0 if ours is None else ours.n,
             "mean": None if ours is None else ours.mean,
@@ -231,6 +227,13 @@ class Row:
             "changed": {key: pair[0] for key, pair in self.cell.deviations().items()},
             "runs": [_run_json(outcome) for outcome in self.outcomes],
         }
+
+
+def cell_json(cell: Cell) -> dict[str, Any]:
+    """What a cell is, as JSON values."""
+    config = cell.config
+    facts = {"dataset": config.data.name, "model": model_word(config), "budget": config.budget}
+    return {**facts, "lrga": config.model.lrga, "labels": dict(cell.labels)}
 
 
 def gains(rows: Sequence[Row]) -> list[Difference]:
@@ -412,10 +415,6 @@ class Table(Tabular):
         options: dict[str, Any] = {"results": _RESULTS, "notes": tuple(self.notes)}
         bold = best_by_validation(self.rows) if "val" in self.columns else None
         return Sheet.of(self.title, labels, self.columns, entries, bold=bold, **options)
-
-    def to_markdown(self) -> str:
-        """For a page: the table and its notes."""
-        return self.sheet().to_markdown() if self.rows else f"No cell of {self.hidden} has finished runs yet.\n"
 
 
 def table_of(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], **options: Any) -> Table:

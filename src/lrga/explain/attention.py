@@ -157,7 +157,10 @@ def explain(
         raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these")
     chosen = with_encodings(graphs.subset([graph]), predictor.architecture.encoding)
     batch = with_features(chosen.to(predictor.device).batch([0]), predictor.architecture)
-    output, found = _run(predictor, batch, Path(run))
+    devices = [] if predictor.device.type == "cpu" else [predictor.device.index or 0]
+    with torch.no_grad(), torch.random.fork_rng(devices), recorded_factors(predictor.model) as found:
+        torch.manual_seed(RunFolder(run).config().run.seed)
+        output = run_model(predictor.model, batch).float().cpu()
     kept = chosen_layers(found, layers, run)
     edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
     labels, predictions, confidence = _answers(predictor.task, batch, output, places_of)
@@ -235,18 +238,6 @@ def _graphs(
     graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
     check_fit(graphs, predictor.architecture, f"{data.name} ({split})", trained_on=True)
     return graphs, data.name
-
-
-def _run(predictor: Predictor, batch: PackedBatch, folder: Path) -> tuple[Tensor, list[LayerFactors]]:
-    device = predictor.device
-    with (
-        torch.no_grad(),
-        torch.random.fork_rng([] if device.type == "cpu" else [device.index or 0]),
-        recorded_factors(predictor.model) as found,
-    ):
-        torch.manual_seed(RunFolder(folder).config().run.seed)
-        output = run_model(predictor.model, batch)
-    return output.float().cpu(), found
 
 
 @contextmanager

@@ -58,7 +58,11 @@ def explorer_page(found: Explanation) -> str:
 def _data(found: Explanation) -> dict[str, Any]:
     edges = found.edges if found.pairs is None else found.pairs
     most = DRAWN_EDGES if found.num_nodes <= WEBGL_NODES else DRAWN_EDGES_OF_LARGE
-    chosen, edge_level = _some(len(edges), most), found.task.level == "edge"
+    chosen = _some(len(edges), most)
+
+    def answers(values: NDArray[Any] | None) -> str | None:
+        return None if values is None else packed(values[chosen] if found.task.level == "edge" else values)
+
     return {
         "nodes": found.num_nodes,
         "level": found.task.level,
@@ -72,11 +76,9 @@ def _data(found: Explanation) -> dict[str, Any]:
         "background": None if found.pairs is None else packed(found.edges[_some(len(found.edges), most)]),
         "degree": packed(found.degree),
         "community": packed(found.community),
-        "labels": None if found.labels is None else packed(found.labels[chosen] if edge_level else found.labels),
-        "predictions": packed(found.predictions[chosen] if edge_level else found.predictions),
-        "confidence": None
-        if found.confidence is None
-        else packed(found.confidence[chosen] if edge_level else found.confidence),
+        "labels": answers(found.labels),
+        "predictions": answers(found.predictions),
+        "confidence": answers(found.confidence),
         "layers": [_layer(layer) for layer in found.layers],
     }
 

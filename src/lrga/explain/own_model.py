@@ -80,8 +80,7 @@ def _answers(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[
     if output.dim() == 0 or output.size(0) not in (data.num_nodes, 1):
         expected = f"{data.num_nodes} rows, one for each node, or one for the graph"
         raise ShapeError(expected, f"shape {list(output.shape)}", remedy)
-    rows = output.detach().float().cpu().view(output.size(0), -1)
-    y = data.y
+    rows, y = output.detach().float().cpu().view(output.size(0), -1), data.y
     y = y.detach().cpu().view(rows.size(0), -1)[:, 0] if y is not None and y.numel() % rows.size(0) == 0 else None
     level = "node" if rows.size(0) == data.num_nodes else "graph"
     if rows.size(1) > 1 and (classes is not None or y is None or not y.is_floating_point()):

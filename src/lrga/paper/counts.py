@@ -5,6 +5,8 @@ Counts are those of real modules, made without memory on torch's meta device.
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,7 +15,6 @@ from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
 from lrga.models.budget import count_parameters
 from lrga.models.embeddings import MatrixFactorization, build_embedding
-from lrga.models.gnn import GNN
 from lrga.models.link import LinkModel, build_link_model
 from lrga.models.zoo import MODEL_LABELS, build_model
 from lrga.paper.printed import PrintedCell, published
@@ -66,28 +67,19 @@ def network_of(cell: PrintedCell) -> nn.Module:
     )
 
 
+@cache
 def size_of(cell: PrintedCell) -> CellSize:
     """Width, depth and count of a cell's network."""
     with torch.device("meta"):
         network = network_of(cell)
+    dataset = RANDOM_FEATURES if cell.table == 3 else cell.dataset
     if isinstance(network, MatrixFactorization):
-        hidden, layers, rank = network.channels, None, None
-    elif isinstance(network, LinkModel):
-        hidden, layers, rank = network.gnn.hidden_channels, network.gnn.num_layers, network.gnn.rank
+        shape: tuple[int, int | None, int | None] = (network.channels, None, None)
     else:
-        assert isinstance(network, GNN)
-        hidden, layers, rank = network.hidden_channels, network.num_layers, network.rank
-    return CellSize(
-        dataset=RANDOM_FEATURES if cell.table == 3 else cell.dataset,
-        model=cell.model,
-        budget=cell.budget,
-        lrga=cell.lrga,
-        hidden=hidden,
-        layers=layers,
-        rank=rank,
-        parameters=count_parameters(network),
-        printed=cell.parameters,
-    )
+        gnn: Any = network.gnn if isinstance(network, LinkModel) else network
+        shape = (gnn.hidden_channels, gnn.num_layers, gnn.rank)
+    count = count_parameters(network)
+    return CellSize(dataset, cell.model, cell.budget, cell.lrga, *shape, count, cell.parameters)
 
 
 def sizes(
@@ -161,17 +153,6 @@ def recipe_sizes(
             if lrga in (None, with_lrga) and model in (None, config.model.model):
                 network = plan_network(config)
                 limit = None if row.budget is None else f"{row.budget // 1000}K"
-                found.append(
-                    CellSize(
-                        name,
-                        MODEL_LABELS[config.model.model],
-                        limit,
-                        with_lrga,
-                        network.hidden_channels,
-                        network.num_layers,
-                        network.rank,
-                        network.size(),
-                        None,
-                    )
-                )
+                shape = (network.hidden_channels, network.num_layers, network.rank, network.size())
+                found.append(CellSize(name, MODEL_LABELS[config.model.model], limit, with_lrga, *shape, None))
     return found

@@ -6,7 +6,7 @@ differs from data set to data set (:mod:`lrga.training.presets`), layers and wir
 (:mod:`lrga.paper.preset`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lrga.checks import check_choice
@@ -150,42 +150,11 @@ def _cell(
 
 def published_cell(table: int, dataset: str, model: str, *, budget: str | int, lrga: bool) -> PrintedCell | None:
     """The paper's number for a cell of Table 1 or 3, ``None`` where it has none."""
-    label = _budget_label(budget)
+    label = budget_of(parse_budget(budget) if isinstance(budget, str) else budget)[1]
     wanted = (table, dataset, MODELS[model_name(model)], label, lrga)
-    found = [c for c in published() if (c.table, c.dataset, c.model, c.budget, c.lrga) == wanted]
-    return found[0] if found else None
+    return next((c for c in published() if (c.table, c.dataset, c.model, c.budget, c.lrga) == wanted), None)
 
 
-def _budget_label(budget: str | int) -> str | None:
-    return budget_of(parse_budget(budget) if isinstance(budget, str) else budget)[1]
-
-
-def _all_of_table1(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cell]:
-    cells = [cell for cell in published() if cell.table == 1]
-    return [
-        table1(c.dataset, c.model, budget=c.budget or "100K", lrga=c.lrga, seeds=seeds, **options)
-        for c in sorted(cells, key=lambda c: (list(SEEDS).index(c.dataset), c.budget))
-    ]
-
-
-def _all_of_table2(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cell]:
-    return cells_of_table2(seeds=seeds, **options)
-
-
-def _all_of_table3(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cell]:
-    return [table3(c.model, lrga=c.lrga, seeds=seeds, **options) for c in published() if c.table == 3]
-
-
-def _all_ranks(seeds: Iterable[int] | None, options: dict[str, Any]) -> list[Cell]:
-    return [rank_ablation(rank, seeds=seeds, **options) for rank in RANKS]
-
-
-EXPERIMENTS: dict[str, Callable[[Iterable[int] | None, dict[str, Any]], list[Cell]]] = {
-    "table1": _all_of_table1,
-    "table2": _all_of_table2,
-    "table3": _all_of_table3,
-    "rank": _all_ranks,
-}
 TITLES: dict[str, str] = {
     "table1": "Table 1: six data sets, two budgets, with and without LRGA",
     "table2": "Table 2: link prediction on three OGB sets, best validation epoch",
@@ -197,8 +166,8 @@ TITLES: dict[str, str] = {
 def experiment_name(name: str) -> str:
     """An experiment by any spelling of its name: ``"Table 1"`` is ``"table1"``."""
     plain = "".join(c for c in str(name).lower() if c.isalnum())
-    if plain not in EXPERIMENTS:
-        raise OptionError(f"an experiment, one of {', '.join(EXPERIMENTS)}", repr(name), "choose one of these")
+    if plain not in TITLES:
+        raise OptionError(f"an experiment, one of {', '.join(TITLES)}", repr(name), "choose one of these")
     return plain
 
 
@@ -239,10 +208,18 @@ def cells_of(
             raise OptionError("no budget in table2", repr(budget), "leave it out")
         more = options if rank is None else {**options, "rank": rank}
         return cells_of_table2(dataset=dataset, model=model, lrga=lrga, seeds=seeds, **more)
-    if rank is not None and name != "rank":
-        options["rank"] = rank
-    found = [rank_ablation(rank, seeds=seeds, **options)] if rank is not None and name == "rank" else None
-    cells = EXPERIMENTS[name](seeds, options) if found is None else found
+    if name == "rank":
+        cells = [rank_ablation(one, seeds=seeds, **options) for one in (RANKS if rank is None else (rank,))]
+    else:
+        options |= {} if rank is None else {"rank": rank}
+        printed = [cell for cell in published() if cell.table == int(name[-1])]
+        printed.sort(key=lambda c: (list(SEEDS).index(c.dataset), c.budget))
+        cells = [
+            table1(c.dataset, c.model, budget=c.budget or "100K", lrga=c.lrga, seeds=seeds, **options)
+            if name == "table1"
+            else table3(c.model, lrga=c.lrga, seeds=seeds, **options)
+            for c in printed
+        ]
     data_set = None if dataset is None else paper_set(dataset)
     conv = None if model is None else model_name(model)
     label = None if budget is None else parse_budget(str(budget))

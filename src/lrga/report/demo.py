@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from lrga.data.datasets.source import default_workers
+from lrga.errors import MissingDependencyError
 from lrga.experiments.comparison import comparison, gain
 from lrga.experiments.study import Study
 from lrga.experiments.table import Row, Table
-from lrga.explain.style import require_matplotlib
 from lrga.paper.reference import THE_PAPER
 from lrga.report.pictures import plot_curves
 from lrga.report.sources import gather
@@ -27,10 +27,10 @@ MOST_THREADS = 4  # more cost time at these sizes
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo gave."""
+    """What the demo gave: the table, and the learning curves where matplotlib is installed."""
 
     table: Table
-    picture: Path
+    picture: Path | None
 
 
 def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = None, epochs: int | None = None) -> Study:
@@ -67,7 +67,7 @@ def run_demo(
     threads: int | None = None,
     progress: bool = True,
 ) -> Demo:
-    """Makes a small CLUSTER, trains GCN with and without LRGA on the CPU, and draws the curves.
+    """Makes a small CLUSTER, trains GCN with and without LRGA on the CPU, and draws the curves (with matplotlib).
 
     Args:
         output: Folder of everything: data, run folders, records, picture. Called again, what is done is not done again.
@@ -76,13 +76,15 @@ def run_demo(
         threads: Of the CPU; by default as many as are free.
         progress: Whether to show progress on stderr.
     """
-    require_matplotlib()  # before minutes of training, not after
     with _threads(free_cores() if threads is None else threads):
         study = demo_study(output, sizes=sizes, epochs=epochs)
         table = study.run(output, progress=progress)
     config = study.cells[0].config
     title = f"{table.title}: {config.data.options['sizes'][0]:,} graphs, {config.optimizer.max_epochs} epochs"
-    return Demo(table, plot_curves(gather([output]), Path(output) / "curves.png", title=title))
+    try:
+        return Demo(table, plot_curves(gather([output]), Path(output) / "curves.png", title=title))
+    except MissingDependencyError:
+        return Demo(table, None)
 
 
 def free_cores(most: int = MOST_THREADS) -> int:

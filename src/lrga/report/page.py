@@ -8,7 +8,7 @@ from typing import Any
 from lrga.experiments.cell import model_label
 from lrga.experiments.loading import Run, budget_label, grouped_rows, rank_series
 from lrga.experiments.published import Reference
-from lrga.experiments.records import DIGITS
+from lrga.experiments.records import DIGITS, spread_evenly
 from lrga.experiments.sheet import value_text
 from lrga.experiments.table import Row, change_text
 from lrga.explain.html import render, write_page
@@ -96,10 +96,10 @@ def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Referenc
         problems=found.problems[:_MOST_PROBLEMS],
         more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
         choices={
-            "dataset": _distinct(run.config.data.name for run in found.runs),
-            "model": _distinct(model_label(run.config) for run in found.runs),
+            "dataset": sorted({run.config.data.name for run in found.runs}),
+            "model": sorted({model_label(run.config) for run in found.runs}),
             "seed": [str(seed) for seed in sorted({run.record.seed for run in found.runs})],
-            "status": _distinct(run.record.status for run in found.runs),
+            "status": sorted({run.record.status for run in found.runs}),
         },
     )
 
@@ -124,9 +124,7 @@ def _speed(charts: dict[str, Any], number: int, record: SpeedRecord) -> dict[str
 
 def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:
     known = _sound_curve(run.record.curve)
-    length = len(known.get("epoch", ()))
-    count = min(length, points)
-    places = [round(i * (length - 1) / max(count - 1, 1)) for i in range(count)]
+    places = spread_evenly(len(known.get("epoch", ())), points)
     curve: dict[str, list[float]] = {}
     for name in ("epoch", *_CURVE):
         if name in known:
@@ -229,7 +227,3 @@ def _environments(starts: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
         {"started": times[0] + (f" and {len(times) - 1} more, last {times[-1]}" if len(times) > 1 else ""), **facts}
         for facts, times in told
     ]
-
-
-def _distinct(values: Iterable[str]) -> list[str]:
-    return sorted(set(values))

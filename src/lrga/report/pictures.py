@@ -15,7 +15,7 @@ from lrga.report.figures import Chart, rank_chart, speed_charts
 from lrga.report.sources import Gathered
 from lrga.report.speed import TITLES
 
-_SPLITS = {"train": ":", "val": "-", "test": "--"}
+_SPLITS = {"train": "dotted", "val": "solid", "test": "dashed"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
 _NAMED = 12  # series that a legend names
 QUANTITIES = ("metric", "loss")
@@ -43,7 +43,7 @@ def plot_curves(
             )
             axes.set_xscale("log" if log_x else "linear")
             axes.set_yscale("log" if log_y else "linear")
-            _legend(axes, "; ".join(f"{_line(_SPLITS[split])} {_WORDS[split]}" for split in splits))
+            _legend(axes, "; ".join(f"{_SPLITS[split]} {_WORDS[split]}" for split in splits))
         _title(figure, title)
 
     return save_figure(path, draw, width=width, height=3.2 * len(panels) + 0.3)
@@ -73,7 +73,7 @@ def plot_rank(found: Gathered, path: str | Path, *, width: float = WIDTH, title:
     """The test result over the rank κ, with its deviation over the seeds."""
     chart = rank_chart(rank_series(grouped_rows(found.runs, THE_PAPER)))
     if chart is None:
-        remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce rank"
+        remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce run rank"
         raise DataError("finished runs of one network at several ranks", "none", remedy)
 
     def draw(figure: Any) -> None:
@@ -89,7 +89,7 @@ def plot_table(found: Gathered, path: str | Path, *, width: float = WIDTH, title
     _by_dataset(cells, "results")
     head = ("data set", "network", "metric", "ours", "n", "published", "difference")
     rows = [_table_row(cell) for cell in cells]
-    lines = [max(cell.count("\n") + 1 for cell in row) for row in rows]
+    heights = [1.3, *(0.35 + 0.85 * max(cell.count("\n") + 1 for cell in row) for row in rows)]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -100,7 +100,6 @@ def plot_table(found: Gathered, path: str | Path, *, width: float = WIDTH, title
         )
         table.auto_set_font_size(False)
         table.set_fontsize(7.5)
-        heights = [1.3, *(0.35 + 0.85 * count for count in lines)]
         for (row, column), box in table.get_celld().items():
             box.visible_edges = "TB" if row == 0 else "B"
             box.set_edgecolor("black" if row == 0 else "#bbbbbb")
@@ -112,7 +111,7 @@ def plot_table(found: Gathered, path: str | Path, *, width: float = WIDTH, title
                 box.get_text().set_weight("bold")
         _title(figure, title)
 
-    return save_figure(path, draw, width=width, height=0.25 + 0.2 * sum([1.3, *(0.35 + 0.85 * n for n in lines)]))
+    return save_figure(path, draw, width=width, height=0.25 + 0.2 * sum(heights))
 
 
 def _table_row(row: Row) -> list[str]:
@@ -203,10 +202,6 @@ def _with_colours_enough(groups: dict[str, list[Row]]) -> dict[str, list[Row]]:
             budget = budget_label(cell.cell.config) if len(group) > len(COLOURS) else ""
             panels.setdefault(f"{dataset}, {budget}" if budget else dataset, []).append(cell)
     return panels
-
-
-def _line(style: str) -> str:
-    return {":": "dotted", "-": "solid", "--": "dashed"}[style]
 
 
 def _short(text: str, width: int = 60) -> str:

@@ -25,6 +25,7 @@ from lrga.training.trainer import Trainer
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 LARGE, SMALL = 576_289, 14_384  # nodes
 ON_CPU = "the tensors are on the CPU"
+_GATHER = "PyTorch, gather and add"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +62,17 @@ def explain_choices(
         check_count(name, value, minimum=1)
     place, kind = choose_device(device), DTYPES[dtype]
     few = torch.empty(4, width, device=place, dtype=kind)
+    by_rows = csr.is_supported(few)  # what a CPU's sparse products take
+    in_parts = -(-linear_ops.MIN_MIXED_NUMBERS // (2 * width + 2 * rank))
+    why_mixed = f"from {in_parts:,} nodes on in parts: below, one product is faster"
     return [
         _attention("attention, many small graphs", few, rank, heads, nodes=SMALL, graphs=128),
         _attention("attention, one large graph", few, rank, heads, nodes=LARGE, graphs=1),
-        _edges("sums over neighbours", few, "sparse products"),
-        _edges("GAT's weighted sum", few, "PyTorch"),
-        _edges("edges of GatedGCN", few, "chunks of edges"),
+        _by_kernel("sums over neighbours", few, "sparse products" if by_rows else _GATHER),
+        _by_kernel("GAT's weighted sum", few, "PyTorch" if by_rows else _GATHER),
+        _by_kernel("edges of GatedGCN", few, "chunks of edges" if by_rows else _GATHER),
         _by_kernel("batch normalisation", few, "PyTorch"),
-        _mixture(few, rank),
+        Choice(operation="[X, LRGA, GNN] to m5", taken="concatenated", why=why_mixed),
         _step(place),
         _products(few),
     ]
@@ -83,26 +87,10 @@ def _attention(operation: str, x: Tensor, rank: int, heads: int, *, nodes: int, 
     return Choice(operation=operation, taken=taken, why=why if runs_on_gpu(x) else _why(x, why))
 
 
-def _edges(operation: str, x: Tensor, on_cpu: str) -> Choice:
-    """An operation on destination-sorted edges: a kernel on a GPU, ``on_cpu`` for what a CPU's sparse products take."""
+def _by_kernel(operation: str, x: Tensor, on_cpu: str) -> Choice:
     if runs_on_gpu(x):
         return Choice(operation=operation, taken="triton", why="")
-    return Choice(operation=operation, taken=on_cpu if csr.is_supported(x) else "PyTorch, gather and add", why=_why(x))
-
-
-def _by_kernel(operation: str, x: Tensor, otherwise: str) -> Choice:
-    if runs_on_gpu(x):
-        return Choice(operation=operation, taken="triton", why="")
-    return Choice(operation=operation, taken=otherwise, why=_why(x))
-
-
-def _mixture(x: Tensor, rank: int) -> Choice:
-    rows = -(-linear_ops.MIN_MIXED_NUMBERS // (2 * x.size(1) + 2 * rank))
-    return Choice(
-        operation="[X, LRGA, GNN] to m5",
-        taken="concatenated",
-        why=f"from {rows:,} nodes on in parts: below, one product is faster",
-    )
+    return Choice(operation=operation, taken=on_cpu, why=_why(x))
 
 
 def _step(device: torch.device) -> Choice:

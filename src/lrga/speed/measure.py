@@ -126,17 +126,17 @@ def measure_speed(
     """
     check_count("width", width, minimum=1)
     check_count("rank", rank, minimum=1)
-    for case, sizes in (CASES if cases is None else cases).items():
+    cases = CASES if cases is None else cases
+    for case, sizes in cases.items():
         if not sizes or min(sizes) < 1:
-            raise OptionError(
-                f"graphs of at least one node in {case!r}", str(list(sizes)), "give the size of each graph"
-            )
+            got = str(list(sizes))
+            raise OptionError(f"graphs of at least one node in {case!r}", got, "give the size of each graph")
     place, before, started = choose_device(device), torch.get_num_threads(), conditions()
     if threads is not None:
         check_count("threads", threads, minimum=1)
         torch.set_num_threads(threads)
     try:
-        error, rows = _measure(CASES if cases is None else cases, (width, rank), place, seconds or SECONDS, progress)
+        error, rows = _measure(cases, (width, rank), place, seconds or SECONDS, progress)
         used = torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
@@ -282,17 +282,13 @@ def _relative(a: Tensor, b: Tensor) -> float:
 
 def _median_ms(run: Callable[[], None], device: torch.device, seconds: float) -> float:
     """Until the time is up, at least once; the first run does not count."""
+    synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda _: None
     run()
     times: list[float] = []
     while not times or (sum(times) < seconds and len(times) < 100):
-        _synchronize(device)
+        synchronize(device)
         start = time.perf_counter()
         run()
-        _synchronize(device)
+        synchronize(device)
         times.append(time.perf_counter() - start)
     return statistics.median(times) * 1e3
-
-
-def _synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -28,11 +28,10 @@ O(s^(-1/2)). Features that are drawn once and held (node identifiers) have no su
 """
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GraphConv
+from torch_geometric.nn import GraphConv, Sequential
 
 from lrga.errors import OptionError
 from lrga.nn.random_features import DISTRIBUTIONS, RandomFeatures
@@ -127,23 +126,15 @@ def observed_deviation(
     if distribution not in RANGES:
         raise OptionError(f"a bounded distribution: {', '.join(RANGES)}", repr(distribution), "choose one of them")
     one_entry = any_entry = 0
-    for drawn in _draws(num_nodes, channels, distribution, trials, generator):
+    step = max(_CHUNK // (num_nodes * channels), 1)
+    for start in range(0, trials, step):
+        count = min(step, trials - start)
+        drawn = DISTRIBUTIONS[distribution](count * num_nodes, channels, generator=generator)  # R / √d
+        drawn = drawn.view(count, num_nodes, channels)
         off = (drawn @ drawn.transpose(1, 2) - torch.eye(num_nodes)).abs() >= deviation
         one_entry += int(off[:, 0, 1].sum())
         any_entry += int(off.flatten(1).any(dim=1).sum())
     return one_entry / trials, any_entry / trials
-
-
-def _draws(
-    num_nodes: int, channels: int, distribution: str, trials: int, generator: torch.Generator | None
-) -> Iterator[Tensor]:
-    """Draws of R / √d, ``[trials, n, d]`` in parts."""
-    step = max(_CHUNK // (num_nodes * channels), 1)
-    for start in range(0, trials, step):
-        count = min(step, trials - start)
-        yield DISTRIBUTIONS[distribution](count * num_nodes, channels, generator=generator).view(
-            count, num_nodes, channels
-        )
 
 
 def _check_positive(**values: float) -> None:
@@ -155,9 +146,8 @@ def _check_positive(**values: float) -> None:
 def _check_width(width: float) -> None:
     # |x| < M/2 and E x² = 1 leave no room below 2.
     if not isinstance(width, int | float) or not width >= 2:
-        raise OptionError(
-            "width M of 2 or more (entries of variance 1 reach at least ±1)", repr(width), "±1 has 2, uniform has 3.47"
-        )
+        expected = "width M of 2 or more (entries of variance 1 reach at least ±1)"
+        raise OptionError(expected, repr(width), "±1 has 2, uniform has 3.47")
 
 
 class TriangleDeepSets(nn.Module):
@@ -231,17 +221,6 @@ def triangle_error(
 _COPIES = 256  # graphs side by side in one pass
 
 
-class _SmallGNN(nn.Module):
-    """Two layers of message passing with tanh between; bounded, so that averages settle quickly."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first, self.second = GraphConv(channels, 16, aggr="mean"), GraphConv(16, 1, aggr="mean")
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return torch.tanh(self.second(torch.tanh(self.first(x, edge_index)), edge_index))
-
-
 def equivariance_gap(
     graph: GraphLike, samples: int, *, channels: int = 8, held: bool = False, generator: torch.Generator | None = None
 ) -> float:
@@ -256,7 +235,9 @@ def equivariance_gap(
     """
     graph = as_graph(graph)
     generator = torch.Generator().manual_seed(0) if generator is None else generator
-    model = _SmallGNN(channels)
+    layers = [GraphConv(channels, 16, aggr="mean"), GraphConv(16, 1, aggr="mean")]
+    calls = [call for layer in layers for call in ((layer, "x, edge_index -> x"), nn.Tanh())]  # bounded averages settle
+    model = Sequential("x, edge_index", calls)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator))

@@ -53,11 +53,9 @@ def isomorphism_types(graph: GraphLike, features: Tensor | None = None) -> Tenso
     features = _features_of(graph, features)
     adjacency = torch.from_numpy(graph.adjacency()).to(torch.float64)
     size = graph.num_nodes
-    channels = [torch.eye(size, dtype=torch.float64).unsqueeze(-1)]
-    channels.append(features.unsqueeze(0).expand(size, -1, -1))
-    channels.append(features.unsqueeze(1).expand(-1, size, -1))
-    channels.append(adjacency.unsqueeze(-1))
-    return torch.cat(channels, dim=-1)
+    identity = torch.eye(size, dtype=torch.float64)
+    nodes = features.unsqueeze(0).expand(size, -1, -1)
+    return torch.cat([identity.unsqueeze(-1), nodes, nodes.transpose(0, 1), adjacency.unsqueeze(-1)], dim=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +207,8 @@ def _features_of(graph: LabelledGraph, features: Tensor | Sequence[Sequence[floa
         return torch.zeros(graph.num_nodes, 0, dtype=torch.float64) if labels is None else torch.tensor(labels).double()
     features = torch.as_tensor(features).double()
     if features.dim() != 2 or len(features) != graph.num_nodes:
-        raise ShapeError(
-            f"features [{graph.num_nodes}, F]", f"shape {list(features.shape)}", "give one row of features per node"
-        )
+        got = f"shape {list(features.shape)}"
+        raise ShapeError(f"features [{graph.num_nodes}, F]", got, "give one row of features per node")
     return features
 
 
@@ -259,12 +256,8 @@ def _maps(beta: Sequence[int], gamma: Sequence[int], factorization: NodeFactoriz
         if len(degrees) != channels:
             raise ShapeError(f"{name} with {channels} entries, one per channel", f"{tuple(degrees)}", "pad it with 0")
     left, right = ([slices[pair[side]] for pair in factorization.pairs] for side in (0, 1))
-    return (
-        ProductFeatures(beta, left),
-        ProductFeatures(beta, right),
-        ProductFeatures(gamma, left),
-        ProductFeatures(gamma, right),
-    )
+    m1, m2, m3, m4 = (ProductFeatures(degrees, side) for degrees in (beta, gamma) for side in (left, right))
+    return m1, m2, m3, m4
 
 
 def multiply_heads(attention: LowRankGlobalAttention, factorization: NodeFactorization) -> list[Tensor]:

@@ -9,14 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.errors import (
-    DataError,
-    DataMissingError,
-    DTypeError,
-    LRGAError,
-    MissingDependencyError,
-    OptionError,
-)
+from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, MissingDependencyError, OptionError
 from lrga.io.limits import read_bytes
 from lrga.theory.labelled import AUTO, LabelledGraph, as_graph, graph_from_arcs
 
@@ -47,13 +40,10 @@ def read_graphs(
     if not path.is_file():
         raise DataMissingError(f"a graph file at {path}", "no such file", "check the path")
     kind = _ENDINGS.get(path.suffix.lower()) if format == AUTO else format
-    if kind is None:
-        known = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
-        raise OptionError(
-            f"a file of a known format: {known}", str(path), "rename it, or name its format with --format"
-        )
     if kind not in FORMATS:
-        raise OptionError(f"a format of {', '.join(FORMATS)}", repr(format), "choose one of them")
+        known = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
+        got = str(path) if format == AUTO else repr(format)
+        raise OptionError(f"a known format: {known}", got, "rename the file, or name its format with --format")
     if kind != "edgelist":
         return _by_networkx(path, kind, directed, node_attribute, edge_attribute)
     try:
@@ -69,9 +59,8 @@ def _by_networkx(
     try:
         import networkx
     except ImportError as error:
-        raise MissingDependencyError(
-            f"networkx, to read {kind}", "no such package", "pip install 'lrga[graphs]'"
-        ) from error
+        remedy = "pip install 'lrga[graphs]'"
+        raise MissingDependencyError(f"networkx, to read {kind}", "no such package", remedy) from error
     options: dict[str, Any] = {"gml": {"label": "id"}}.get(kind, {})
     if kind in ("adjlist", "multiline_adjlist") and directed:
         options["create_using"] = networkx.DiGraph
@@ -83,8 +72,10 @@ def _by_networkx(
         with warnings.catch_warnings(action="ignore"):
             read = getattr(networkx, f"read_{kind}")(BytesIO(content), **options)
         graphs = read if isinstance(read, list) else [read]
-        for graph in graphs:
-            _set_defaults(graph)
+        for graph in graphs:  # networkx keeps GraphML's defaults of attributes beside the graph
+            for default, elements in (("node_default", graph.nodes), ("edge_default", graph.edges)):
+                for element in elements:
+                    elements[element].update(graph.graph.get(default, {}) | elements[element])
         names = [None if a == AUTO and kind != "graphml" else a for a in (node_attribute, edge_attribute)]
         labelled = [as_graph(graph, node_attribute=names[0], edge_attribute=names[1]) for graph in graphs]
     except LRGAError:
@@ -94,14 +85,6 @@ def _by_networkx(
     if not labelled or (kind != "graph6" and any(graph.num_nodes == 0 for graph in labelled)):
         raise DataError(expected, "a graph without nodes" if labelled else "no graph", remedy)
     return labelled
-
-
-def _set_defaults(graph: Any) -> None:
-    """GraphML's defaults of attributes, which networkx keeps beside the graph, on all nodes and edges without one."""
-    for key, elements in (("node_default", graph.nodes), ("edge_default", graph.edges)):
-        for element in elements:
-            for name, value in graph.graph.get(key, {}).items():
-                elements[element].setdefault(name, value)
 
 
 def parse_edge_list(
@@ -127,11 +110,8 @@ def parse_edge_list(
     if not index:
         raise DataError(f"edges in {name}", "none", "write two nodes on each line")
     if labels and len(labels) != len(edges):
-        raise DataError(
-            f"a label on every edge of {name} or on none",
-            f"{len(labels)} labels for {len(edges)} edges",
-            "complete the third column or remove it",
-        )
+        got = f"{len(labels)} labels for {len(edges)} edges"
+        raise DataError(f"a label on every edge of {name} or on none", got, "complete the third column or remove it")
     pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     wanted = labels and edge_attribute is not None
     return graph_from_arcs(

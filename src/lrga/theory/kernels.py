@@ -100,9 +100,8 @@ class PolynomialFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.size(1) != self.width:
-            raise ShapeError(
-                f"x of shape [N, {self.width}]", f"shape {list(x.shape)}", "pass the block it was made for"
-            )
+            got = f"shape {list(x.shape)}"
+            raise ShapeError(f"x of shape [N, {self.width}]", got, "pass the block it was made for")
         return self.weights.to(x.dtype) * x[:, self.factors].prod(dim=-1)
 
     def extra_repr(self) -> str:
@@ -147,13 +146,10 @@ class ProductFeatures(nn.Module):
 def _check_size(degrees: Sequence[int], widths: Sequence[int]) -> None:
     for degree in degrees:
         check_count("degrees", degree)
-    size = feature_size(degrees, widths)
-    if size > _MAX_COORDINATES:
-        raise OptionError(
-            f"a feature map of at most {_MAX_COORDINATES} coordinates",
-            f"{size} for degrees {list(degrees)} of blocks {list(widths)} wide",
-            "lower the degrees, or use a node factorisation of lower rank",
-        )
+    if (size := feature_size(degrees, widths)) > _MAX_COORDINATES:
+        got = f"{size} for degrees {list(degrees)} of blocks {list(widths)} wide"
+        remedy = "lower the degrees, or use a node factorisation of lower rank"
+        raise OptionError(f"a feature map of at most {_MAX_COORDINATES} coordinates", got, remedy)
 
 
 def multi_indices(dimension: int, degree: int) -> list[MultiIndex]:
@@ -175,23 +171,17 @@ def power(base: Sequence[int], exponent: Sequence[int]) -> int:
     return math.prod(b**a for b, a in zip(base, exponent, strict=True))
 
 
-def vandermonde(degree: int, dimension: int) -> list[list[int]]:
-    """V_{α,β} = β^α, rows α and columns β in the order of :func:`multi_indices`."""
-    indices = multi_indices(dimension, degree)
-    return [[power(beta, alpha) for beta in indices] for alpha in indices]
-
-
 @functools.cache
 def vandermonde_inverse(degree: int, dimension: int) -> tuple[tuple[Fraction, ...], ...]:
-    """V⁻¹, exactly."""
+    """V⁻¹, exactly: V_{α,β} = β^α, rows α and columns β in the order of :func:`multi_indices`."""
     count = math.comb(degree + dimension, dimension)
     if count > _MAX_INDICES:
-        raise OptionError(
-            f"at most {_MAX_INDICES} multi-indices", f"C({degree + dimension}, {dimension}) = {count}", "lower n or D"
-        )
+        got = f"C({degree + dimension}, {dimension}) = {count}"
+        raise OptionError(f"at most {_MAX_INDICES} multi-indices", got, "lower n or D")
+    indices = multi_indices(dimension, degree)
     rows = [
-        [Fraction(x) for x in row] + [Fraction(int(i == j)) for j in range(count)]
-        for i, row in enumerate(vandermonde(degree, dimension))
+        [Fraction(power(beta, alpha)) for beta in indices] + [Fraction(int(alpha == beta)) for beta in indices]
+        for alpha in indices
     ]
     for c in range(count):
         pivot = next(r for r in range(c, count) if rows[r][c])  # there is one: V is regular
@@ -261,11 +251,6 @@ def vandermonde_norms(degree: int, dimension: int) -> VandermondeNorms:
     )
 
 
-def even_degree(degree: int) -> int:
-    """2⌈n/2⌉: the corollary that the bound rests on is about even powers."""
-    return 2 * math.ceil(degree / 2)
-
-
 def sample_complexity(degree: int, dimension: int, epsilon: float, delta: float) -> float:
     """Proposition 3: (C_{n,D} + log 1/δ) / ε² with C_{n,D} = (n² + 1)^{(n+1)/2} c_{n,D}, up to a constant factor.
 
@@ -275,24 +260,22 @@ def sample_complexity(degree: int, dimension: int, epsilon: float, delta: float)
         >>> sample_complexity(2, 2, epsilon=0.1, delta=0.05) > 6000
         True
     """
-    _check_accuracy(epsilon, delta)
-    n = even_degree(degree)
-    constant = (n * n + 1) ** ((n + 1) / 2) * float(vandermonde_norms(n, dimension).row_sum)
-    return (constant + math.log(1 / delta)) / epsilon**2
+    n = 2 * math.ceil(degree / 2)  # the corollary that the bound rests on is about even powers
+    return _samples((n * n + 1) ** ((n + 1) / 2) * float(vandermonde_norms(n, dimension).row_sum), epsilon, delta)
 
 
 def monomial_complexity(monomial: Sequence[int], epsilon: float, delta: float) -> float:
     """The same for one monomial without the estimates: Σ_β n |a_β| ‖(β, 1)‖₂^n in place of C_{n,D}."""
-    _check_accuracy(epsilon, delta)
-    n = even_degree(max(sum(monomial), 1))
+    n = 2 * math.ceil(max(sum(monomial), 1) / 2)
     coefficients = power_sum_coefficients(monomial, n)
     total = sum(n * float(abs(a)) * math.hypot(*beta, 1) ** n for beta, a in coefficients.items())
-    return (total + math.log(1 / delta)) / epsilon**2
+    return _samples(total, epsilon, delta)
 
 
-def _check_accuracy(epsilon: float, delta: float) -> None:
+def _samples(constant: float, epsilon: float, delta: float) -> float:
     if not epsilon > 0 or not 0 < delta < 1:
         raise OptionError("epsilon > 0 and 0 < delta < 1", f"{epsilon} and {delta}", "pass the PAC parameters")
+    return (constant + math.log(1 / delta)) / epsilon**2
 
 
 def channel_power(tensor: Numbers, exponents: Sequence[int]) -> Numbers:
@@ -331,9 +314,8 @@ def fwl_update(tensor: Array, degree: int | None = None) -> Array:
     if tensor.dtype.kind not in "iuO":
         raise DTypeError("a tensor of integers", str(tensor.dtype), "round it first: power sums are compared exactly")
     if tensor.ndim not in (3, 4) or tensor.shape[-2] != tensor.shape[-3]:
-        raise ShapeError(
-            "[n, n, d] or [G, n, n, d]", f"shape {list(tensor.shape)}", "stack channels along the last axis"
-        )
+        got = f"shape {list(tensor.shape)}"
+        raise ShapeError("[n, n, d] or [G, n, n, d]", got, "stack channels along the last axis")
     degree = tensor.shape[-2] if degree is None else degree
     largest = int(np.abs(tensor).max(initial=1))
     if tensor.shape[-2] * largest**degree >= 2**63:

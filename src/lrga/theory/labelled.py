@@ -3,6 +3,7 @@
 Letters: N nodes, E arcs (an undirected edge is two arcs), F label columns.
 """
 
+import bisect
 import itertools
 import sys
 import warnings
@@ -99,8 +100,8 @@ def graph_from_arcs(
     num_nodes = int(num_nodes)
     if num_nodes > _CHECKED_ABOVE:
         check_fits(num_nodes, lambda n: _BYTES_PER_NODE * n, what="a graph")
-    if len(source) and (min(source.min(), target.min()) < 0 or max(source.max(), target.max()) >= num_nodes):
-        wrong = (source < 0) | (target < 0) | (source >= num_nodes) | (target >= num_nodes)
+    wrong = (source < 0) | (target < 0) | (source >= num_nodes) | (target >= num_nodes)
+    if wrong.any():
         first = int(np.argmax(wrong))
         raise DataError(
             f"edges between the nodes 0 … {num_nodes - 1}" if num_nodes else "no edge in a graph without nodes",
@@ -113,11 +114,12 @@ def graph_from_arcs(
         source, target = np.concatenate([source, target]), np.concatenate([target, source])
         edges = None if edges is None else np.concatenate([edges, edges])
     if edges is None:
-        source, target, reverse = _ordered(source, target, num_nodes)
-        symmetric = both_ways or reverse
+        source, target, symmetric = _ordered(source, target, num_nodes)
     else:
         source, target, edges = _ordered_labelled(source, target, edges)
-        symmetric = _labels_symmetric(source, target, edges)
+        back = np.lexsort((source, target))
+        there, reverse = (source, target, edges), (target[back], source[back], edges[back])
+        symmetric = all(map(np.array_equal, there, reverse))
     return LabelledGraph(num_nodes, source, target, nodes, edges, symmetric)
 
 
@@ -149,15 +151,6 @@ def _ordered_labelled(source: Array, target: Array, labels: Array) -> tuple[Arra
     return source[keep], target[keep], labels[keep]
 
 
-def _labels_symmetric(source: Array, target: Array, labels: Array) -> bool:
-    back = np.lexsort((source, target))
-    return (
-        np.array_equal(source[back], target)
-        and np.array_equal(target[back], source)
-        and np.array_equal(labels[back], labels)
-    )
-
-
 def integer_labels(values: Any, rows: int, what: str) -> Array:
     """Labels as ``[rows, F]`` int64; whole numbers stored as floats (one-hot features) are taken too."""
     if isinstance(values, Tensor):
@@ -166,9 +159,7 @@ def integer_labels(values: Any, rows: int, what: str) -> Array:
         array = np.asarray(values)
     except ValueError as error:
         raise ShapeError(f"{what} as one integer per row", str(error), "give rows of equal length") from error
-    if array.size == 0 and array.dtype.kind == "f":
-        array = array.astype(np.int64)  # an empty list
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():  # also an empty list
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
         example = array.reshape(-1)[:3].tolist()
@@ -219,37 +210,34 @@ def as_graph(
         >>> as_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=4).num_edges
         3
     """
+    networkx = sys.modules.get("networkx")  # whoever holds a networkx graph has imported it
     if isinstance(graph, LabelledGraph):
         if num_nodes is None and node_labels is None and edge_labels is None and directed is not False:
             return graph
-        source, target, both_ways, labels = graph.source, graph.target, False, (graph.node_labels, graph.edge_labels)
-        count: int | None = graph.num_nodes
+        found: _Read = graph.source, graph.target, graph.num_nodes, graph.node_labels, graph.edge_labels
     elif isinstance(graph, Data):
-        source, target, count, labels = _from_data(graph, node_attribute, edge_attribute)
-        both_ways = False
-    elif _is_networkx(graph):
-        source, target, count, labels = _from_networkx(graph, node_attribute, edge_attribute)
-        both_ways = False
+        found = _from_data(graph, node_attribute, edge_attribute)
+    elif networkx is not None and isinstance(graph, networkx.Graph):
+        found = _from_networkx(graph, node_attribute, edge_attribute)
     else:
-        source, target = _from_edges(graph)
-        count, labels, both_ways = None, (None, None), not directed
+        found = *_from_edges(graph), None, None, None
+    source, target, count, own_nodes, own_edges = found
     if num_nodes is not None and count is not None and num_nodes != count:
         raise OptionError(f"num_nodes={count}, as the graph says", str(num_nodes), "leave num_nodes out")
-    if directed is False:
-        both_ways = True
     return graph_from_arcs(
         source,
         target,
-        count if count is not None else num_nodes,
-        node_labels=labels[0] if node_labels is None else node_labels,
-        edge_labels=labels[1] if edge_labels is None else edge_labels,
-        both_ways=both_ways,
+        num_nodes if count is None else count,
+        node_labels=own_nodes if node_labels is None else node_labels,
+        edge_labels=own_edges if edge_labels is None else edge_labels,
+        both_ways=directed is False or (count is None and not directed),
     )
 
 
-def _from_data(
-    data: Data, node_attribute: str | None, edge_attribute: str | None
-) -> tuple[Array, Array, int, tuple[Any, Any]]:
+_Read = tuple[Array, Array, int | None, Any, Any]  # source, target, number of nodes, node labels, edge labels
+
+
+def _from_data(data: Data, node_attribute: str | None, edge_attribute: str | None) -> _Read:
     if data.edge_index is None:
         raise DataError("a Data with edge_index", "none", "set data.edge_index, [2, E]")
     with warnings.catch_warnings():
@@ -263,25 +251,16 @@ def _from_data(
         if attribute not in (AUTO, None) and name not in data:
             raise OptionError(f"one of the attributes {list(data.keys())}", repr(name), "name one that the Data has")
         found.append(data[name] if name is not None and name in data else None)
-    return source, target, count, (found[0], found[1])
+    return source, target, count, found[0], found[1]
 
 
-def _is_networkx(graph: Any) -> bool:
-    networkx = sys.modules.get("networkx")  # whoever holds a networkx graph has imported it
-    return networkx is not None and isinstance(graph, networkx.Graph)
-
-
-def _from_networkx(
-    graph: Any, node_attribute: str | None, edge_attribute: str | None
-) -> tuple[Array, Array, int, tuple[Any, Any]]:
+def _from_networkx(graph: Any, node_attribute: str | None, edge_attribute: str | None) -> _Read:
     rows = [neighbours for _, neighbours in graph.adjacency()]  # undirected edges are in there both ways
     index = {node: i for i, node in enumerate(graph)}
     degree = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     target = np.fromiter(map(index.__getitem__, itertools.chain.from_iterable(rows)), np.int64, count=degree.sum())
     source = np.repeat(np.arange(len(rows), dtype=np.int64), degree)
-    data: list[Mapping[str, Any]] = []
-    if any(itertools.chain.from_iterable(row.values() for row in rows)):  # most graphs have bare edges
-        data = list(itertools.chain.from_iterable(row.values() for row in rows))
+    data: list[Mapping[str, Any]] = list(itertools.chain.from_iterable(row.values() for row in rows))
     if graph.is_multigraph():
         if any(len(parallel) > 1 for parallel in data):
             raise UnsupportedError(
@@ -291,8 +270,8 @@ def _from_networkx(
             )
         data = [next(iter(parallel.values())) for parallel in data]
     nodes = _networkx_labels([attributes for _, attributes in graph.nodes(data=True)], node_attribute, "node")
-    edges = _networkx_labels(data or [{}] * len(source), edge_attribute, "edge")
-    return source, target, len(rows), (nodes, edges)
+    edges = _networkx_labels(data, edge_attribute, "edge")
+    return source, target, len(rows), nodes, edges
 
 
 def _networkx_labels(attributes: list[Mapping[str, Any]], name: str | None, what: str) -> list[Any] | None:
@@ -349,17 +328,6 @@ def _edge_index(edge_index: Any) -> tuple[Array, Array]:
     return edge_index[0].astype(np.int64), edge_index[1].astype(np.int64)
 
 
-_GIB = 1024**3
-
-
-def available_memory(device: torch.device | str = "cpu") -> int:
-    """Bytes that a new allocation on the device may hope for."""
-    device = torch.device(device)
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return limits.available_memory()
-
-
 def check_fits(
     num_nodes: int,
     need: Callable[[int], int],
@@ -369,15 +337,15 @@ def check_fits(
     memory_limit: int | None = None,
 ) -> None:
     """Raises when ``need(num_nodes)`` bytes are not there, naming the largest number of nodes for which they are."""
-    limit = available_memory(device) if memory_limit is None else memory_limit
+    limit = memory_limit
+    if limit is None:
+        on_gpu = torch.device(device).type == "cuda"
+        limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.available_memory()
     if need(num_nodes) <= limit:
         return
-    low, high = 0, num_nodes  # need(low) fits, need(high) does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if need(middle) <= limit else (low, middle)
+    most = bisect.bisect_right(range(num_nodes), limit, key=need) - 1
     raise OptionError(
-        f"{what} to fit into {limit / _GIB:.2f} GiB, which holds up to {low} nodes",
-        f"{num_nodes} nodes, which need {need(num_nodes) / _GIB:.2f} GiB",
+        f"{what} to fit into {limit / 2**30:.2f} GiB, which holds up to {max(most, 0)} nodes",
+        f"{num_nodes} nodes, which need {need(num_nodes) / 2**30:.2f} GiB",
         "use smaller graphs or fewer at a time, free memory, or (for tests on pairs) use the test '1-wl'",
     )

@@ -38,20 +38,13 @@ def types_are_told_by_the_tensor() -> Measurement:
         graph = random_graph(9, 0.4, seed)
         features = torch.from_numpy(np.random.default_rng(seed).integers(0, 2, (9, 2)))
         rows = isomorphism_types(graph, features).reshape(81, -1)
-        kinds = _types_by_definition(graph, features.tolist())
         same_rows = (rows[:, None, :] == rows[None, :, :]).all(dim=-1).numpy()
-        wrong += int((same_rows != (kinds[:, None] == kinds[None, :])).sum())
+        matrix, nodes = graph.adjacency(), features.tolist()
+        # conditions (i), (ii), (iii) of section 3
+        kinds = [(i == j, *nodes[i], *nodes[j], int(matrix[i, j])) for i in range(9) for j in range(9)]
+        wrong += int((same_rows != np.array([[a == b for b in kinds] for a in kinds])).sum())
         checked += same_rows.size
     return Measurement(f"{checked} comparisons, {wrong} wrong", wrong == 0, {"comparisons": checked, "wrong": wrong})
-
-
-def _types_by_definition(graph: LabelledGraph, features: list[list[int]]) -> Array:
-    matrix, numbers = graph.adjacency(), dict[tuple[object, ...], int]()
-    size = graph.num_nodes
-    kinds = [
-        (i == j, *features[i], *features[j], int(matrix[i, j])) for i in range(size) for j in range(size)
-    ]  # conditions (i), (ii), (iii) of section 3
-    return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
 
 def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
@@ -61,12 +54,12 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
     told, holds = [], True
     values: dict[str, float] = {}
     curves: dict[str, list[float]] = {"bound of the paper": [], "sharp bound": [], "observed": []}
-    chosen = {
-        name: _widths_where_it_says_something(nodes, deviation, width, sharp=name == "sharp")
-        for name in ("sharp", "paper")
-    }
-    for name, widths in chosen.items():
-        for d in widths:
+    chosen = {}
+    for name in ("sharp", "paper"):
+        chances = {d: bounds.matrix_bound(nodes, d, deviation, width, sharp=name == "sharp") for d in range(4, 400, 4)}
+        widths = [d for d, chance in chances.items() if 0.05 <= chance <= 0.9]
+        chosen[name] = widths[:: math.ceil(len(widths) / 4)]
+        for d in chosen[name]:
             _, observed = bounds.observed_deviation(nodes, d, deviation, trials=trials, generator=generator)
             both = [bounds.matrix_bound(nodes, d, deviation, width, sharp=sharp) for sharp in (False, True)]
             bound = both[name == "sharp"]
@@ -83,13 +76,6 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
         values,
         Series("random features d", "chance of a deviation", [*chosen["sharp"], *chosen["paper"]], curves, "y"),
     )
-
-
-def _widths_where_it_says_something(nodes: int, deviation: float, width: float, *, sharp: bool) -> list[int]:
-    """Some widths at which the bound lies between .05 and .9."""
-    chances = {d: bounds.matrix_bound(nodes, d, deviation, width, sharp=sharp) for d in range(4, 400, 4)}
-    widths = [d for d, bound in chances.items() if 0.05 <= bound <= 0.9]
-    return widths[:: math.ceil(len(widths) / 4)]
 
 
 def triangles_are_counted() -> Measurement:

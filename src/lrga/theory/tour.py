@@ -113,31 +113,27 @@ def write_tour(stops: Sequence[Stop], folder: Path) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"a folder to write to at {folder}", str(error), "name another with --output") from error
-    rows = [tour_row(stop) for stop in stops]
-    skipped = None
-    try:
-        for row, stop in zip(rows, stops, strict=True):
-            path = draw(stop, folder)
-            row["plot"] = None if path is None else str(path)
-    except MissingDependencyError as error:
-        skipped = str(error)
+    rows, skipped = [], None
+    for stop in stops:
+        try:
+            plot = draw(stop, folder)
+        except MissingDependencyError as error:
+            plot, skipped = None, str(error)
+        rows.append(
+            {
+                "key": stop.statement.key,
+                "place": stop.statement.place,
+                "claim": stop.statement.claim,
+                "figure": stop.measurement.figure,
+                "holds": bool(stop.measurement.holds),
+                "values": dict(stop.measurement.values),
+                "seconds": round(stop.seconds, 2),
+                "plot": None if plot is None else str(plot),
+            }
+        )
     report = {"statements": rows, "holds": all(row["holds"] for row in rows), "plots_skipped": skipped}
     (folder / "tour.json").write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
-
-
-def tour_row(stop: Stop) -> dict[str, Any]:
-    """One statement as a row: key, place, claim, figure, holds, values, seconds, plot."""
-    return {
-        "key": stop.statement.key,
-        "place": stop.statement.place,
-        "claim": stop.statement.claim,
-        "figure": stop.measurement.figure,
-        "holds": bool(stop.measurement.holds),
-        "values": dict(stop.measurement.values),
-        "seconds": round(stop.seconds, 2),
-        "plot": None,
-    }
 
 
 def draw(stop: Stop, folder: Path) -> Path | None:
@@ -146,7 +142,6 @@ def draw(stop: Stop, folder: Path) -> Path | None:
     if series is None:
         return None
     try:
-        # The object interface needs no display and leaves the caller's pyplot alone.
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError("matplotlib, for plots", "no such package", "pip install 'lrga[plot]'") from error
@@ -162,7 +157,6 @@ def draw(stop: Stop, folder: Path) -> Path | None:
     axes.set_yscale("log" if "y" in series.logarithmic else "linear")
     axes.set(xlabel=series.x_label, ylabel=series.y_label, title=f"{stop.statement.place}: {stop.statement.key}")
     axes.legend()
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{stop.statement.key}.png"
     figure.savefig(path, dpi=150)
     return path

@@ -6,14 +6,14 @@ clone.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from lrga.errors import DataError, DataMissingError
 from lrga.theory.tour import Measurement, Series, Statement, slope
 
-_FOLDER = "records"
 CSL = "circular-skip-links"
 CLASS_NETWORKS = ("GNN", "RGNN", "RGNN + LRGA")
 HEAD_NETWORKS = ("GNN", "GNN + LRGA")
@@ -56,22 +56,16 @@ class TrainingRecord:
     @classmethod
     def from_json(cls, values: Any, *, where: str = "a record") -> "TrainingRecord":
         """The record that :meth:`to_json` wrote."""
-        known = {field.name for field in fields(cls)}
-        if not isinstance(values, dict) or set(values) != known:
-            got = ", ".join(sorted(values)) if isinstance(values, dict) else type(values).__name__
-            raise DataError(f"{where} with the keys {', '.join(sorted(known))}", got, "train it with --train")
-        metrics, seeds = values["metrics"], values["seeds"]
-        curves = metrics.get("curves") if isinstance(metrics, dict) else None
-        if not isinstance(curves, dict) or not isinstance(metrics.get("x"), list) or not isinstance(seeds, list):
-            raise DataError(f"{where} with seeds, and metrics of x and curves", "others", "train it with --train")
-        for name, runs in curves.items():
-            if len(runs) != len(seeds) or any(len(run) != len(metrics["x"]) for run in runs):
-                raise DataError(
-                    f"{where} with {len(seeds)} runs of {len(metrics['x'])} values in each curve",
-                    f"others in {name!r}",
-                    "train it with --train",
-                )
-        return cls(**values)
+        try:
+            record = cls(**values)
+            shapes = {(len(runs), *map(len, runs)) for runs in record.metrics["curves"].values()}
+            sound = shapes <= {(len(record.seeds), *[len(record.x)] * len(record.seeds))}
+        except (TypeError, KeyError, AttributeError):
+            sound = False
+        if not sound:
+            expected = f"{where} with one run for each seed, and one value for each x, in every curve"
+            raise DataError(expected, repr(values)[:80], "train it with --train")
+        return record
 
 
 def shipped_record(key: str) -> TrainingRecord:
@@ -81,7 +75,7 @@ def shipped_record(key: str) -> TrainingRecord:
         >>> shipped_record("circular-skip-links").experiment
         'circular-skip-links'
     """
-    place = files("lrga.theory").joinpath(_FOLDER, f"{key}.json")
+    place = files("lrga.theory").joinpath("records", f"{key}.json")
     if not place.is_file():
         raise DataMissingError(f"a record of the experiment {key!r}", "none in this package", "train it with --train")
     return TrainingRecord.from_json(json.loads(place.read_text(encoding="utf-8")), where=f"the record of {key!r}")
@@ -166,14 +160,8 @@ def judge_head(record: TrainingRecord) -> Measurement:
     )
 
 
-@dataclass(frozen=True)
-class TrainedClaim:
-    """A claim that takes training.
-
-    Attributes:
-        key, place, claim: As of a :class:`~lrga.theory.tour.Statement`.
-        judge: What a record says of the claim.
-    """
+class TrainedClaim(NamedTuple):
+    """A claim that takes training: a :class:`~lrga.theory.tour.Statement` whose record ``judge`` reads."""
 
     key: str
     place: str
@@ -222,16 +210,12 @@ def trained_statements(train: Callable[[str], TrainingRecord] | None = None) -> 
         >>> [statement.key for statement in trained_statements()][:2]
         ['trained-triangles', 'learned-monomials']
     """
-    return tuple(Statement(c.key, c.place, c.claim, _measure(c, train)) for c in TRAINED_CLAIMS)
+    return tuple(Statement(c.key, c.place, c.claim, partial(_measure, c, train)) for c in TRAINED_CLAIMS)
 
 
-def _measure(claim: TrainedClaim, train: Callable[[str], TrainingRecord] | None) -> Callable[[], Measurement]:
-    def measure() -> Measurement:
-        if train is not None:
-            return claim.judge(train(claim.key))
-        record = shipped_record(claim.key)
-        found = claim.judge(record)
-        told = f"{found.figure} (recorded, {record.seconds:.0f} s; --train measures afresh)"
-        return Measurement(told, found.holds, found.values, found.series)
-
-    return measure
+def _measure(claim: TrainedClaim, train: Callable[[str], TrainingRecord] | None) -> Measurement:
+    if train is not None:
+        return claim.judge(train(claim.key))
+    record = shipped_record(claim.key)
+    found = claim.judge(record)
+    return replace(found, figure=f"{found.figure} (recorded, {record.seconds:.0f} s; --train measures afresh)")

@@ -13,7 +13,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -66,7 +65,7 @@ def zoo() -> dict[str, HardGraphs]:
         ),
         HardGraphs(
             "circular-skip-links",
-            tuple(circular_skip_links()),
+            circular_skip_links(),
             _SEEN_BY_2FWL,
             "Murphy, Srinivasan, Rao, Ribeiro, Relational Pooling for Graph Representations, ICML 2019; "
             "on 41 nodes, ten skips",
@@ -159,15 +158,14 @@ def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
         LabelledGraph(41 nodes, 82 edges)
     """
     if not 2 <= skip <= num_nodes - 2 or 2 * skip == num_nodes:
-        raise OptionError(
-            f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}", str(skip), "else the graph is not 4-regular"
-        )
+        expected = f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}"
+        raise OptionError(expected, str(skip), "else the graph is not 4-regular")
     return undirected(((i, (i + step) % num_nodes) for i in range(num_nodes) for step in (1, skip)), num_nodes)
 
 
-def circular_skip_links() -> list[LabelledGraph]:
+def circular_skip_links() -> tuple[LabelledGraph, ...]:
     """All ten classes of the CSL benchmark."""
-    return [circular_skip_link(skip) for skip in CSL_SKIPS]
+    return tuple(circular_skip_link(skip) for skip in CSL_SKIPS)
 
 
 def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
@@ -227,9 +225,8 @@ def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
     try:
         import networkx
     except ImportError as error:
-        raise MissingDependencyError(
-            "networkx, for the atlas of small graphs", "no such package", "pip install 'lrga[graphs]'"
-        ) from error
+        remedy = "pip install 'lrga[graphs]'"
+        raise MissingDependencyError("networkx, for the atlas of small graphs", "no such package", remedy) from error
     graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
     return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))
 
@@ -265,7 +262,10 @@ def chang_family() -> list[LabelledGraph]:
         _cycle_edges(list(range(8))),
         _cycle_edges([0, 1, 2]) | _cycle_edges([3, 4, 5, 6, 7]),
     )
-    family = [triangular, *(_switched(triangular, np.array([p in s for p in pairs])) for s in switches)]
+    family = [triangular]
+    for switch in switches:
+        chosen = np.array([pair in switch for pair in pairs])
+        family.append(np.where(chosen[:, None] != chosen[None, :], 1 - triangular, triangular))
     return [from_adjacency(matrix) for matrix in family]
 
 
@@ -316,18 +316,10 @@ def is_strongly_regular(graph: LabelledGraph, degree: int, common: int, uncommon
     return np.array_equal(matrix @ matrix, degree * one + common * matrix + uncommon * rest)
 
 
-T = TypeVar("T")
-
-
-def _adjacency(nodes: Sequence[T], adjacent: Callable[[T, T], bool]) -> Array:
+def _adjacency(nodes: Sequence[tuple[int, int]], adjacent: Callable[[tuple[int, int], tuple[int, int]], bool]) -> Array:
     return np.array([[int(a != b and adjacent(a, b)) for b in nodes] for a in nodes], dtype=np.int64)
 
 
 def _cycle_edges(points: list[int]) -> set[tuple[int, int]]:
     """Edges of the polygon through the points, each as an ordered pair; of two points, the edge between them."""
     return {(min(a, b), max(a, b)) for a, b in zip(points, points[1:] + points[:1], strict=True)}
-
-
-def _switched(matrix: Array, chosen: Array) -> Array:
-    """Edges and non-edges exchanged between the chosen nodes and the others."""
-    return np.where(chosen[:, None] != chosen[None, :], 1 - matrix, matrix)

@@ -50,13 +50,11 @@ def refine_pairs(
     check_no_self_loops(graphs, "2-fwl")
     device = _check_device(device)
     size, count = graphs[0].num_nodes, len(graphs)
-    check_fits(
-        size,
-        lambda n: _BYTES_PER_PAIR * count * n * n + 8 * _BLOCK_BYTES,
-        what="2-FWL",
-        device=device,
-        memory_limit=memory_limit,
-    )
+
+    def need(n: int) -> int:
+        return _BYTES_PER_PAIR * count * n * n + 8 * _BLOCK_BYTES
+
+    check_fits(size, need, what="2-FWL", device=device, memory_limit=memory_limit)
     types, num_colours = pair_types(join(graphs))
     colours = torch.from_numpy(types).to(device)
     apart = until_apart and _histograms_differ(colours, num_colours)
@@ -74,13 +72,12 @@ def refine_pairs(
 
 
 def _round(colours: Tensor, num_colours: int, seed: int) -> tuple[Tensor, int]:
-    size = colours.size(-1)
-    prime, products = _modulus(size)
-    names, count = colours, num_colours
+    prime, products = _modulus(colours.size(-1))
+    names = colours
     for product in range(products):
         left, right = _weights(num_colours, prime, seed * products + product, colours.device)
-        names, count = _numbered(names * prime + _hashes(colours, left, right, prime))
-    return names, count
+        different, names = torch.unique(names * prime + _hashes(colours, left, right, prime), return_inverse=True)
+    return names, len(different)
 
 
 def _hashes(colours: Tensor, left: Tensor, right: Tensor, prime: int) -> Tensor:
@@ -119,12 +116,6 @@ def _weights(num_colours: int, prime: int, seed: int, device: torch.device) -> t
     return left, right
 
 
-def _numbered(values: Tensor) -> tuple[Tensor, int]:
-    """Replaces values by their rank among the different ones."""
-    different, rank = torch.unique(values, return_inverse=True)
-    return rank, len(different)
-
-
 def _is_stable(colours: Tensor, num_colours: int) -> bool:
     """Whether all pairs of a class see exactly the same multiset of joint colours, by comparing those multisets.
 
@@ -140,8 +131,10 @@ def _is_stable(colours: Tensor, num_colours: int) -> bool:
     pairs = order[repeated]  # by class; a pair alone in its class has nothing to be compared with
     last: tuple[Tensor, Tensor] | None = None
     for block in _blocks(len(pairs), 8 * size):
-        graph, i, j = _unravel(pairs[block], size)
-        seen = _sorted_rows(row_rank[graph, i] * size + column_rank[graph, j])
+        graph, i, j = torch.unravel_index(pairs[block], colours.shape)
+        seen = row_rank[graph, i] * size + column_rank[graph, j]
+        on_cpu = seen.device.type == "cpu"  # numpy sorts by vector instructions
+        seen = torch.from_numpy(np.sort(seen.numpy(), axis=1)) if on_cpu else seen.sort(dim=1).values
         seen = torch.cat([row_kind[graph, i, None], column_kind[graph, j, None], seen], dim=1)
         kinds = flat[pairs[block]]
         if last is not None:
@@ -163,17 +156,6 @@ def _ranks_in_rows(matrices: Tensor) -> tuple[Tensor, Tensor]:
     rank = torch.empty_like(steps).scatter_(2, order, steps.cumsum(dim=2, dtype=kind))
     number = torch.unique(in_order.reshape(-1, size), dim=0, return_inverse=True)[1]
     return rank, number.reshape(matrices.shape[:2]).to(kind)
-
-
-def _unravel(index: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    pair = index % (size * size)
-    return index // (size * size), pair // size, pair % size
-
-
-def _sorted_rows(values: Tensor) -> Tensor:
-    if values.device.type == "cpu":  # numpy sorts by vector instructions
-        return torch.from_numpy(np.sort(values.numpy(), axis=1))
-    return values.sort(dim=1).values
 
 
 def _blocks(length: int, bytes_per_row: int) -> Iterator[slice]:

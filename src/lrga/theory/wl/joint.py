@@ -59,12 +59,9 @@ def check_same_label_types(graphs: Sequence[LabelledGraph]) -> None:
         widths = {0 if label is None else label.shape[1] for label, count in zip(labels, counts, strict=True) if count}
         if len(widths) > 1:
             said = " and ".join(f"{w} label{'s' * (w > 1)} per {what}" if w else "none" for w in sorted(widths))
-            raise DTypeError(
-                f"{what} labels of the same type in all graphs",
-                f"graphs with {said}",
-                f"label the {what}s of all graphs alike, or leave the labels out (--{what}-label none, in Python "
-                f"{what}_attribute=None)",
-            )
+            remedy = f"(--{what}-label none, in Python {what}_attribute=None)"
+            remedy = f"label the {what}s of all graphs alike, or leave the labels out {remedy}"
+            raise DTypeError(f"{what} labels of the same type in all graphs", f"graphs with {said}", remedy)
 
 
 def _numbered(labels: Sequence[Array | None], total: int) -> tuple[Array, int]:
@@ -72,10 +69,8 @@ def _numbered(labels: Sequence[Array | None], total: int) -> tuple[Array, int]:
     if not given:
         return np.zeros(total, dtype=np.int64), min(total, 1)
     rows = np.concatenate(given)
-    if rows.shape[1] == 1:
-        values, number = np.unique(rows[:, 0], return_inverse=True)
-    else:
-        values, number = np.unique(rows, axis=0, return_inverse=True)
+    rows, axis = (rows[:, 0], None) if rows.shape[1] == 1 else (rows, 0)
+    values, number = np.unique(rows, axis=axis, return_inverse=True)
     return number.reshape(-1).astype(np.int64), len(values)
 
 
@@ -104,8 +99,7 @@ def pair_types(joint: JointGraphs) -> tuple[Array, int]:
     kind, _ = _number(relation * joint.num_relations + relation.transpose(0, 2, 1))
     colour = joint.colour.reshape(len(joint.graphs), size)
     nodes, count = _number(colour[:, :, None] * joint.num_labels + colour[:, None, :])
-    kind = kind * count + nodes
-    kind = 2 * kind
+    kind = 2 * (kind * count + nodes)
     kind[:, np.arange(size), np.arange(size)] += 1
     return _number(kind)
 

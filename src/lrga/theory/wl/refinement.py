@@ -109,10 +109,9 @@ def views_of(joint: JointGraphs) -> Views:
     directed = not all(g.symmetric for g in joint.graphs)
     rows, seen, relations = [], [], []
     for graph, first, label in zip(joint.graphs, joint.node_ptr[:-1], joint.relations, strict=True):
+        row, other, relation = graph.source, graph.target, label
         if directed:
-            row, other, relation = _both_directions(graph.source, graph.target, label, graph.num_nodes, joint)
-        else:
-            row, other, relation = graph.source, graph.target, label
+            row, other, relation = _both_directions(row, other, label, graph.num_nodes, joint.num_relations)
         rows.append(row + first)
         seen.append(other + first)
         relations.append(relation)
@@ -130,12 +129,12 @@ def views_of(joint: JointGraphs) -> Views:
 
 
 def _both_directions(
-    source: Array, target: Array, label: Array, num_nodes: int, joint: JointGraphs
+    source: Array, target: Array, label: Array, num_nodes: int, num_relations: int
 ) -> tuple[Array, Array, Array]:
     out_key, in_key = source * num_nodes + target, target * num_nodes + source
     key = np.union1d(out_key, in_key)
     relation = np.zeros(len(key), dtype=np.int64)
-    relation[np.searchsorted(key, out_key)] += label * joint.num_relations
+    relation[np.searchsorted(key, out_key)] += label * num_relations
     relation[np.searchsorted(key, in_key)] += label
     row, other = np.divmod(key, max(num_nodes, 1))
     return row, other, relation
@@ -323,10 +322,5 @@ def _unbalanced(colours: Array, is_first: Array) -> bool:
 
 def _check_memory(graphs: Sequence[LabelledGraph], memory_limit: int | None) -> None:
     nodes, arcs = sum(g.num_nodes for g in graphs), sum(len(g.source) for g in graphs)
-    density = arcs / max(nodes, 1)
-    check_fits(
-        nodes,
-        lambda n: int(n * (_BYTES_PER_NODE + density * _BYTES_PER_ARC)),
-        what="1-WL",
-        memory_limit=memory_limit,
-    )
+    bytes_per_node = _BYTES_PER_NODE + arcs / max(nodes, 1) * _BYTES_PER_ARC
+    check_fits(nodes, lambda n: int(n * bytes_per_node), what="1-WL", memory_limit=memory_limit)

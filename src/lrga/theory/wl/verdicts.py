@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,13 +20,12 @@ import torch
 from lrga.checks import check_count
 from lrga.errors import DTypeError, OptionError
 from lrga.theory.files import read_graphs
-from lrga.theory.labelled import AUTO, Array, GraphLike, LabelledGraph, as_graph
+from lrga.theory.labelled import Array, GraphLike, LabelledGraph, as_graph
 from lrga.theory.wl.fwl import refine_pairs
 from lrga.theory.wl.joint import Colouring, Refinement, check_same_label_types
 from lrga.theory.wl.kfwl import refine_pairs_obliviously, refine_tuples
 from lrga.theory.wl.refinement import refine_nodes
 
-# 2-FWL alone has work that a GPU would speed up.
 _REFINERS: dict[str, Callable[..., Refinement]] = {
     "1-wl": refine_nodes,
     "2-wl": refine_pairs_obliviously,
@@ -112,9 +111,8 @@ def compare(
     check_same_label_types(graphs)
     if graphs[0].num_nodes != graphs[1].num_nodes:
         return Comparison(name, distinguished=True, rounds=0)
-    result = _refine(graphs, name, until_apart=True, rounds=None, device=device, memory_limit=memory_limit)
-    apart = result.apart_after is not None
-    return Comparison(name, distinguished=apart, rounds=result.rounds)
+    result = _refine(graphs, name, until_apart=True, device=device, memory_limit=memory_limit)
+    return Comparison(name, distinguished=result.apart_after is not None, rounds=result.rounds)
 
 
 def refine(
@@ -144,16 +142,17 @@ def refine(
     name = check_test(test)
     if rounds is not None:
         check_count("rounds", rounds)
-    read = _as_graphs(graphs)
+    if not isinstance(graphs, Sequence) or isinstance(graphs, str | bytes):
+        raise DTypeError("a list of graphs", type(graphs).__name__, "pass e.g. [graph_a, graph_b]")
+    read = [as_graph(graph) for graph in graphs]
     check_same_label_types(read)
     sizes = np.array([0 if name == "1-wl" else g.num_nodes for g in read])
     found: list[Colouring | None] = [None] * len(read)
     names = 0
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
-        result = _refine(
-            [read[i] for i in members], name, until_apart=False, rounds=rounds, device=device, memory_limit=memory_limit
-        )
+        own = [read[i] for i in members]
+        result = _refine(own, name, rounds=rounds, device=device, memory_limit=memory_limit)
         for i, colours in zip(members, result.colours, strict=True):
             found[i] = Colouring(name, colours + names, result.rounds, result.stable)
         names += 1 + max((int(c.max(initial=-1)) for c in result.colours), default=-1)
@@ -210,46 +209,28 @@ def check_test(test: str) -> str:
 
 
 def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device | str, **options: Any) -> Refinement:
-    if test == "2-fwl":
-        return refine_pairs(graphs, device=device, **options)
+    if test == "2-fwl":  # it alone has work that a GPU would speed up
+        options["device"] = device
     return _REFINERS[test](graphs, **options)
-
-
-def _as_graphs(graphs: Sequence[GraphLike]) -> list[LabelledGraph]:
-    if not isinstance(graphs, Sequence) or isinstance(graphs, str | bytes):
-        raise DTypeError("a list of graphs", type(graphs).__name__, "pass e.g. [graph_a, graph_b]")
-    return [as_graph(g) for g in graphs]
 
 
 DEFAULT_TESTS = ("1-wl", "2-wl", "2-fwl")
 
 
-@dataclass(frozen=True, eq=False)
-class NamedGraph:
+class NamedGraph(NamedTuple):
     """A graph and what to call it."""
 
     name: str
     graph: LabelledGraph
 
 
-def read_named_graphs(
-    paths: Sequence[Path],
-    *,
-    format: str = AUTO,
-    directed: bool = False,
-    node_attribute: str | None = AUTO,
-    edge_attribute: str | None = AUTO,
-) -> list[NamedGraph]:
+def read_named_graphs(paths: Sequence[Path], **options: Any) -> list[NamedGraph]:
     """All graphs of the files, named by file and, where a file has several, by number; options as ``read_graphs``."""
-    found = []
+    found: list[NamedGraph] = []
     for path in paths:
-        graphs = read_graphs(
-            path, format=format, directed=directed, node_attribute=node_attribute, edge_attribute=edge_attribute
-        )
-        found += [
-            NamedGraph(str(path) if len(graphs) == 1 else f"{path}:{number}", graph)
-            for number, graph in enumerate(graphs, 1)
-        ]
+        graphs = read_graphs(path, **options)
+        names = [str(path)] if len(graphs) == 1 else [f"{path}:{number}" for number in range(1, len(graphs) + 1)]
+        found += map(NamedGraph, names, graphs)
     if len(found) < 2:
         raise OptionError("two graphs or more", f"{len(found)} in {len(paths)} file(s)", "name another file")
     return found
@@ -288,14 +269,12 @@ def verdict_report(
 
 
 def _verdict(graphs: Sequence[LabelledGraph], test: str, device: torch.device | str) -> dict[str, Any]:
+    said: dict[str, Any] = {}
     if len(graphs) == 2:
         comparison = compare(graphs[0], graphs[1], test, device=device)
-        apart = comparison.distinguished
-        matrix = np.array([[False, apart], [apart, False]])
-        return {"distinguished": apart, "rounds": comparison.rounds, **_matrix_rows(matrix)}
-    return _matrix_rows(verdict_matrix(graphs, test, device=device))
-
-
-def _matrix_rows(matrix: Array) -> dict[str, Any]:
+        said = {"distinguished": comparison.distinguished, "rounds": comparison.rounds}
+        matrix = ~np.eye(2, dtype=bool) & comparison.distinguished
+    else:
+        matrix = verdict_matrix(graphs, test, device=device)
     classes = {tuple(np.flatnonzero(~row).tolist()) for row in matrix}
-    return {"matrix": matrix.tolist(), "classes": sorted(list(c) for c in classes)}
+    return said | {"matrix": matrix.tolist(), "classes": sorted(list(c) for c in classes)}
