@@ -24,6 +24,7 @@ import lrga
 from lrga.data.packed import PackedGraphs
 from lrga.data.packed.padded import Capacity, PaddedGraphs
 from lrga.models.gnn import CONVOLUTIONS
+from lrga.ops import _triton
 from lrga.ops import linear as linear_ops
 from lrga.ops.attention.segments import Segments
 from lrga.ops.attention.tiles import Tiles
@@ -89,7 +90,8 @@ def run(device: str) -> set[str]:
 
 @contextmanager
 def launches() -> Iterator[set[str]]:
-    """The kernels that are launched meanwhile, as ``module.name``."""
+    """The kernels that are launched meanwhile, as ``module.name``; those compiled before are looked up anew."""
+    _triton._compiled.clear()
     from triton.runtime.jit import KernelInterface
 
     names: set[str] = set()
