@@ -48,7 +48,9 @@ def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
     """0 ``counts[0]`` times, 1 ``counts[1]`` times, …: the segment of each row, [total] int64."""
-    return repeat(torch.arange(counts.numel(), device=counts.device), counts, total)
+    if not counts.is_cpu:
+        return torch.repeat_interleave(counts.long(), output_size=total)
+    return repeat(torch.arange(counts.numel()), counts, total)
 
 
 def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Tensor) -> Tensor:
