@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "reproduction" / "results"
 DOCUMENTS = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("performance", "scale", "link-prediction")),
+    *(ROOT / "docs" / "results" / f"{name}.md" for name in ("performance", "scale")),
 )
 BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 QUIET = 0.5  # load average of the minute before a record was begun

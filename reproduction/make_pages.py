@@ -9,6 +9,7 @@ checksums of what it was drawn from and of its file. The tables as CSV are writt
 import hashlib
 import io
 import json
+import os
 import re
 import shlex
 import sys
@@ -24,7 +25,9 @@ from lrga.explain.style import COLOURS, save_figure
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
-    *(f"docs/{name}.md" for name in ("results", "where-it-differs", "ablations", "data-sets")),
+    *(f"docs/results/{name}.md" for name in ("index", "where-it-differs", "ablations")),
+    "docs/how-to/choosing-the-rank.md",
+    "docs/reference/data-sets.md",
     "README.md",
 )
 CSV = {
@@ -88,9 +91,8 @@ def picture(command: list[str], page: Path, *, draw: bool) -> str:
 
 def linked(name: str, target: Path, page: Path, source: str) -> str:
     """The picture in Markdown, with what it was drawn from and the checksum of its file."""
-    base = page.parent if target.is_relative_to(page.parent) else ROOT
     own = hashlib.sha256(target.read_bytes()).hexdigest() if target.is_file() else "missing"
-    link = target.relative_to(base).as_posix()
+    link = Path(os.path.relpath(target, page.parent)).as_posix()
     return f"![{name}]({link})\n\n<!-- drawn from {source}, into a file of sha256 {own[:16]} -->"
 
 

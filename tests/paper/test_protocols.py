@@ -186,7 +186,7 @@ def test_a_budget_of_its_own_has_no_published_number():
 
 @pytest.mark.parametrize("table", [1, 2, 3])
 def test_the_page_on_reproducing_lists_the_rows_of_each_table(table):
-    page = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "reproducing.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| {table} \|(.+)\|(.+)\|(.+)\|$", page, re.MULTILINE)
     cells = [cell.published for cell in cells_of(f"table{table}")]
     assert {name.strip() for name in row[0].split(",")} == {cell.dataset for cell in cells}

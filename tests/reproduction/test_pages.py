@@ -11,7 +11,7 @@ from lrga.report import sources
 from reproduction import make_pages
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "docs" / "results.md"
+RESULTS = ROOT / "docs" / "results" / "index.md"
 
 
 @pytest.fixture(scope="module")

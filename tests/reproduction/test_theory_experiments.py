@@ -60,7 +60,7 @@ def test_training_twice_gives_the_same_figures_and_leaves_the_random_state_alone
 
 
 def test_the_chapter_quotes_the_records():
-    chapter = (Path(__file__).resolve().parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    chapter = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "theory.md").read_text(encoding="utf-8")
     for key, digits in (("trained-triangles", 2), ("learned-monomials", 3), ("learned-head", 3)):
         record = shipped_record(key)
         for name in record.metrics["curves"]:
