@@ -1,7 +1,7 @@
 """Every error a user can meet.
 
-Each one states what was expected, what was given and how to fix it. All derive from :class:`LRGAError`, and each also from
-the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
+Each one states what was expected, what was given and how to fix it. All derive from :class:`LRGAError`, and each
+also from the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
 """
 
 import re
