@@ -20,7 +20,7 @@ _enabled = os.environ.get("LRGA_CHECK", "0") not in ("", "0", "false")
 
 
 class checking:
-    """Switches thorough checking of values on or off, for good or as a context manager.
+    """Switches thorough checking of values on or off, permanently or as a context manager.
 
     Off by default (or on through the environment variable ``LRGA_CHECK=1``). While on, features are searched for NaN
     and infinity, and batch vectors on a GPU are read as those on a CPU always are.

@@ -1,7 +1,7 @@
 """Every error a user can meet.
 
-Each one says what was expected, what came and what to do. All derive from :class:`LRGAError`, and each also from
-the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
+Each one states what was expected, what was given and how to fix it. All derive from :class:`LRGAError`, and each
+also from the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
 """
 
 import re
@@ -24,9 +24,9 @@ class LRGAError(Exception):
     """Base of all errors of this library.
 
     Args:
-        expected: What would have been right.
-        got: What came instead.
-        remedy: What to do about it.
+        expected: What was expected.
+        got: What was given.
+        remedy: How to fix it.
 
     Example:
         >>> raise ShapeError("x of shape [N, 16]", "shape [10, 8]", "pass in_channels=8")
@@ -64,11 +64,11 @@ class NonFiniteError(LRGAError, ValueError):
 
 
 class BatchError(LRGAError, ValueError):
-    """A batch vector that does not describe the nodes it came with."""
+    """A batch vector does not match the nodes."""
 
 
 class BatchContextError(LRGAError, RuntimeError):
-    """An augmented layer cannot know which node belongs to which graph."""
+    """An augmented layer has no batch vector."""
 
 
 class UnsupportedError(LRGAError, NotImplementedError):

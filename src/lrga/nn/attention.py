@@ -46,7 +46,7 @@ class LowRankGlobalAttention(nn.Module):
         normalize: ``"graph"`` divides by η as in the paper, ``"row"`` makes each row of the attention matrix sum to
             one, ``"rms"`` divides each row of the result by its root mean square, ``None`` does none of these.
         qk_norm: Whether each node's rows of :math:`m_1` and :math:`m_2` are divided by their root mean square.
-        gate: Whether each head has a learned gate by which its attention can fade out.
+        gate: Whether each head has a learned gate that can turn its attention off.
         maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
             tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
         eps: Added to η, so that η = 0 divides nothing by zero; rows whose sum is below it stay zero under ``"row"``.

@@ -32,7 +32,7 @@ def augment(
     init: str = "identity",
     **options: Any,
 ) -> nn.Module:
-    """A copy of ``module`` in which every PyG convolution has low-rank global attention beside it.
+    """A copy of ``module`` with low-rank global attention in parallel with every PyG convolution.
 
     The model's own forward code keeps working: each convolution is replaced by a layer that is called in the same way,
     returns features of the same width, and has the attributes of the convolution it wraps. Parameters of the original
