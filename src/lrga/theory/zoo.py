@@ -238,13 +238,13 @@ def rook(size: int = 4) -> LabelledGraph:
         >>> rook()
         LabelledGraph(16 nodes, 48 edges)
     """
-    squares = list(itertools.product(range(size), repeat=2))
+    squares = list(itertools.product(range(size), range(size)))
     return from_adjacency(_adjacency(squares, lambda a, b: (a[0] == b[0]) != (a[1] == b[1])))
 
 
 def shrikhande() -> LabelledGraph:
     """Z_4 × Z_4 with the differences ±(1, 0), ±(0, 1), ±(1, 1): the other srg(16, 6, 2, 2)."""
-    squares = list(itertools.product(range(4), repeat=2))
+    squares = list(itertools.product(range(4), range(4)))
     steps = {(1, 0), (3, 0), (0, 1), (0, 3), (1, 1), (3, 3)}
     return from_adjacency(_adjacency(squares, lambda a, b: ((a[0] - b[0]) % 4, (a[1] - b[1]) % 4) in steps))
 
