@@ -1,5 +1,9 @@
 """Every option of ``lrga train`` against every kind of data: used, or refused in a sentence."""
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+
 import pytest
 import torch
 import typer.main
@@ -59,16 +63,27 @@ def place(tmp_path_factory):
     return folder
 
 
+@cache
+def command():
+    """``lrga``, made once: Typer makes it anew for every call of an app."""
+    return typer.main.get_command(app)
+
+
 def options_of_train():
-    command = typer.main.get_command(app).commands["train"]
-    return {parameter.name: parameter for parameter in command.params if parameter.name not in LEFT_OUT}
+    parameters = command().commands["train"].params
+    return {parameter.name: parameter for parameter in parameters if parameter.name not in LEFT_OUT}
 
 
-def try_option(data, name, value):
-    """What the plan of a run with one option says, or the exception."""
-    parameter = options_of_train()[name]
+def try_option(data, parameter, value):
+    """The exception that ends the plan of a run with one option; ``None`` if it is printed."""
     arguments = [parameter.opts[0]] if value is None else [parameter.opts[0], value]
-    return CliRunner().invoke(app, ["train", *data, *arguments, "--dry-run", "--device", "cpu"]).exception
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            command().main(["train", *data, *arguments, "--dry-run", "--device", "cpu"], prog_name="lrga")
+    except SystemExit as end:
+        return end if end.code else None
+    except Exception as error:
+        return error
 
 
 @pytest.mark.parametrize("data", [*OWN, *LINKS, *NAMED])
@@ -79,7 +94,7 @@ def test_no_option_ends_in_a_traceback(place, monkeypatch, data):
     for name, parameter in options_of_train().items():
         flags = [None] if parameter.is_flag else VALUES[name]  # a new option needs values here
         for value in flags:
-            problem = try_option((OWN | LINKS | NAMED)[data], name, value)
+            problem = try_option((OWN | LINKS | NAMED)[data], parameter, value)
             assert problem is None or isinstance(problem, (LRGAError, SystemExit)), (name, value, repr(problem))
             counts["planned" if problem is None else "refused"] += 1
     assert min(counts.values()) > 20, counts

@@ -7,7 +7,7 @@ Blocks of a page run from top to bottom in one empty folder and one namespace: `
                                            default for commands that train
     <!-- test: run -->                     as it stands, although it trains
     <!-- test: with --epochs 1 … -->       commands that train with these options added, so that they are quick
-    <!-- test: parse, REASON -->           commands and options are looked up, nothing runs
+    <!-- test: parse, REASON -->           commands and options are looked up, Python is compiled, nothing runs
     <!-- test: not run, REASON -->         left out, and counted
 """
 
@@ -173,7 +173,9 @@ def run_page(page, reader, names, languages=("python", "sh")):
             continue
         try:
             if block.language == "python":
-                exec(compile(block.body, where, "exec"), names)
+                code = compile(block.body, where, "exec")
+                if not block.mark.startswith("parse"):
+                    exec(code, names)
             else:
                 for words in lines_of(block.body):
                     reader.run(words, block.mark)
