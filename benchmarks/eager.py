@@ -10,7 +10,6 @@
 own, one after the other on the same machine. First every result and gradient is compared with backend="segmented".
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,7 +20,6 @@ from typing import Any
 
 import torch
 from passes import LARGE, SMALL, Pass, features, small_sizes, use_tf32
-from reporting import make_parser, report
 from timing import event_ms, need_device, relative, replay_ms, wall_ms
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
@@ -100,10 +98,16 @@ def measure(device: str, *, nodes: int = LARGE["nodes"], sizes: list[int] | None
     return result
 
 
+def sizes_on(device: str) -> dict[str, Any]:
+    """Arguments of :func:`measure`: on a CPU, where only the script itself is tried, tiny ones."""
+    return {"nodes": 500, "sizes": [3, 1, 20]} if device == "cpu" else {}
+
+
 def elsewhere(source: Path, device: str) -> dict[str, Any]:
     """The same by the lrga below ``source``, in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
-    command = [sys.executable, __file__, "--device", device, "--rows"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source.resolve()), str(Path(__file__).parent)])}
+    script = f"import json, eager; print(json.dumps(eager.measure({device!r}, **eager.sizes_on({device!r}))))"
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"the measurement of {source} failed:\n{done.stderr}")
@@ -153,18 +157,15 @@ def show(record: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    from reporting import make_parser, report  # needs lrga.speed, which an older version as baseline has not
+
     parser = make_parser(__doc__)
     parser.add_argument("--baseline", type=Path, help="src folder of the version to compare with")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--rows", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     need_device(options.device)
-    small = {"nodes": 500, "sizes": [3, 1, 20]} if options.device == "cpu" else {}
-    if options.rows:
-        print(json.dumps(measure(options.device, **small)))
-        return
     other = None if options.baseline is None else elsewhere(options.baseline, options.device)
-    rows = rows_of(measure(options.device, **small), other, f"lrga in {options.baseline}")
+    rows = rows_of(measure(options.device, **sizes_on(options.device)), other, f"lrga in {options.baseline}")
     report("eager", rows, show, options, device=options.device, precision="tf32")
 
 
