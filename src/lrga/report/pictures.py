@@ -21,6 +21,9 @@ _NAMED = 12  # series that a legend names
 QUANTITIES = ("metric", "loss")
 
 
+MOST_POINTS = 80  # of a learning curve, about
+
+
 def plot_curves(
     found: Gathered, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
     log_x: bool = False, log_y: bool = False, width: float = WIDTH, title: str = "",
@@ -64,8 +67,9 @@ def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequen
         for place, (split, values) in enumerate(curves):
             label = None if marked or place else _short(name)
             marker = None if marked else MARKERS[number % len(MARKERS)]
-            axes.plot(curve["epoch"], values, color=colour(number), linestyle=_SPLITS[split], label=label,
-                      marker=marker, markevery=max(1, len(values) // 8), markersize=3.5)  # fmt: skip
+            epochs, values = ([*line[:: 1 + len(line) // MOST_POINTS], line[-1]] for line in (curve["epoch"], values))
+            axes.plot(epochs, values, color=colour(number), linestyle=_SPLITS[split], label=label,
+                      marker=marker, markevery=max(1, len(values) // 3), markersize=3.5)  # fmt: skip
         marked = marked or bool(curves)
 
 
