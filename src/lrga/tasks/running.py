@@ -1,7 +1,6 @@
 """Losses and metrics that grow batch by batch on the device: a GPU is waited for once, when they are read.
 
-What is added with ``valid``, the rows that count, is added in memory that does not move, so that a step can be captured
-in a CUDA graph.
+``valid`` are the rows that count; the others are padding.
 """
 
 import base64
@@ -74,13 +73,11 @@ class MetricSums:
         shape = (0,) if task.kind == "classification" else (0, task.out_channels)
         empty = torch.zeros(0, task.out_channels, device=device), torch.zeros(shape, device=device)
         self.total = exact(self._sums(*empty, None))
+        self.tensors = [self.total]  # memory that does not move, which captured steps may add to
 
     def add(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> None:
         """Adds a batch."""
         self.total += self._sums(scores.detach(), targets, valid)
-
-    def reserve(self, rows: int) -> None:
-        """Before steps are captured: so many rows will be added. The sums do not grow."""
 
     def reset(self) -> None:
         """Forgets everything; the sums stay where they are in memory."""
@@ -107,41 +104,20 @@ class MetricSums:
 class RankedScores:
     """A metric that ranks all scores, which are kept."""
 
+    tensors: tuple[Tensor, ...] = ()
+
     def __init__(self, task: Task, device: str | torch.device) -> None:
         self._metric, self._width, self._device = task.metric_facts, task.out_channels, device
         self._columns = 1 if task.kind == "classification" else task.out_channels  # of targets
-        self._parts: list[tuple[Tensor, Tensor]] = []
-        self._buffer: tuple[Tensor, Tensor] | None = None  # for rows of captured steps, the last one for all others
-        self.total = torch.zeros((), dtype=torch.int64, device=device)  # rows in it
+        self._parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
     def add(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> None:
-        """Adds a batch; with ``valid`` into the memory that :meth:`reserve` made."""
-        rows = exact(scores.detach()), targets.view(scores.size(0), self._columns).float()
-        if valid is None:
-            self._parts.append(rows)
-            return
-        assert self._buffer is not None
-        row = torch.where(valid, self.total + valid.cumsum(0) - 1, self._buffer[0].size(0) - 1)
-        # Rows of valid scores differ, so that any order of writing is right; the fixed order would wait for a GPU.
-        before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-        torch.use_deterministic_algorithms(False)
-        try:
-            for buffer, values in zip(self._buffer, rows, strict=True):
-                buffer.index_copy_(0, row, values)
-        finally:
-            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        self.total += valid.sum()
-
-    def reserve(self, rows: int) -> None:
-        """Before steps are captured: so many rows will be added."""
-        if self._buffer is None or self._buffer[0].size(0) <= rows:
-            scores = exact(torch.zeros(rows + 1, self._width, device=self._device))
-            self._buffer = scores, torch.zeros(rows + 1, self._columns, device=self._device)
+        """Adds a batch."""
+        self._parts.append((exact(scores.detach()), targets.view(scores.size(0), self._columns).float(), valid))
 
     def reset(self) -> None:
-        """Forgets everything; what is reserved stays where it is in memory."""
+        """Forgets everything."""
         self._parts.clear()
-        self.total.zero_()
 
     def value(self, batches: float) -> float:
         """The metric of all that was added; NaN where there was nothing, or where scores cannot be ranked."""
@@ -151,12 +127,9 @@ class RankedScores:
         return float(self._metric.function(scores, targets))
 
     def _all(self) -> tuple[Tensor, Tensor]:
-        parts, number = list(self._parts), int(self.total)
-        if self._buffer is not None:
-            parts.append((self._buffer[0][:number], self._buffer[1][:number]))
-        if not parts:
-            return torch.zeros(0, self._width), torch.zeros(0, self._columns)
-        return torch.cat([scores for scores, _ in parts]), torch.cat([targets for _, targets in parts])
+        rows = [(s, t) if valid is None else (s[valid], t[valid]) for s, t, valid in self._parts]
+        empty = torch.zeros(0, self._width, device=self._device), torch.zeros(0, self._columns, device=self._device)
+        return torch.cat([empty[0], *(s for s, _ in rows)]), torch.cat([empty[1], *(t for _, t in rows)])
 
     def state(self) -> dict[str, Any]:
         """Scores and targets as JSON values, to be restored by :meth:`restore`."""
@@ -172,9 +145,7 @@ class RankedScores:
             torch.from_numpy(np.frombuffer(base64.b64decode(state[name]), kind).reshape(-1, width).copy())
             for name, (kind, width) in kinds.items()
         )
-        if len(scores):
-            kept = exact(torch.zeros((), device=self._device)).dtype
-            self._parts.append((scores.to(kept).to(self._device), targets.to(self._device)))
+        self.add(scores.to(self._device), targets.to(self._device))
 
 
 def running_metric(task: Task, device: str | torch.device) -> MetricSums | RankedScores:
