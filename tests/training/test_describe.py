@@ -9,7 +9,7 @@ from lrga.data.own.reading import load_custom
 from lrga.errors import DataError, OptionError, UnsupportedError
 from lrga.explain.attention import explain
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
-from lrga.training.callbacks.terminal import PlainProgress
+from lrga.training.callbacks.terminal import ProgressDisplay
 from lrga.training.predict import Predictor
 from lrga.training.presets import make_config
 from lrga.training.problems.data import (
@@ -121,7 +121,7 @@ def test_a_run_says_it_once_and_keeps_it_in_its_log(tmp_path, capsys, quiet):
         run=RunConfig(device="cpu"),
     )
     given = splits(lambda i: i % 2, sizes=(8, 2, 2))
-    train(config, tmp_path / "run", data=given, callbacks=[] if quiet else [PlainProgress()])
+    train(config, tmp_path / "run", data=given, callbacks=[] if quiet else [ProgressDisplay()])
     assert capsys.readouterr().err.count("data: graph classification") == (0 if quiet else 1)
     log = (tmp_path / "run" / "log.txt").read_text()
     assert log.count("data: graph classification") == log.count("warning: val (2) and test (2)") == 1

@@ -23,6 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from lrga.data.datasets.spec import dataset_name
+from lrga.distributed.launch import attempt
 from lrga.errors import CheckpointError
 from lrga.io import limits
 from lrga.io.documents import read_json, sealed, unsealed, write_json
@@ -31,7 +32,7 @@ from lrga.io.lock import FolderLock
 from lrga.io.safetensors import load_tensors, save_tensors
 from lrga.training.callbacks.base import EpochRecord
 from lrga.training.config import TrainingConfig, first_difference
-from lrga.training.parallel import rank_zero_only
+from lrga.training.parallel import launch_name, rank_zero_only
 from lrga.training.problems.data import AnyArchitecture, AnyTask, read_facts
 from lrga.training.runs.checkpoint import Checkpoint, Tensors, damage_explained, newest_checkpoint, write_checkpoint
 from lrga.training.runs.result import TrainingResult
@@ -58,6 +59,13 @@ class RunFolder:
     def holds_a_run(self) -> bool:
         """Whether a run was ever started here."""
         return (self.path / "config.json").is_file()
+
+    @property
+    def begun_before_restart(self) -> bool:
+        """Whether this command began the run before ``torchrun`` restarted it."""
+        if attempt() == 0 or (name := launch_name()) is None:
+            return False
+        return any(start.get("torchrun") == name for start in self.environments())
 
     @rank_zero_only(nullcontext())
     def lock(self) -> AbstractContextManager[Any]:
@@ -135,6 +143,8 @@ class RunFolder:
     def add_environment(self, facts: dict[str, Any]) -> None:
         """Adds where this start of the run happens."""
         start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
+        if (name := launch_name()) is not None:
+            start["torchrun"] = name
         write_json(self.path / "environment.json", [*self.environments(), start])
 
     @rank_zero_only(None)

@@ -22,7 +22,7 @@ from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
-from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
+from lrga.training.parallel import broadcast, on_all_ranks
 from lrga.training.problems.architecture import SavedNetwork
 from lrga.training.problems.data import Given, RunData, load_run_data
 from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
@@ -244,7 +244,7 @@ def train(
             below ``runs``.
         data: The data themselves, in place of those that ``config.data`` names (see
             :func:`~lrga.training.problems.data.load_run_data`).
-        callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.progress_display`.
+        callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; the same call continues it.
 
     Returns:
@@ -373,17 +373,15 @@ def with_weights(network: SavedNetwork, weights: dict[str, Tensor], where: str) 
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
-    """A folder below ``below`` that is not there yet, named after the run."""
+    """A folder below ``below`` that is not there yet, named after the run; after a restart by ``torchrun`` the folder
+    that this command began before."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
     kind = ["lrga" if model.lrga else "plain", model.model, *([str(config.budget)] if config.budget else [])]
     parts = [data, *kind, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
-    if (again := folder_before_restart(base)) is not None:
-        return again
     folder, number = base, 2
-    while folder.exists():
+    while folder.exists() and not RunFolder(folder).begun_before_restart:
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
-    remember_folder(folder, base)
     return folder
 
 
