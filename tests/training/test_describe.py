@@ -78,16 +78,10 @@ def test_classes_that_were_asked_for_are_not_warned_of(tmp_path):
     assert [note for note in guessed.notes if "25 classes; for a regression" in note]
 
 
-def test_edges_in_one_direction_are_warned_of():
+def test_edges_in_one_direction_are_told_of():
     given = splits(lambda i: i % 2, edges=torch.tensor([[0, 1], [1, 2]]))
-    assert "edges are directed, so messages flow one way only" in warnings_of(given)[0]
-    partly = splits(lambda i: i % 2, edges=torch.tensor([[0, 1, 2], [1, 0, 1]]))
-    assert "directed edges (67% with their reverse)" in notes_of(partly)[1]
-
-
-def test_edges_that_come_several_times_are_told_of():
-    given = splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2))
-    assert warnings_of(given) == ["warning: 256 duplicate edges; each sends its own message"]
+    assert "directed edges (messages flow one way only" in notes_of(given)[1]
+    assert "undirected edges" in notes_of(splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2)))[1]
 
 
 def test_a_class_that_train_lacks_is_warned_of():
