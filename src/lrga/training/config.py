@@ -414,12 +414,11 @@ def first_difference(
     ours: TrainingConfig, theirs: TrainingConfig, *, ignore: Collection[str] = ()
 ) -> tuple[str, Any, Any] | None:
     """The first option of two runs that makes them compute something else: its name and both values."""
-    other = essence(theirs)
-    for section, values in essence(ours).items():
-        for key, value in values.items():
-            there = other.get(section, {}).get(key)
-            if value != there and key not in ignore:
-                return key, value, there
+    there = {key: value for section in essence(theirs).values() for key, value in section.items()}
+    for section in essence(ours).values():
+        for key, value in section.items():
+            if value != there.get(key) and key not in ignore:
+                return key, value, there.get(key)
     return None
 
 
