@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -317,18 +318,19 @@ class LinkScorer:
         )  # fmt: skip
         return cls(network, graph, messages.encode(network))
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """What the user calls each node → its number."""
+        ids = self.data.node_ids
+        return {name: i for i, name in enumerate(map(str, range(self.data.num_nodes)) if ids is None else ids)}
+
     def number(self, name: str | int) -> int:
         """The number of the node that the user calls ``name``."""
-        ids = self.data.node_ids
-        if ids is not None:
-            if str(name) in ids:
-                return ids.index(str(name))
-            raise DataError(f"a node of the graph, such as {ids[0]!r}", repr(name), "name a node that has an edge")
-        text = str(name)
-        number = int(text) if text.isascii() and text.isdecimal() else -1  # int() takes 1_7 for 17
-        if not 0 <= number < self.data.num_nodes:
-            raise DataError(f"a node from 0 to {self.data.num_nodes - 1:,}", repr(name), "name a node of the graph")
-        return number
+        if str(name) not in self._numbers:
+            ids = self.data.node_ids
+            expected = f"a node from 0 to {self.data.num_nodes - 1:,}" if ids is None else f"a node such as {ids[0]!r}"
+            raise DataError(expected, repr(name), "name a node of the graph that has an edge")
+        return self._numbers[str(name)]
 
     def name(self, node: int) -> str:
         """What the user calls a node."""
@@ -336,18 +338,14 @@ class LinkScorer:
 
     def read(self, path: str | Path) -> Tensor:
         """Pairs of a file, ``[P, 2]``: two numbers of each pair are all of the file that is ever in memory."""
-        ids = self.data.node_ids
-        known = {} if ids is None else {name: i for i, name in enumerate(ids)}
+        ids, known = self.data.node_ids, self._numbers
         blocks = []
-        for pairs, lines in read_pairs(path, nodes=known):
-            rows = []
+        for pairs, lines in read_pairs(path, nodes={} if ids is None else known):
             for pair, line in zip(pairs, lines, strict=True):
-                try:
-                    rows.append([known[name] if ids is not None else self.number(name) for name in pair])
-                except (KeyError, DataError) as error:
+                if not all(name in known for name in pair):
                     got = f"{', '.join(pair)} in {path}, line {line}"
-                    raise DataError("two nodes of the graph that the model was trained on", got, "drop it") from error
-            blocks.append(torch.tensor(rows, dtype=torch.int64).view(-1, 2))
+                    raise DataError("two nodes of the graph that the model was trained on", got, "drop it")
+            blocks.append(torch.tensor([[known[name] for name in pair] for pair in pairs]).view(-1, 2).long())
         return torch.cat(blocks)
 
     def score(self, pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:

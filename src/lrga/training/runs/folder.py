@@ -241,18 +241,18 @@ class RunFolder:
             save_tensors(self.path / f"{name}.safetensors", tensors)
         write_json(self.path / "result.json", sealed(values))
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> TrainingResult | None:
         """What ``result.json`` holds; ``None`` before the end; refused where the folder contradicts it."""
-        path = self.path / "result.json"
+        path, config = self.path / "result.json", self.config()
         if not path.is_file():
             return None
-        values = unsealed(read_json(path), path)
-        found, wanted = TrainingResult.from_json(values), self.config().optimizer.max_epochs
+        found = TrainingResult.from_json(unsealed(read_json(path), path), folder=self.path, reported=config.reported)
+        wanted = config.optimizer.max_epochs
         if found.epochs > wanted or (found.stopped_by == "max_epochs" and found.epochs < wanted):
             remedy = f"write max_epochs={found.epochs} there again, then: lrga train --resume {self.path} --epochs N"
             got = f"max_epochs={wanted} in {self.path / 'config.json'}"
             raise CheckpointError(f"the {found.epochs} epochs of {path}", got, remedy)
-        return values
+        return found
 
     def weights(self, which: str = "model") -> dict[str, Tensor]:
         """Final weights, ``"model"`` or ``"best"``; before the end those of the newest checkpoint."""

@@ -385,8 +385,9 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     return folder
 
 
-def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:
-    """The result of a run that is finished; ``None`` where there is something to train. Another run is refused.
+def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> TrainingResult | None:
+    """The result of a run that is finished, but for history and model; ``None`` where there is something to train.
+    Another run is refused.
 
     With ``extend`` the number of epochs may be another one: a run that ended by the old number then goes on.
     """
@@ -395,8 +396,8 @@ def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = 
     folder.check_same(config, ignore=("max_epochs",) if extend else ())
     written, wanted = folder.result(), config.optimizer.max_epochs
     if written is not None and extend:
-        _check_epochs(written["epochs"], wanted)
-        if written["stopped_by"] == "max_epochs" and written["epochs"] < wanted:
+        _check_epochs(written.epochs, wanted)
+        if written.stopped_by == "max_epochs" and written.epochs < wanted:
             return None
     return written
 
@@ -406,13 +407,9 @@ def _check_epochs(done: int, wanted: int) -> None:
         raise OptionError(f"at least the {done} epochs that are done", str(wanted), "ask for more")
 
 
-def finished_result(run_folder: RunFolder, written: dict[str, Any]) -> TrainingResult:
-    """The result of a run that is finished, as its folder has it."""
-    model, _ = load_run(run_folder.path)
-    reported = run_folder.config().reported
-    return TrainingResult.from_json(
-        written, folder=run_folder.path, history=run_folder.history(), model=model, reported=reported
-    )
+def finished_result(folder: RunFolder, written: TrainingResult) -> TrainingResult:
+    """A :func:`written_result` with history and model."""
+    return replace(written, folder=folder.path, history=folder.history(), model=load_run(folder.path)[0])
 
 
 def forked_devices(device: torch.device) -> list[int]:
