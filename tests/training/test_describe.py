@@ -84,20 +84,6 @@ def test_edges_in_one_direction_are_told_of():
     assert "undirected edges" in notes_of(splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2)))[1]
 
 
-def test_a_class_that_train_lacks_is_warned_of():
-    given = splits(lambda i: 2 if i == 45 else i % 2)
-    assert warnings_of(given) == ["warning: classes in val or test but not in train: 2"]
-
-
-def test_a_constant_target_is_warned_of():
-    assert "constant in the training split" in warnings_of(splits(lambda i: 7.5))[0]
-
-
-def test_a_split_too_small_to_choose_by_is_warned_of():
-    given = splits(lambda i: i % 2, sizes=(40, 3, 12))
-    assert warnings_of(given) == ["warning: val (3): too few graphs for reliable model selection"]
-
-
 def test_masked_splits_are_counted_by_their_rows(tmp_path):
     one = Data(x=torch.rand(100, 2), edge_index=torch.stack([torch.arange(100), torch.arange(100).roll(1)]))
     one.y = torch.arange(100) % 2
@@ -118,7 +104,7 @@ def test_a_run_says_it_once_and_keeps_it_in_its_log(tmp_path, capsys, quiet):
     train(config, tmp_path / "run", data=given, callbacks=[] if quiet else [ProgressDisplay()])
     assert capsys.readouterr().err.count("data: graph classification") == (0 if quiet else 1)
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert log.count("data: graph classification") == log.count("warning: val (2) and test (2)") == 1
+    assert log.count("data: graph classification") == 1
 
 
 def test_named_sets_are_not_described(tmp_path):

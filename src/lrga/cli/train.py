@@ -57,7 +57,7 @@ def train(
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
     from lrga.training.callbacks.terminal import ProgressDisplay
-    from lrga.training.presets import configure
+    from lrga.training.presets import make_config
     from lrga.training.problems.data import plan_run
     from lrga.training.runs.folder import RunFolder
     from lrga.training.runs.trust import data_from_file
@@ -89,7 +89,7 @@ def train(
         base = replace(base, data=data)
     elif trust:
         raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
-    settled = configure(
+    settled = make_config(
         name, base, data_options=o.data_options(given), recipe=recipe, **o.training_options(given, seed=seed)
     )
     if given["dry_run"]:

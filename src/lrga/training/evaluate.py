@@ -13,7 +13,7 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import PaddedBatch
 from lrga.models.gnn import GNN
-from lrga.tasks.running import Running, running_metric
+from lrga.tasks.running import Running, RunningMetric
 from lrga.tasks.task import Task
 
 
@@ -44,7 +44,7 @@ class Scores:
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task = task
-        self.loss, self.metric = Running(device), running_metric(task, device)
+        self.loss, self.metric = Running(device), RunningMetric(task, device)
         # A tensor from the beginning: captured steps cannot make one. In double precision, as squares may be large.
         self._scale = None
         if task.target_std is not None:

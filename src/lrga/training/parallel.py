@@ -25,7 +25,7 @@ def on_all_ranks(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if not launched() or dist.is_initialized():
             return function(*args, **kwargs)
-        config: Any = args[0]
+        config: Any = args[0] if args else kwargs["config"]
         with joined(config.run.device):
             if not is_leader():
                 kwargs["callbacks"] = ()

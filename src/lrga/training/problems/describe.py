@@ -13,7 +13,6 @@ from lrga.tasks.task import Task
 
 MAX_LISTED = 12
 MAX_CLASSES_OF_INTEGERS = 20  # from integers; with more they are likely numbers to predict
-MIN_TO_CHOOSE_BY = 10  # targets of a split
 MAX_EDGES_SORTED = 50_000_000  # to look for their reverse, which takes seconds and gigabytes
 
 
@@ -45,27 +44,26 @@ def describe(
         of = f" of {splits['train'].columns['mask'].values.size(0):,}"
     what, warnings = (_classes if task.kind == "classification" else _values)(targets, task, asked_for)
     edges, more = _edges(splits)
-    counts = {name: len(rows) for name, rows in targets.items()}
+    sizes = ", ".join(f"{name} {len(rows):,}" for name, rows in targets.items())
     return (
-        f"{task.level} {task.kind}, {what}; {_sizes(counts)}{of} {task.level}s",
+        f"{task.level} {task.kind}, {what}; {sizes}{of} {task.level}s",
         f"{', '.join(_features(splits['train'], features))}, {edges}",
-        *(f"warning: {text}" for text in (*warnings, *more, *_small(counts, f"{task.level}s"))),
+        *(f"warning: {text}" for text in (*warnings, *more)),
     )
 
 
-def describe_links(data: LinkData) -> tuple[str, ...]:
+def describe_links(data: LinkData) -> str:
     """The same of the edges of one graph.
 
     Example:
         >>> from lrga.data.links.data import LinkSplit
         >>> splits = dict.fromkeys(("train", "val", "test"), LinkSplit(edge=torch.zeros(20, 2).long()))
         >>> describe_links(LinkData(num_nodes=9, edge=splits["train"].edge, splits=splits))
-        ('link prediction, 9 nodes, undirected edges without weights; train 20, val 20, test 20 edges',)
+        'link prediction, 9 nodes, undirected edges without weights; train 20, val 20, test 20 edges'
     """
-    counts = {name: data.splits[name].edge.size(0) for name in SPLITS}
+    sizes = ", ".join(f"{name} {data.splits[name].edge.size(0):,}" for name in SPLITS)
     kind = f"{'un' * data.undirected}directed edges with{'out' * (data.edge_weight is None)} weights"
-    note = f"link prediction, {data.num_nodes:,} nodes, {kind}; {_sizes(counts)} edges"
-    return (note, *(f"warning: {text}" for text in _small(counts, "edges")))
+    return f"link prediction, {data.num_nodes:,} nodes, {kind}; {sizes} edges"
 
 
 def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
@@ -76,29 +74,16 @@ def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
     return (rows if mask is None else rows[mask]).cpu()
 
 
-def _sizes(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-def _small(counts: Mapping[str, int], what: str) -> list[str]:
-    small = [f"{name} ({counts[name]})" for name in ("val", "test") if counts[name] < MIN_TO_CHOOSE_BY]
-    return [f"{' and '.join(small)}: too few {what} for reliable model selection"] * bool(small)
-
-
 def _classes(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple[str, list[str]]:
-    counts = {name: torch.bincount(rows.long(), minlength=task.out_channels) for name, rows in targets.items()}
-    total = torch.stack(list(counts.values())).sum(0).tolist()
+    counts = torch.bincount(torch.cat(list(targets.values())).long(), minlength=task.out_channels).tolist()
     names = task.classes or tuple(map(str, range(task.out_channels)))
+    text = f"{len(names):,} classes: {_listed(f'{n} ({count:,})' for n, count in zip(names, counts, strict=True))}"
     whole = all(name.lstrip("-").isdigit() for name in names)
-    many = len(names) > MAX_CLASSES_OF_INTEGERS or (len(names) > 2 and 2 * len(names) > sum(total))
-    warnings = []
-    if whole and many and not asked_for:
-        advice = "for a regression, write decimals or pass --task regression"
-        warnings.append(f"the integers in y are read as {len(names):,} classes; {advice}")
-    rows = list(zip(names, counts["train"].tolist(), total, strict=True))
-    if unseen := [name for name, count, every in rows if every > count == 0]:
-        warnings.append(f"classes in val or test but not in train: {_listed(unseen)}")
-    return f"{len(names):,} classes: {_listed(f'{name} ({every:,})' for name, _, every in rows)}", warnings
+    many = len(names) > MAX_CLASSES_OF_INTEGERS or (len(names) > 2 and 2 * len(names) > sum(counts))
+    if not whole or not many or asked_for:
+        return text, []
+    advice = "for a regression, write decimals or pass --task regression"
+    return text, [f"the integers in y are read as {len(names):,} classes; {advice}"]
 
 
 def _values(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple[str, list[str]]:
@@ -106,17 +91,14 @@ def _values(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple
     if task.kind == "multilabel":
         missing = torch.cat(list(targets.values())).isnan().double().mean()
         return f"{task.out_channels:,} labels ({missing:.0%} missing)", []
-    low, high = train.amin(0), train.amax(0)
     if task.out_channels > 1:
         return f"{task.out_channels} values each", []
-    text, count = f"{float(low):,.6g} to {float(high):,.6g}", len(train.unique())
-    if count == 1:
-        return text, ["the target is constant in the training split: there is nothing to learn"]
+    text, count = f"{float(train.min()):,.6g} to {float(train.max()):,.6g}", len(train.unique())
     whole = not asked_for and bool((train == train.round()).all())
-    if whole and count <= MAX_CLASSES_OF_INTEGERS and 2 * count < len(train):
-        advice = "if they are classes, write them without a decimal point or pass --task classification"
-        return text, [f"y has {count} distinct values, all integers, read as a regression target; {advice}"]
-    return text, []
+    if not whole or count > MAX_CLASSES_OF_INTEGERS or 2 * count >= len(train):
+        return text, []
+    advice = "if they are classes, write them without a decimal point or pass --task classification"
+    return text, [f"y has {count} distinct values, all integers, read as a regression target; {advice}"]
 
 
 def _features(graphs: PackedGraphs, names: Mapping[str, list[str]]) -> Iterable[str]:

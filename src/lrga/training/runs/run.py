@@ -227,6 +227,7 @@ def out_of_memory_explained(config: TrainingConfig) -> Iterator[None]:
         raise OutOfMemoryError("a training step that fits into memory", first[:200], remedy) from error
 
 
+@on_all_ranks
 def train(
     config: TrainingConfig,
     folder: str | Path | None = None,
@@ -234,6 +235,7 @@ def train(
     data: Given = None,
     callbacks: Iterable[Callback] = (),
     time_limit: float | None = None,
+    extend: bool = False,
 ) -> TrainingResult:
     """Trains a model, or continues where the same call was stopped.
 
@@ -246,6 +248,7 @@ def train(
             :func:`~lrga.training.problems.data.load_run_data`).
         callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; the same call continues it.
+        extend: Whether the run of the folder may have another number of epochs.
 
     Returns:
         The result. On Ctrl-C a checkpoint is written and :class:`~lrga.training.runs.run.Interrupted` raised.
@@ -263,20 +266,6 @@ def train(
         >>> result.epochs, result.finished, result.metric
         (2, True, 'weighted_accuracy_by_batch')
     """
-    return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit)
-
-
-@on_all_ranks
-def _train(
-    config: TrainingConfig,
-    folder: str | Path | None = None,
-    *,
-    data: Given = None,
-    callbacks: Iterable[Callback] = (),
-    time_limit: float | None = None,
-    extend: bool = False,
-) -> TrainingResult:
-    """As :func:`train`; with ``extend`` the run of the folder may have another number of epochs."""
     deadline = deadline_after(time_limit)
     called = [*callbacks, TensorBoardLog()] if config.run.tensorboard else list(callbacks)
     run_folder = RunFolder(new_folder(config) if folder is None else folder)
@@ -338,7 +327,7 @@ def continue_run(
     changes = {"device": device, "max_epochs": max_epochs}
     config = config.changed(**{key: value for key, value in changes.items() if value is not None})
     extend = max_epochs is not None
-    return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
+    return train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
 
 
 def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") -> tuple[nn.Module, TrainingConfig]:
