@@ -82,15 +82,10 @@ class Predictor:
 
     def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
         """The graphs with the columns of their features in the order in which the model was trained on them."""
-        model = self.architecture
-        reads = {
-            "node": not model.random_features,
-            "edge": model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones",
-        }
-        for level, name in (("node", "x"), ("edge", "edge_attr")):
+        for level, name, _, _ in _inputs(self.architecture):
             found = graphs.meta.get(f"{level}_names")
             wanted = None if self.features is None else self.features.get(level)
-            if not reads[level] or found == wanted:
+            if found == wanted:
                 continue
             if found is None or wanted is None:
                 side = "of the run" if wanted is None else f"in {source}"
@@ -209,11 +204,18 @@ def check_fit(graphs: PackedGraphs, model: Architecture, source: str, *, trained
     """
     if len(graphs) == 0:
         raise DataError(f"graphs in {source}", "none", "bring at least one graph")
+    for level, name, encoder, channels in _inputs(model):
+        values = getattr(graphs, name)
+        if level == "node" or values is not None or not trained_on:
+            _check_features(name, level, values, encoder, channels, source)
+
+
+def _inputs(model: Architecture) -> Iterator[tuple[str, str, str, int | list[int]]]:
+    """Level, column, encoder and width of the features that the model reads."""
     if not model.random_features:
-        _check_features("x", "node", graphs.x, model.encoder, model.in_channels, source)
-    without_edges = trained_on and graphs.edge_attr is None
-    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones" and not without_edges:
-        _check_features("edge_attr", "edge", graphs.edge_attr, model.edge_encoder, model.edge_channels, source)
+        yield "node", "x", model.encoder, model.in_channels
+    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones":
+        yield "edge", "edge_attr", model.edge_encoder, model.edge_channels
 
 
 def _check_features(
@@ -244,10 +246,10 @@ def _check_features(
 
 def with_features(batch: PackedBatch, model: Architecture) -> PackedBatch:
     """The batch with features as the model reads them: whole numbers become real ones where it wants those."""
-    if model.encoder == "linear" and batch.x is not None and not batch.x.is_floating_point():
-        batch.x = batch.x.float().view(batch.num_nodes, -1)
-    if model.edge_encoder == "linear" and batch.edge_attr is not None and not batch.edge_attr.is_floating_point():
-        batch.edge_attr = batch.edge_attr.float().view(batch.num_edges, -1)
+    for _, name, encoder, _ in _inputs(model):
+        values = getattr(batch, name)
+        if encoder == "linear" and values is not None and not values.is_floating_point():
+            setattr(batch, name, values.float().view(values.size(0), -1))
     return batch
 
 
