@@ -235,7 +235,7 @@ def start_engine(trainer: "Trainer") -> Engine | None:
             engine = trainer.problem.make_engine(trainer)
             engine.prepare()
             reason = engine.why_differs()
-        except (RuntimeError, LRGAError, NotImplementedError, AssertionError) as error:
+        except (RuntimeError, TypeError, LRGAError, NotImplementedError, AssertionError) as error:
             # Whatever cannot be recorded the plain loop can do; what is wrong in itself fails there too.
             reason = f"the step cannot be captured: {_first_line(error)}"
     if reason is not None:
