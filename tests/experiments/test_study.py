@@ -36,7 +36,7 @@ def test_progress_goes_to_stderr_and_can_be_switched_off(tiny, tmp_path, capsys)
 
 def test_interrupted_it_raises_with_the_table_so_far(tiny, tmp_path, monkeypatch):
     study = comparison("CLUSTER", **tiny | {"max_epochs": 3})
-    monkeypatch.setattr(module, "progress_displays", lambda titles: [Stopper() for _ in titles])
+    monkeypatch.setattr(module, "ProgressDisplay", lambda title: Stopper())
     with pytest.raises(CampaignInterrupted) as caught:
         study.run(tmp_path)
     assert caught.value.exit_code == 130

@@ -9,7 +9,7 @@ from lrga.data.own.reading import load_custom
 from lrga.errors import DataError, OptionError, UnsupportedError
 from lrga.explain.attention import explain
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
-from lrga.training.callbacks.terminal import PlainProgress
+from lrga.training.callbacks.terminal import ProgressDisplay
 from lrga.training.predict import Predictor
 from lrga.training.presets import make_config
 from lrga.training.problems.data import (
@@ -78,30 +78,10 @@ def test_classes_that_were_asked_for_are_not_warned_of(tmp_path):
     assert [note for note in guessed.notes if "25 classes; for a regression" in note]
 
 
-def test_edges_in_one_direction_are_warned_of():
+def test_edges_in_one_direction_are_told_of():
     given = splits(lambda i: i % 2, edges=torch.tensor([[0, 1], [1, 2]]))
-    assert "edges are directed, so messages flow one way only" in warnings_of(given)[0]
-    partly = splits(lambda i: i % 2, edges=torch.tensor([[0, 1, 2], [1, 0, 1]]))
-    assert "directed edges (67% with their reverse)" in notes_of(partly)[1]
-
-
-def test_edges_that_come_several_times_are_told_of():
-    given = splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2))
-    assert warnings_of(given) == ["warning: 256 duplicate edges; each sends its own message"]
-
-
-def test_a_class_that_train_lacks_is_warned_of():
-    given = splits(lambda i: 2 if i == 45 else i % 2)
-    assert warnings_of(given) == ["warning: classes in val or test but not in train: 2"]
-
-
-def test_a_constant_target_is_warned_of():
-    assert "constant in the training split" in warnings_of(splits(lambda i: 7.5))[0]
-
-
-def test_a_split_too_small_to_choose_by_is_warned_of():
-    given = splits(lambda i: i % 2, sizes=(40, 3, 12))
-    assert warnings_of(given) == ["warning: val (3): too few graphs for reliable model selection"]
+    assert "directed edges (messages flow one way only" in notes_of(given)[1]
+    assert "undirected edges" in notes_of(splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2)))[1]
 
 
 def test_masked_splits_are_counted_by_their_rows(tmp_path):
@@ -121,10 +101,10 @@ def test_a_run_says_it_once_and_keeps_it_in_its_log(tmp_path, capsys, quiet):
         run=RunConfig(device="cpu"),
     )
     given = splits(lambda i: i % 2, sizes=(8, 2, 2))
-    train(config, tmp_path / "run", data=given, callbacks=[] if quiet else [PlainProgress()])
+    train(config, tmp_path / "run", data=given, callbacks=[] if quiet else [ProgressDisplay()])
     assert capsys.readouterr().err.count("data: graph classification") == (0 if quiet else 1)
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert log.count("data: graph classification") == log.count("warning: val (2) and test (2)") == 1
+    assert log.count("data: graph classification") == 1
 
 
 def test_named_sets_are_not_described(tmp_path):

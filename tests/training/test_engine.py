@@ -155,27 +155,6 @@ def test_a_mask_of_the_set_is_kept(make_splits, level):
 
 
 @pytest.mark.parametrize(
-    ("task", "masked"),
-    [
-        (Task(level="graph", kind="classification", out_channels=3), True),
-        (Task(level="graph", kind="regression", out_channels=1, metric="mae_by_batch"), False),
-        (Task(level="graph", kind="regression", out_channels=1, loss="mse"), True),
-    ],
-)
-def test_batches_evaluated_at_once_give_the_numbers_of_each(make_splits, task, masked):
-    """21 and 34 graphs in batches of 4, four at once: the last step has batches without a graph, the last batch one."""
-    splits = make_splits("graph", sizes=(20, 21, 34))
-    if task.kind == "classification":
-        for graphs in splits.values():
-            graphs.columns["y"] = type(graphs.columns["y"])("graph", torch.arange(len(graphs)) % 3, torch.int64)
-    if masked:  # a whole batch has no target
-        with_mask(splits, "graph", lambda rows: (torch.arange(rows) % 3 == 0) & (torch.arange(rows) // 4 != 1))
-    trainers = both(splits, level="graph", task=task, batch_size=8, eval_batch_size=4, max_epochs=2)
-    assert_same_records(trainers, keys=("val_loss", "val_metric", "test_loss", "test_metric"))
-    assert trainers[1].engine.held_out["val"].batch_size == 16
-
-
-@pytest.mark.parametrize(
     ("metric", "level", "kind", "masked"),
     [
         ("roc_auc", "node", "classification", True),
@@ -202,21 +181,6 @@ def test_label_smoothing_is_that_of_the_plain_loop(make_splits):
     task = Task(level="node", kind="classification", out_channels=2, label_smoothing=0.1)
     plain, captured = (losses(trainer, 6) for trainer in both(make_splits("node"), task=task))
     torch.testing.assert_close(captured, plain, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("level", "change"),
-    [("node", {}), ("graph", {"model_options": {"random_features": True}})],
-)
-def test_batches_are_evaluated_one_by_one_where_they_are_not_independent(make_splits, level, change):
-    trainer = make_trainer(make_splits(level, sizes=(20, 21, 34)), "captured", level=level, batch_size=4, **change)
-    assert GraphEngine(trainer, trainer.problem).held_out["test"].batch_size == 4
-
-
-def test_large_batches_are_evaluated_one_by_one(make_splits, monkeypatch):
-    trainer = make_trainer(make_splits("graph", sizes=(20, 21, 34)), "captured", level="graph", batch_size=4)
-    monkeypatch.setattr("lrga.training.capture.graphs.MAX_ROWS_AT_ONCE", 1000)
-    assert GraphEngine(trainer, trainer.problem).held_out["test"].batch_size < 16
 
 
 def test_a_run_continues_in_the_other_loop(make_splits):

@@ -9,15 +9,10 @@ import torch
 from lrga.distributed.launch import leader_first
 from lrga.tasks import Task
 from lrga.tasks.losses import weighted_cross_entropy
-from lrga.training.parallel import (
-    broadcast,
-    folder_before_restart,
-    forget_folder,
-    markers_kept,
-    remember_folder,
-)
+from lrga.training.parallel import broadcast
 from lrga.training.problems.graphs import share_of, share_of_loss
 from lrga.training.runs.folder import RunFolder
+from lrga.training.runs.run import new_folder
 from tests.helpers.processes import run
 
 SLOW = [pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 4)]
@@ -103,22 +98,18 @@ def test_only_rank_zero_writes_the_folder(torchrun, tmp_path):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_a_restart_finds_the_folder_of_the_first_start(torchrun, tmp_path):
+def test_a_restart_finds_the_folder_of_the_first_start(torchrun, make_config, tmp_path):
+    config, other = make_config(), make_config(seed=1)
+    first = new_folder(config, tmp_path)
+    first.mkdir()  # of an earlier command
     torchrun(0, 0)
-    run, seed = tmp_path / "run", tmp_path / "run-seed1"
-    assert folder_before_restart(run) is None
-    remember_folder(tmp_path / "run-2", run)
-    remember_folder(seed, seed)
-    assert folder_before_restart(run) is None  # a first start never takes up another's folder
-    torchrun(1, 1)
-    remember_folder(tmp_path / "other", run)
-    torchrun(0, 1)
-    assert folder_before_restart(run) == tmp_path / "run-2"
-    assert folder_before_restart(seed) == seed  # every run of a command has its own
-    forget_folder(tmp_path / "run-2")
-    assert folder_before_restart(run) is None
-    assert folder_before_restart(seed) == seed
-    with markers_kept([seed]):
-        forget_folder(seed)
-        assert folder_before_restart(seed) == seed  # it is finished, which a restart of the others must find
-    assert os.listdir(tmp_path) == []
+    folder = new_folder(config, tmp_path)
+    assert folder.name == f"{first.name}-2"
+    for started in (folder, new_folder(other, tmp_path)):  # every run of a command has its own
+        started.mkdir()
+        RunFolder(started).add_environment({})
+    assert new_folder(config, tmp_path).name == f"{first.name}-3"  # a first start never takes up another's folder
+    for rank in (0, 1):
+        torchrun(rank, 1)
+        assert new_folder(config, tmp_path) == folder
+        assert new_folder(other, tmp_path).is_dir()

@@ -7,7 +7,7 @@ import pytest
 
 from lrga.errors import DataMissingError, OptionError
 from lrga.training.config import TrainingConfig
-from lrga.training.presets import configure, make_config, parse_budget, parse_split, runs_of_a_table
+from lrga.training.presets import make_config, parse_budget, parse_split, runs_of_a_table
 from lrga.training.problems.data import plan_run
 from lrga.training.problems.protocols import benchmark_schedule, link_protocol
 
@@ -49,13 +49,13 @@ def test_an_unknown_option_is_refused():
 
 def test_another_configuration_is_the_base_where_there_is_one():
     base = make_config("ZINC", lr=0.5, data_options={"sizes": (8, 4, 4)})
-    assert configure(None, base) == base
-    changed = configure("MNIST", base, data_options={"seed": 1}, lr=0.25, budget="250k")
+    assert make_config(None, base) == base
+    changed = make_config("MNIST", base, data_options={"seed": 1}, lr=0.25, budget="250k")
     assert (changed.data.name, changed.data.options) == ("MNIST", {"sizes": [8, 4, 4], "seed": 1})
     assert (changed.optimizer.lr, changed.model.budget) == (0.25, 250_000)
-    assert configure("ZINC") == make_config("ZINC")
+    assert make_config("ZINC") == make_config("ZINC")
     with pytest.raises(OptionError, match="lrga train"):
-        configure(None)
+        make_config(None)
 
 
 @pytest.mark.parametrize(

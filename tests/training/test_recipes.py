@@ -10,7 +10,7 @@ from lrga.cli.main import app
 from lrga.data import dataset_specs
 from lrga.errors import OptionError
 from lrga.paper.counts import recipe_sizes
-from lrga.training.presets import configure, make_config
+from lrga.training.presets import make_config
 from lrga.training.recipes import MAX_PARAMETERS, MODERN, recipe_row
 from lrga.training.runs.folder import RunFolder
 
@@ -58,7 +58,7 @@ def test_what_has_no_recipe_is_refused_with_the_choices():
     with pytest.raises(OptionError, match="links of your own data"):
         make_config("edges.csv", recipe="modern", data_options={"task": "link"})
     with pytest.raises(OptionError, match="--recipe modern beside --config"):
-        configure(None, make_config("ZINC"), recipe="modern")
+        make_config(None, make_config("ZINC"), recipe="modern")
     with pytest.raises(OptionError, match="--wiring"):
         make_config("ZINC", recipe="modern", hidden=8, wiring="norm-first")
     with pytest.raises(OptionError, match="--norm"):

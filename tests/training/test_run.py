@@ -265,7 +265,7 @@ def test_steps_one_by_one_are_a_run(make_config, make_splits, tmp_path):
         result = session.outcome(request)
     assert result.test == whole.test
     assert all(torch.equal(v, whole.model.state_dict()[k]) for k, v in result.model.state_dict().items())
-    assert RunFolder(tmp_path / "run").result()["test"] == whole.test
+    assert RunFolder(tmp_path / "run").result().test == whole.test
 
 
 def test_left_in_the_middle_it_is_closed_and_has_no_result(make_config, make_splits, tmp_path):

@@ -103,7 +103,7 @@ def test_weights_are_the_checkpoint_s_until_the_result_is_written(folder):
     written = result(stopped_by="min_lr").to_json()
     folder.save_result(written, {"model": {"w": torch.zeros(1)}, "best": {"w": torch.full((1,), 2.0)}})
     assert (folder.weights()["w"].item(), folder.weights("best")["w"].item()) == (0.0, 2.0)
-    assert folder.result() == written
+    assert folder.result().to_json() == written
 
 
 def test_damaged_weights_and_facts_are_told_of(folder):

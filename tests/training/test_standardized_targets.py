@@ -21,7 +21,7 @@ from lrga.training import (
     load_run,
     train,
 )
-from lrga.training.callbacks.terminal import PlainProgress
+from lrga.training.callbacks.terminal import ProgressDisplay
 from lrga.training.evaluate import evaluate
 from lrga.training.predict import Predictor, write_table
 from lrga.training.presets import make_config as config_of
@@ -110,7 +110,7 @@ def test_predictions_are_in_the_units_of_the_data(tmp_path):
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_errors_of_any_scale_are_printed_with_digits(tmp_path, capsys, scale):
     path = save(tmp_path / "data.pt", graphs_with("graph", mean=4 * scale, spread=scale))
-    result = train(config_for(path, max_epochs=1), tmp_path / "run", callbacks=[PlainProgress()])
+    result = train(config_for(path, max_epochs=1), tmp_path / "run", callbacks=[ProgressDisplay()])
     shown = result.format_metric(result.test)
     assert float(shown) == pytest.approx(result.test, rel=1e-3)
     assert f"test {shown} " in (said := capsys.readouterr().err)

@@ -56,8 +56,8 @@ def train(
     from lrga.experiments.options import parse_seeds
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
     from lrga.training import train as train_run
-    from lrga.training.callbacks.terminal import progress_display
-    from lrga.training.presets import configure
+    from lrga.training.callbacks.terminal import ProgressDisplay
+    from lrga.training.presets import make_config
     from lrga.training.problems.data import plan_run
     from lrga.training.runs.folder import RunFolder
     from lrga.training.runs.trust import data_from_file
@@ -76,7 +76,7 @@ def train(
     several = parse_seeds(seeds, more)
     if several is not None and (seed is not None or resume is not None):
         raise OptionError("--seeds without --seed and --resume", "both", "name the seeds once")
-    callbacks = [] if quiet or several else [progress_display()]
+    callbacks = [] if quiet or several else [ProgressDisplay()]
     written = (
         RunFolder(resume).config() if resume is not None and (name is None or RunFolder(resume).holds_a_run) else None
     )
@@ -89,7 +89,7 @@ def train(
         base = replace(base, data=data)
     elif trust:
         raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
-    settled = configure(
+    settled = make_config(
         name, base, data_options=o.data_options(given), recipe=recipe, **o.training_options(given, seed=seed)
     )
     if given["dry_run"]:
@@ -129,10 +129,10 @@ def _train_several(
 
     from lrga.cli.printing import print_json, stdout
     from lrga.training import Interrupted
-    from lrga.training.callbacks.terminal import progress_displays
+    from lrga.training.callbacks.terminal import ProgressDisplay
     from lrga.training.runs.seeds import train_seeds
 
-    displays = [] if quiet else progress_displays([f"seed {seed}" for seed in seeds])
+    displays = [] if quiet else [ProgressDisplay(f"seed {seed}") for seed in seeds]
     try:
         done = train_seeds(config, seeds, output, name, callbacks=[[one] for one in displays], time_limit=time_limit)
     except Interrupted as stop:

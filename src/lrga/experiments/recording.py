@@ -158,14 +158,14 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
         faults.append("result.json stands there, but not the epochs or the task that it sums up")
     history = [EpochRecord(**{name: epoch[name] for name in COLUMNS}) for epoch in epochs]  # type: ignore[arg-type]
     best = None if task is None else best_epoch(history, task)
-    counted = (result or {}).get("parameters")
-    if not isinstance(counted, int):
-        counted = None if network is None or task is None else network.size()
+    counted = None if result is None else result.parameters
+    if counted is None and network is not None and task is not None:
+        counted = network.size()
     names = [name for name in epochs[0] if all(name in epoch for epoch in epochs)] if epochs else []
     record = RunRecord(
         run=home.path.resolve().name,
         status=FINISHED if finished else UNFINISHED,
-        reason=str((result or {}).get("stopped_by", "")) if finished else _last_word(home.path / "log.txt"),
+        reason=result.stopped_by if finished else _last_word(home.path / "log.txt"),
         data={"name": config.data.name, "options": dict(config.data.options), "sha256": checksum},
         model={"parameters": counted},
         config=config.to_json(),

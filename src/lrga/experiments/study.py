@@ -12,7 +12,7 @@ from lrga.experiments.planning import CampaignPlan, plan_cells
 from lrga.experiments.table import ALONE, BESIDE, Row, Table, table_of
 from lrga.experiments.workers import run_side_by_side
 from lrga.training.callbacks.base import Callback
-from lrga.training.callbacks.terminal import progress_displays
+from lrga.training.callbacks.terminal import ProgressDisplay
 from lrga.training.problems.data import Given
 from lrga.training.runs.run import Interrupted
 
@@ -113,7 +113,7 @@ class Study:
             return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
 
         def callbacks(titles: Sequence[str]) -> Sequence[Sequence[Callback]]:
-            return [(display,) for display in progress_displays(titles)]
+            return [(ProgressDisplay(title),) for title in titles]
 
         campaign = Campaign(
             self.cells,

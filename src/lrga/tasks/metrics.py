@@ -115,26 +115,26 @@ def mean_recall(sums: Tensor) -> Tensor:
 
 def accuracy_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
     """``[2]``: rows whose highest score is their label's, and rows."""
-    correct = scores.argmax(dim=1) == valid_labels(labels, valid)
-    return torch.stack([correct.sum(), _number(correct, valid)])
+    correct = scores.argmax(dim=1) == labels
+    return _sums(correct, torch.ones_like(correct), valid)
 
 
 def f1_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
     """``[2]``: twice the rows of class 1 that are found, and rows of class 1 plus rows predicted to be."""
-    predicted, positive = scores.argmax(dim=1) == 1, valid_labels(labels, valid) == 1
-    if valid is not None:
-        predicted &= valid
-    return torch.stack([2 * (predicted & positive).sum(), predicted.sum() + positive.sum()])
+    predicted, positive = scores.argmax(dim=1) == 1, labels == 1
+    return _sums(2 * (predicted & positive), predicted.long() + positive, valid)
 
 
 def absolute_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
     """``[2]``: absolute errors added up, and their number."""
-    return _error_sums(difference(exact(scores), targets).abs(), valid)
+    errors = difference(exact(scores), targets).abs()
+    return _sums(errors, torch.ones_like(errors), valid)
 
 
 def squared_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
     """``[2]``: squared errors added up, and their number."""
-    return _error_sums(difference(exact(scores), targets).square(), valid)
+    errors = difference(exact(scores), targets).square()
+    return _sums(errors, torch.ones_like(errors), valid)
 
 
 def share(sums: Tensor, scale: float = 1.0) -> Tensor:
@@ -142,13 +142,12 @@ def share(sums: Tensor, scale: float = 1.0) -> Tensor:
     return scale * exact(sums[0]) / sums[1].clamp(min=1)
 
 
-def _error_sums(errors: Tensor, valid: Tensor | None) -> Tensor:
-    kept = errors if valid is None else torch.where(valid.unsqueeze(1), errors, 0.0)
-    return torch.stack([kept.sum(), (_number(errors, valid) * errors.shape[1:].numel()).to(kept.dtype)])
-
-
-def _number(rows: Tensor, valid: Tensor | None) -> Tensor:
-    return rows.new_full((), rows.size(0), dtype=torch.int64) if valid is None else valid.sum()
+def _sums(above: Tensor, below: Tensor, valid: Tensor | None) -> Tensor:
+    """Both added up over the valid rows of ``[M]`` or ``[M, T]``."""
+    if valid is not None:
+        counts = valid.view(-1, *[1] * (above.dim() - 1))
+        above, below = torch.where(counts, above, 0), torch.where(counts, below, 0)
+    return torch.stack([above.sum(), below.sum()])
 
 
 def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tensor:

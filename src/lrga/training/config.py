@@ -26,10 +26,23 @@ from lrga.nn.norm import NORMS
 from lrga.ops.attention import check_normalization
 
 T = TypeVar("T")
+_TESTS = {"above": operator.gt, "of at least": operator.ge, "below": operator.lt, "of at most": operator.le}
+_POSITIVE, _NOT_NEGATIVE, _COUNT = {"above": 0.0}, {"of at least": 0.0}, {"of at least": 1}
+_OPEN = {"above": 0.0, "below": 1.0}
+_SHARE, _PROBABILITY = {"of at least": 0.0, "below": 1.0}, {"of at least": 0.0, "of at most": 1.0}
+_WALK_BIAS = {"of at least": 1 / EXTREME, "of at most": EXTREME}
 PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
 OPTIMIZERS = ("adam", "adamw", "sgd")
 SCHEDULES = ("plateau", "constant", "cosine", "linear", "one_cycle")
+
+
+def _within(default: Any, limits: Mapping[str, float]) -> Any:
+    return field(default=default, metadata=limits)
+
+
+def _among(default: str, choices: tuple[str, ...]) -> Any:
+    return field(default=default, metadata={"choices": choices})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,20 +111,20 @@ class ModelConfig:
     model: str = "gcn"
     budget: str | int = "100K"
     lrga: bool = True
-    hidden: int | None = None
-    layers: int | None = None
-    heads: int | None = None
+    hidden: int | None = _within(None, _COUNT)
+    layers: int | None = _within(None, _COUNT)
+    heads: int | None = _within(None, _COUNT)
     rank: int = RANK
-    attention_heads: int = 1
+    attention_heads: int = _within(1, _COUNT)
     edge_features: bool = True
-    preset: str = "2022"
+    preset: str = _among("2022", PRESETS)
     wiring: str = "authors-code"
-    dropout: float = 0.0
+    dropout: float = _within(0.0, _PROBABILITY)
     residual: bool = True
     batch_norm: bool = True
-    block: str = "benchmark"
-    norm: str = "batch"
-    attention_dropout: float | None = None
+    block: str = _among("benchmark", BLOCKS)
+    norm: str = _among("batch", tuple(NORMS))
+    attention_dropout: float | None = _within(None, _PROBABILITY)
     readout: str | None = None
     encoding: list[str] | None = None
     random_features: bool = False
@@ -165,24 +178,24 @@ class OptimizerConfig:
             evaluation; 0 keeps the running ones.
     """
 
-    optimizer: str = "adam"
-    lr: float = 1e-3
-    schedule: str = "plateau"
-    schedule_per: str = "step"
-    warmup_epochs: float = 0.0
-    lr_factor: float = 0.5
+    optimizer: str = _among("adam", OPTIMIZERS)
+    lr: float = _within(1e-3, _POSITIVE)
+    schedule: str = _among("plateau", SCHEDULES)
+    schedule_per: str = _among("step", ("step", "epoch"))
+    warmup_epochs: float = _within(0.0, _NOT_NEGATIVE)
+    lr_factor: float = _within(0.5, _OPEN)
     patience: int = 10
-    min_lr: float = 1e-5
-    max_epochs: int = 1000
-    batch_size: int = 128
+    min_lr: float = _within(1e-5, _NOT_NEGATIVE)
+    max_epochs: int = _within(1000, _COUNT)
+    batch_size: int = _within(128, _COUNT)
     fanouts: list[int] | None = None
-    eval_batch_size: int | None = None
-    weight_decay: float = 0.0
+    eval_batch_size: int | None = _within(None, _COUNT)
+    weight_decay: float = _within(0.0, _NOT_NEGATIVE)
     selective_decay: bool = False
-    momentum: float = 0.9
-    clip_gradient: float | None = None
-    weight_average: float | None = None
-    precision: str = "float32"
+    momentum: float = _within(0.9, _SHARE)
+    clip_gradient: float | None = _within(None, _POSITIVE)
+    weight_average: float | None = _within(None, _OPEN)
+    precision: str = _among("float32", PRECISIONS)
     recalibrate_norm: int = 0
 
     def __post_init__(self) -> None:
@@ -218,11 +231,11 @@ class RunConfig:
     device: str = "auto"
     loss: str | None = None
     metric: str | None = None
-    label_smoothing: float = 0.0
+    label_smoothing: float = _within(0.0, _SHARE)
     standardize_targets: bool | None = None
-    checkpoint_minutes: float = 10.0
+    checkpoint_minutes: float = _within(10.0, _NOT_NEGATIVE)
     tensorboard: bool = False
-    engine: str = "auto"
+    engine: str = _among("auto", ENGINES)
     deterministic: bool = False
     recompute_layers: bool = False
 
@@ -253,20 +266,20 @@ class LinkConfig:
     """
 
     skip: bool = True
-    predictor: str = "hadamard"
-    predictor_layers: int = 3
-    negatives: str = "uniform"
+    predictor: str = _among("hadamard", PREDICTORS)
+    predictor_layers: int = _within(3, _COUNT)
+    negatives: str = _among("uniform", NEGATIVES)
     validation_edges: bool = False
     edge_weights: bool = True
-    walk_length: int = 40
-    walk_context: int = 20
-    walks_per_node: int = 10
+    walk_length: int = _within(40, _COUNT)
+    walk_context: int = _within(20, {"of at least": 2})
+    walks_per_node: int = _within(10, _COUNT)
     walk_epochs: int = 2
-    walk_batch_size: int = 256
-    walk_lr: float = 0.01
-    walk_pull: float = 0.0
-    walk_p: float = 1.0
-    walk_q: float = 1.0
+    walk_batch_size: int = _within(256, _COUNT)
+    walk_lr: float = _within(0.01, _POSITIVE)
+    walk_pull: float = _within(0.0, _NOT_NEGATIVE)
+    walk_p: float = _within(1.0, _WALK_BIAS)
+    walk_q: float = _within(1.0, _WALK_BIAS)
 
     def __post_init__(self) -> None:
         _check_options(self)
@@ -401,12 +414,11 @@ def first_difference(
     ours: TrainingConfig, theirs: TrainingConfig, *, ignore: Collection[str] = ()
 ) -> tuple[str, Any, Any] | None:
     """The first option of two runs that makes them compute something else: its name and both values."""
-    other = essence(theirs)
-    for section, values in essence(ours).items():
-        for key, value in values.items():
-            there = other.get(section, {}).get(key)
-            if value != there and key not in ignore:
-                return key, value, there
+    there = {key: value for section in essence(theirs).values() for key, value in section.items()}
+    for section in essence(ours).values():
+        for key, value in section.items():
+            if value != there.get(key) and key not in ignore:
+                return key, value, there.get(key)
     return None
 
 
@@ -436,43 +448,20 @@ def read_fields(cls: type[T], values: Any, what: str) -> T:
     return cls(**values)
 
 
-_CHOICES: dict[str, tuple[Any, ...]] = {
-    "preset": PRESETS, "block": BLOCKS, "norm": tuple(NORMS), "optimizer": OPTIMIZERS, "schedule": SCHEDULES,
-    "schedule_per": ("step", "epoch"), "precision": PRECISIONS, "engine": ENGINES, "predictor": PREDICTORS,
-    "negatives": NEGATIVES,
-}  # fmt: skip
-_MINIMUM = {"walk_context": 2} | dict.fromkeys(
-    ("hidden", "layers", "heads", "attention_heads", "max_epochs", "batch_size", "eval_batch_size", "predictor_layers",
-     "walk_length", "walks_per_node", "walk_batch_size"), 1,
-)  # fmt: skip
-_TESTS = {"above": operator.gt, "of at least": operator.ge, "below": operator.lt, "of at most": operator.le}
-_POSITIVE, _NOT_NEGATIVE = {"above": 0.0}, {"of at least": 0.0}
-_OPEN = {"above": 0.0, "below": 1.0}
-_SHARE, _PROBABILITY = {"of at least": 0.0, "below": 1.0}, {"of at least": 0.0, "of at most": 1.0}
-_WALK_BIAS = {"of at least": 1 / EXTREME, "of at most": EXTREME}
-_RANGES: dict[str, dict[str, float]] = {
-    "lr": _POSITIVE, "clip_gradient": _POSITIVE, "walk_lr": _POSITIVE, "min_lr": _NOT_NEGATIVE,
-    "weight_decay": _NOT_NEGATIVE, "warmup_epochs": _NOT_NEGATIVE, "checkpoint_minutes": _NOT_NEGATIVE,
-    "walk_pull": _NOT_NEGATIVE, "lr_factor": _OPEN, "weight_average": _OPEN,
-    "momentum": _SHARE, "label_smoothing": _SHARE, "dropout": _PROBABILITY, "attention_dropout": _PROBABILITY,
-    "walk_p": _WALK_BIAS, "walk_q": _WALK_BIAS,
-}  # fmt: skip
-
-
 def _check_options(section: Any) -> None:
-    """Refuses values of another type and beyond the limits above."""
+    """Refuses values of another type, or beyond the limits that stand beside the fields."""
     for option in fields(section):
-        name, value = option.name, getattr(section, option.name)
+        name, value, limits = option.name, getattr(section, option.name), option.metadata
         kinds = set(get_args(option.type)) or {option.type}
         if value is None and NoneType in kinds:
             continue
-        if name in _CHOICES:
-            check_choice(name, value, _CHOICES[name])
-        elif bounds := _RANGES.get(name):
-            if not is_number(value) or not all(_TESTS[word](value, bound) for word, bound in bounds.items()):
-                wanted = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items())
+        if "choices" in limits:
+            check_choice(name, value, limits["choices"])
+        elif float in kinds:
+            if not is_number(value) or not all(_TESTS[word](value, bound) for word, bound in limits.items()):
+                wanted = " and ".join(f"{word} {bound:g}" for word, bound in limits.items())
                 raise OptionError(f"{name}, a number {wanted}", repr(value), f"pass another {name}")
         elif bool in kinds and not isinstance(value, bool):
             raise OptionError(f"{name} to be true or false", repr(value), "pass a bool")
         elif kinds - {NoneType} == {int}:
-            check_count(name, value, minimum=_MINIMUM.get(name, 0))
+            check_count(name, value, minimum=int(limits.get("of at least", 0)))

@@ -13,69 +13,8 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import PaddedBatch
 from lrga.models.gnn import GNN
-from lrga.tasks.running import Running, running_metric
+from lrga.tasks.running import Running, RunningMetric
 from lrga.tasks.task import Task
-
-
-def tracking_norms(model: nn.Module) -> list[_BatchNorm]:
-    """The BatchNorm layers of a model that keep running statistics."""
-    return [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
-
-
-class Averages:
-    """Plain averages of the statistics of batches, one after the other, without a look at a value.
-
-    While :meth:`taking`, a pass of the model leaves each batch's own statistics in the layers, and :meth:`add` takes
-    them up. At the end the averages are the layers' running statistics, as if their momentum had been ``None``.
-
-    Example:
-        >>> norm = nn.BatchNorm1d(1)
-        >>> averages = Averages(norm)
-        >>> with averages.taking():
-        ...     for value in (1.0, 3.0):
-        ...         _ = norm(torch.full((4, 1), value))
-        ...         averages.add()
-        >>> norm.running_mean.tolist(), int(norm.num_batches_tracked)
-        ([2.0], 2)
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self.norms = tracking_norms(model)
-        self._kept = [tuple(torch.zeros_like(t) for t in _statistics(norm)) for norm in self.norms]
-        self.tensors: list[Tensor] = [tensor for own in self._kept for tensor in own]
-
-    @contextmanager
-    def taking(self) -> Iterator[None]:
-        """Statistics begin anew; afterwards the averages are in the layers. Other modules' modes are left alone."""
-        before = [(norm.momentum, norm.training) for norm in self.norms]
-        for norm, averages in zip(self.norms, self._kept, strict=True):
-            norm.reset_running_stats()
-            norm.momentum = 1.0  # the running statistics are then those of the last batch
-            norm.train()
-            for own, average in zip(_statistics(norm), averages, strict=True):
-                average.copy_(own)
-        try:
-            yield
-            for norm, averages in zip(self.norms, self._kept, strict=True):
-                for own, average in zip(_statistics(norm), averages, strict=True):
-                    own.copy_(average)
-        finally:
-            for norm, (momentum, training) in zip(self.norms, before, strict=True):
-                norm.momentum, norm.training = momentum, training
-
-    @torch.no_grad()
-    def add(self) -> None:
-        """Takes up the statistics of the batch that was just run; of a layer that took none, nothing."""
-        for norm, (mean, variance, batches) in zip(self.norms, self._kept, strict=True):
-            own_mean, own_variance, own_batches = _statistics(norm)
-            share = (own_batches - batches).to(mean.dtype) / own_batches.clamp(min=1)  # 1 / k, or 0
-            mean += share * (own_mean - mean)
-            variance += share * (own_variance - variance)
-            batches.copy_(own_batches)
-
-
-def _statistics(norm: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return norm.running_mean, norm.running_var, norm.num_batches_tracked
 
 
 def run_model(model: nn.Module, batch: PackedBatch | PaddedBatch) -> Tensor:
@@ -105,7 +44,7 @@ class Scores:
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task = task
-        self.loss, self.metric = Running(device), running_metric(task, device)
+        self.loss, self.metric = Running(device), RunningMetric(task, device)
         # A tensor from the beginning: captured steps cannot make one. In double precision, as squares may be large.
         self._scale = None
         if task.target_std is not None:
@@ -114,7 +53,8 @@ class Scores:
     def add(self, loss: Tensor, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> None:
         """Adds a batch; one without targets counts for nothing.
 
-        With ``valid``, the rows that count, on the device alone; :meth:`count` does the rest.
+        With ``valid``, the rows that count, in a step that may be replayed: only what is in memory that does not move.
+        :meth:`count` does the rest.
         """
         if valid is None and scores.size(0) == 0:
             return
@@ -125,11 +65,14 @@ class Scores:
             self.loss.add(loss)
         else:
             self.loss.total += loss.detach()
-        self.metric.add(scores, targets, valid)
+        if valid is None or self.metric.tensors:
+            self.metric.add(scores, targets, valid)
 
-    def count(self, rows: int) -> None:
-        """Says how many rows were valid in a batch that was added with ``valid``."""
+    def count(self, rows: int, scored: tuple[Tensor, Tensor, Tensor]) -> None:
+        """After a step that added with ``valid``: how many rows that was, and its scores, targets and ``valid``."""
         self.loss.weight += 1.0 if rows else 0.0
+        if not self.metric.tensors:  # a replay writes them to the same memory again
+            self.metric.add(*(values.clone() for values in scored))
 
     def reset(self) -> None:
         """Forgets everything; the sums stay where they are in memory."""
@@ -187,13 +130,19 @@ def recalibrate_norm(
     Running statistics lag behind the weights; where the signal is small beside its mean (CLUSTER), evaluation by them
     is close to chance in the middle of training. Dropout is off while the statistics are taken.
     """
-    averages = Averages(model)
-    if not averages.norms or batches < 1:
-        return
-    with in_mode(model, training=False), averages.taking():
-        for batch in itertools.islice(graphs.batches(batch_size, shuffle=True, generator=generator), batches):
-            run_model(model, batch)
-            averages.add()
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    before = [norm.momentum for norm in norms]
+    with in_mode(model, training=False):
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # which PyTorch takes for the plain average of all batches
+            norm.train()
+        try:
+            for batch in itertools.islice(graphs.batches(batch_size, shuffle=True, generator=generator), batches):
+                run_model(model, batch)
+        finally:
+            for norm, momentum in zip(norms, before, strict=True):
+                norm.momentum = momentum
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -81,15 +82,10 @@ class Predictor:
 
     def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
         """The graphs with the columns of their features in the order in which the model was trained on them."""
-        model = self.architecture
-        reads = {
-            "node": not model.random_features,
-            "edge": model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones",
-        }
-        for level, name in (("node", "x"), ("edge", "edge_attr")):
+        for level, name, _, _ in _inputs(self.architecture):
             found = graphs.meta.get(f"{level}_names")
             wanted = None if self.features is None else self.features.get(level)
-            if not reads[level] or found == wanted:
+            if found == wanted:
                 continue
             if found is None or wanted is None:
                 side = "of the run" if wanted is None else f"in {source}"
@@ -208,11 +204,18 @@ def check_fit(graphs: PackedGraphs, model: Architecture, source: str, *, trained
     """
     if len(graphs) == 0:
         raise DataError(f"graphs in {source}", "none", "bring at least one graph")
+    for level, name, encoder, channels in _inputs(model):
+        values = getattr(graphs, name)
+        if level == "node" or values is not None or not trained_on:
+            _check_features(name, level, values, encoder, channels, source)
+
+
+def _inputs(model: Architecture) -> Iterator[tuple[str, str, str, int | list[int]]]:
+    """Level, column, encoder and width of the features that the model reads."""
     if not model.random_features:
-        _check_features("x", "node", graphs.x, model.encoder, model.in_channels, source)
-    without_edges = trained_on and graphs.edge_attr is None
-    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones" and not without_edges:
-        _check_features("edge_attr", "edge", graphs.edge_attr, model.edge_encoder, model.edge_channels, source)
+        yield "node", "x", model.encoder, model.in_channels
+    if model.conv in EDGE_CONVOLUTIONS and model.edge_encoder != "ones":
+        yield "edge", "edge_attr", model.edge_encoder, model.edge_channels
 
 
 def _check_features(
@@ -243,10 +246,10 @@ def _check_features(
 
 def with_features(batch: PackedBatch, model: Architecture) -> PackedBatch:
     """The batch with features as the model reads them: whole numbers become real ones where it wants those."""
-    if model.encoder == "linear" and batch.x is not None and not batch.x.is_floating_point():
-        batch.x = batch.x.float().view(batch.num_nodes, -1)
-    if model.edge_encoder == "linear" and batch.edge_attr is not None and not batch.edge_attr.is_floating_point():
-        batch.edge_attr = batch.edge_attr.float().view(batch.num_edges, -1)
+    for _, name, encoder, _ in _inputs(model):
+        values = getattr(batch, name)
+        if encoder == "linear" and values is not None and not values.is_floating_point():
+            setattr(batch, name, values.float().view(values.size(0), -1))
     return batch
 
 
@@ -317,18 +320,19 @@ class LinkScorer:
         )  # fmt: skip
         return cls(network, graph, messages.encode(network))
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """What the user calls each node → its number."""
+        ids = self.data.node_ids
+        return {name: i for i, name in enumerate(map(str, range(self.data.num_nodes)) if ids is None else ids)}
+
     def number(self, name: str | int) -> int:
         """The number of the node that the user calls ``name``."""
-        ids = self.data.node_ids
-        if ids is not None:
-            if str(name) in ids:
-                return ids.index(str(name))
-            raise DataError(f"a node of the graph, such as {ids[0]!r}", repr(name), "name a node that has an edge")
-        text = str(name)
-        number = int(text) if text.isascii() and text.isdecimal() else -1  # int() takes 1_7 for 17
-        if not 0 <= number < self.data.num_nodes:
-            raise DataError(f"a node from 0 to {self.data.num_nodes - 1:,}", repr(name), "name a node of the graph")
-        return number
+        if str(name) not in self._numbers:
+            ids = self.data.node_ids
+            expected = f"a node from 0 to {self.data.num_nodes - 1:,}" if ids is None else f"a node such as {ids[0]!r}"
+            raise DataError(expected, repr(name), "name a node of the graph that has an edge")
+        return self._numbers[str(name)]
 
     def name(self, node: int) -> str:
         """What the user calls a node."""
@@ -336,18 +340,14 @@ class LinkScorer:
 
     def read(self, path: str | Path) -> Tensor:
         """Pairs of a file, ``[P, 2]``: two numbers of each pair are all of the file that is ever in memory."""
-        ids = self.data.node_ids
-        known = {} if ids is None else {name: i for i, name in enumerate(ids)}
+        ids, known = self.data.node_ids, self._numbers
         blocks = []
-        for pairs, lines in read_pairs(path, nodes=known):
-            rows = []
+        for pairs, lines in read_pairs(path, nodes={} if ids is None else known):
             for pair, line in zip(pairs, lines, strict=True):
-                try:
-                    rows.append([known[name] if ids is not None else self.number(name) for name in pair])
-                except (KeyError, DataError) as error:
+                if not all(name in known for name in pair):
                     got = f"{', '.join(pair)} in {path}, line {line}"
-                    raise DataError("two nodes of the graph that the model was trained on", got, "drop it") from error
-            blocks.append(torch.tensor(rows, dtype=torch.int64).view(-1, 2))
+                    raise DataError("two nodes of the graph that the model was trained on", got, "drop it")
+            blocks.append(torch.tensor([[known[name] for name in pair] for pair in pairs]).view(-1, 2).long())
         return torch.cat(blocks)
 
     def score(self, pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:

@@ -21,12 +21,19 @@ _collected: ContextVar[dict[str, str] | None] = ContextVar("collected", default=
 
 
 def make_config(
-    name: str, *, data_options: Mapping[str, Any] | None = None, recipe: str | None = None, **options: Any
+    name: str | None,
+    base: TrainingConfig | None = None,
+    *,
+    data_options: Mapping[str, Any] | None = None,
+    recipe: str | None = None,
+    **options: Any,
 ) -> TrainingConfig:
     """The configuration of a run on the data called ``name``.
 
     Args:
         name: A data set known by name, or the user's own data (:class:`~lrga.training.config.DataConfig`).
+        base: A configuration to begin from, by default that of the protocol of the data; what is given wins, and
+            ``name`` may be ``None``.
         data_options: Options of the data set; those that are ``None`` are left out.
         recipe: ``"modern"`` takes what is not given from :mod:`lrga.training.recipes` in place of the benchmark.
         **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
@@ -37,18 +44,6 @@ def make_config(
         >>> config.optimizer.batch_size, config.optimizer.patience, config.run.seed
         (32, 5, 95)
     """
-    return configure(name, data_options=data_options, recipe=recipe, **options)
-
-
-def configure(
-    name: str | None,
-    base: TrainingConfig | None = None,
-    *,
-    data_options: Mapping[str, Any] | None = None,
-    recipe: str | None = None,
-    **options: Any,
-) -> TrainingConfig:
-    """As :func:`make_config`, but begun from ``base`` where there is one; what is given wins."""
     given = _given(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
     if base is not None:

@@ -28,7 +28,7 @@ WARM_UPS = 1  # runs before the rehearsal: kernels are compiled, libraries make 
 
 
 class Captured:
-    """A function that acts on memory of one device, without arguments or result.
+    """A function without arguments that acts on memory of one device; tensors that it returns stay where they are.
 
     Args:
         function: What to run.
@@ -41,12 +41,12 @@ class Captured:
         >>> total = torch.zeros(())
         >>> add = Captured(lambda: total.add_(1), None, snapshot=lambda: lambda: None)
         >>> add(), add(), float(total)
-        (None, None, 2.0)
+        (tensor(2.), tensor(2.), 2.0)
     """
 
     def __init__(
         self,
-        function: Callable[[], object],
+        function: Callable[[], Any],
         stream: torch.cuda.Stream | None,
         *,
         snapshot: Callable[[], Callable[[], None]],
@@ -72,14 +72,14 @@ class Captured:
         for generator in generators:
             self._graph.register_generator_state(generator)
         with torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-            function()
+            self._result = function()
 
-    def __call__(self) -> None:
-        """Runs it once."""
+    def __call__(self) -> Any:
+        """Runs it once; returns its result."""
         if self._graph is None:
-            self._function()
-        else:
-            self._graph.replay()
+            return self._function()
+        self._graph.replay()
+        return self._result
 
     def close(self) -> None:
         """Gives the recording's memory back; it must not be run again."""
@@ -194,7 +194,7 @@ class Engine(ABC):
             self._rate = self.trainer.lr
             self._lr.fill_(self._rate)
 
-    def captured(self, step: Callable[[], None], *touched: Tensor) -> Captured:
+    def captured(self, step: Callable[[], Any], *touched: Tensor) -> Captured:
         """A step that changes the model, the optimiser and the tensors ``touched``, recorded."""
         trainer = self.trainer
         averages = [] if trainer.average is None else trainer.average.averages
@@ -235,7 +235,7 @@ def start_engine(trainer: "Trainer") -> Engine | None:
             engine = trainer.problem.make_engine(trainer)
             engine.prepare()
             reason = engine.why_differs()
-        except (RuntimeError, LRGAError, NotImplementedError, AssertionError) as error:
+        except (RuntimeError, TypeError, LRGAError, NotImplementedError, AssertionError) as error:
             # Whatever cannot be recorded the plain loop can do; what is wrong in itself fails there too.
             reason = f"the step cannot be captured: {_first_line(error)}"
     if reason is not None:

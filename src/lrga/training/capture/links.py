@@ -25,13 +25,12 @@ class LinkEngine(Engine):
         edges, size = problem.edges.size(0), problem.options.batch_size
         self.sizes = sorted({min(size, edges), (edges - 1) % size + 1})
         self._pairs: dict[int, Pairs] = {size: (self._empty(size), self._empty(size)) for size in self.sizes}
-        self._scores: dict[str, Pairs] = {}
 
     def prepare(self) -> None:
         self.problem.model.train()
         for size in self.sizes:
             self._ready[size] = self._training_step(size)
-        self._ready["scores"] = self._evaluation_step()
+        self._ready["scores"] = self.captured(self.problem.scores)
 
     def describe(self) -> str:
         return f"captured steps for {' and '.join(f'{size:,}' for size in self.sizes)} edges"
@@ -52,10 +51,10 @@ class LinkEngine(Engine):
         self.trainer.guard.check_sum()
 
     def scores(self) -> "dict[str, Pairs]":
-        run = self._ready.get("scores") or self._ready.setdefault("scores", self._evaluation_step())
+        run = self._ready.get("scores") or self._ready.setdefault("scores", self.captured(self.problem.scores))
         assert run is not None
-        run()
-        return self._scores
+        found: dict[str, Pairs] = run()
+        return found
 
     def _empty(self, size: int) -> Tensor:
         return torch.zeros(2, size, dtype=torch.int64, device=self.device)
@@ -72,9 +71,3 @@ class LinkEngine(Engine):
             problem.loss.total += exact(loss.value) * size
 
         return self.captured(step, problem.loss.total)
-
-    def _evaluation_step(self) -> Captured:
-        def step() -> None:
-            self._scores = self.problem.scores()  # a replay writes to the same memory
-
-        return self.captured(step)

@@ -221,29 +221,20 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
     assert link is not None
     if model.hidden is None or model.layers is None:
         raise OptionError("hidden and layers of the network", "none", "make the configuration with make_config")
-    if data is None:
-        facts = LINK_SETS[config.data.name]
-        nodes, features = facts.num_nodes, facts.num_features
-    else:
-        nodes, features = data.num_nodes, data.num_features
+    facts: Any = LINK_SETS[config.data.name] if data is None else data
     return LinkArchitecture(
+        **{name: getattr(model, name) for name in ("attention_heads", "dropout", "backend", *_OF_ATTENTION)},
+        **{name: getattr(link, name) for name in ("skip", "predictor", "predictor_layers")},
         conv=model.model,
-        num_nodes=nodes,
-        num_features=features,
+        num_nodes=facts.num_nodes,
+        num_features=facts.num_features,
         hidden_channels=model.hidden,
         num_layers=model.layers,
         rank=model.rank if model.lrga else None,
-        attention_heads=model.attention_heads,
-        skip=link.skip,
-        dropout=model.dropout,
-        predictor=link.predictor,
-        predictor_layers=link.predictor_layers,
-        backend=model.backend,
-        **_attention_options(model),
     )
 
 
-def _attention_options(given: ModelConfig | Architecture | LinkArchitecture) -> dict[str, Any]:
+def _attention_options(given: Architecture | LinkArchitecture) -> dict[str, Any]:
     return {name: getattr(given, name) for name in _OF_ATTENTION}
 
 

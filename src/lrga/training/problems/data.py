@@ -165,8 +165,8 @@ def _link_run(config: TrainingConfig, given: Given) -> RunData:
         raise DataError("one graph (LinkData) to predict links in", got, remedy)
     data = load_link_source(config.data) if given is None else given
     data.check(config.data.name)
-    own = describe_links(data) if dataset_name(config.data.name) is None else ()
-    notes = (*own, *data.meta.get("notes", ()), data.meta.get("differs"))
+    own = describe_links(data) if dataset_name(config.data.name) is None else ""
+    notes = (own, *data.meta.get("notes", ()), data.meta.get("differs"))
     return RunData(
         data=data,
         task=_link_task(config, data.metric),

@@ -1,20 +1,18 @@
 """How a user's own graphs or edges were understood, in one or two sentences, and what may be wrong with them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.utils import is_undirected
 
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.links.data import LinkData
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.tasks.task import Task
 
-MAX_CLASSES_LISTED = 10
-MAX_NAMES_LISTED = 12
+MAX_LISTED = 12
 MAX_CLASSES_OF_INTEGERS = 20  # from integers; with more they are likely numbers to predict
-MIN_TO_CHOOSE_BY = 10  # targets of a split
 MAX_EDGES_SORTED = 50_000_000  # to look for their reverse, which takes seconds and gigabytes
 
 
@@ -41,43 +39,31 @@ def describe(
         '3 node features, no edge features, undirected edges'
     """
     targets = {name: used_targets(splits[name], task) for name in SPLITS}
-    sizes = ", ".join(f"{name} {len(targets[name]):,}" for name in SPLITS)
     of = ""
-    if "mask" in splits["train"].columns:
-        rows = splits["train"].columns["mask"].values.size(0)
-        of = f" of {rows:,}" if splits["train"].source is splits["test"].source else ""
-    if task.kind == "classification":
-        what, warnings = _classes(targets, task, asked_for)
-    else:
-        what, warnings = _labels(targets) if task.kind == "multilabel" else _values(targets, asked_for)
+    if "mask" in splits["train"].columns and splits["train"].source is splits["test"].source:
+        of = f" of {splits['train'].columns['mask'].values.size(0):,}"
+    what, warnings = (_classes if task.kind == "classification" else _values)(targets, task, asked_for)
     edges, more = _edges(splits)
-    notes = [
+    sizes = ", ".join(f"{name} {len(rows):,}" for name, rows in targets.items())
+    return (
         f"{task.level} {task.kind}, {what}; {sizes}{of} {task.level}s",
-        f"{_features(splits['train'], features)}, {edges}",
-    ]
-    warnings += [*more, *_small({name: len(rows) for name, rows in targets.items()}, f"{task.level}s")]
-    return (*notes, *(f"warning: {text}" for text in warnings))
+        f"{', '.join(_features(splits['train'], features))}, {edges}",
+        *(f"warning: {text}" for text in (*warnings, *more)),
+    )
 
 
-def describe_links(data: LinkData) -> tuple[str, ...]:
+def describe_links(data: LinkData) -> str:
     """The same of the edges of one graph.
 
     Example:
         >>> from lrga.data.links.data import LinkSplit
         >>> splits = dict.fromkeys(("train", "val", "test"), LinkSplit(edge=torch.zeros(20, 2).long()))
         >>> describe_links(LinkData(num_nodes=9, edge=splits["train"].edge, splits=splits))
-        ('link prediction, 9 nodes, undirected edges without weights; train 20, val 20, test 20 edges',)
+        'link prediction, 9 nodes, undirected edges without weights; train 20, val 20, test 20 edges'
     """
-    counts = {name: data.splits[name].edge.size(0) for name in SPLITS}
+    sizes = ", ".join(f"{name} {data.splits[name].edge.size(0):,}" for name in SPLITS)
     kind = f"{'un' * data.undirected}directed edges with{'out' * (data.edge_weight is None)} weights"
-    sizes = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    note = f"link prediction, {data.num_nodes:,} nodes, {kind}; {sizes} edges"
-    return (note, *(f"warning: {text}" for text in _small(counts, "edges")))
-
-
-def _small(counts: Mapping[str, int], what: str) -> list[str]:
-    small = [f"{name} ({counts[name]})" for name in ("val", "test") if counts[name] < MIN_TO_CHOOSE_BY]
-    return [f"{' and '.join(small)}: too few {what} for reliable model selection"] * bool(small)
+    return f"link prediction, {data.num_nodes:,} nodes, {kind}; {sizes} edges"
 
 
 def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
@@ -89,88 +75,59 @@ def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
 
 
 def _classes(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple[str, list[str]]:
-    counts = {name: torch.bincount(rows.long(), minlength=task.out_channels) for name, rows in targets.items()}
-    total = torch.stack(list(counts.values())).sum(0).tolist()
+    counts = torch.bincount(torch.cat(list(targets.values())).long(), minlength=task.out_channels).tolist()
     names = task.classes or tuple(map(str, range(task.out_channels)))
-    listed = [f"{name} ({count:,})" for name, count in zip(names, total, strict=True)]
-    text = ", ".join(listed[:MAX_CLASSES_LISTED]) + (", …" if len(listed) > MAX_CLASSES_LISTED else "")
-    warnings = []
+    text = f"{len(names):,} classes: {_listed(f'{n} ({count:,})' for n, count in zip(names, counts, strict=True))}"
     whole = all(name.lstrip("-").isdigit() for name in names)
-    many = len(names) > MAX_CLASSES_OF_INTEGERS or (len(names) > 2 and 2 * len(names) > sum(total))
-    if whole and many and not asked_for:
-        warnings.append(
-            f"the integers in y are read as {len(names):,} classes; for a regression, write decimals or "
-            "pass --task regression"
-        )
-    unseen = [
-        name for name, count, every in zip(names, counts["train"].tolist(), total, strict=True) if every > count == 0
-    ]
-    if unseen:
-        warnings.append(f"classes in val or test but not in train: {_listed(unseen)}")
-    return f"{len(names):,} classes: {text}", warnings
+    many = len(names) > MAX_CLASSES_OF_INTEGERS or (len(names) > 2 and 2 * len(names) > sum(counts))
+    if not whole or not many or asked_for:
+        return text, []
+    advice = "for a regression, write decimals or pass --task regression"
+    return text, [f"the integers in y are read as {len(names):,} classes; {advice}"]
 
 
-def _labels(targets: Mapping[str, Tensor]) -> tuple[str, list[str]]:
-    rows = torch.cat(list(targets.values()))
-    text = f"{rows.size(1):,} labels ({rows.isnan().double().mean():.0%} missing)"
-    constant = [str(i) for i, own in enumerate(targets["train"].unbind(1)) if len(own[~own.isnan()].unique()) < 2]
-    return text, [f"label {_listed(constant)} is constant in the training split"] if constant else []
-
-
-def _values(targets: Mapping[str, Tensor], asked_for: bool) -> tuple[str, list[str]]:
+def _values(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple[str, list[str]]:
     train = targets["train"].double()
-    low, high = train.amin(0).tolist(), train.amax(0).tolist()
-    text = f"{low[0]:,.6g} to {high[0]:,.6g}" if len(low) == 1 else f"{len(low)} values each"
-    constant = [str(i) for i, (a, b) in enumerate(zip(low, high, strict=True)) if a == b]
-    if constant:
-        which = "the target" if len(low) == 1 else f"target {_listed(constant)}"
-        return text, [f"{which} is constant in the training split: there is nothing to learn"]
-    whole = len(low) == 1 and not asked_for and bool((train == train.round()).all())
-    if whole and (count := len(train.unique())) <= MAX_CLASSES_OF_INTEGERS and 2 * count < len(train):
-        advice = "if they are classes, write them without a decimal point or pass --task classification"
-        return text, [f"y has {count} distinct values, all integers, read as a regression target; {advice}"]
-    return text, []
+    if task.kind == "multilabel":
+        missing = torch.cat(list(targets.values())).isnan().double().mean()
+        return f"{task.out_channels:,} labels ({missing:.0%} missing)", []
+    if task.out_channels > 1:
+        return f"{task.out_channels} values each", []
+    text, count = f"{float(train.min()):,.6g} to {float(train.max()):,.6g}", len(train.unique())
+    whole = not asked_for and bool((train == train.round()).all())
+    if not whole or count > MAX_CLASSES_OF_INTEGERS or 2 * count >= len(train):
+        return text, []
+    advice = "if they are classes, write them without a decimal point or pass --task classification"
+    return text, [f"y has {count} distinct values, all integers, read as a regression target; {advice}"]
 
 
-def _features(graphs: PackedGraphs, names: Mapping[str, list[str]]) -> str:
-    texts = []
+def _features(graphs: PackedGraphs, names: Mapping[str, list[str]]) -> Iterable[str]:
     for level, values in (("node", graphs.x), ("edge", graphs.edge_attr)):
         columns = 0 if values is None else values.shape[1:].numel()
         if values is None or columns == 0:
-            texts.append(f"no {level} features")
+            yield f"no {level} features"
         elif not values.is_floating_point() and columns == 1:
-            texts.append(f"{level} types")
+            yield f"{level} types"
         elif level == "node" and not names.get("node") and columns == 1 and bool(values.eq(1).all()):
-            texts.append("no node features (each is 1)")
+            yield "no node features (each is 1)"
         else:
             listed = f" ({_listed(names[level])})" if names.get(level) else ""
-            texts.append(f"{columns:,} {level} feature{'s' * (columns != 1)}{listed}")
-    return ", ".join(texts)
+            yield f"{columns:,} {level} feature{'s' * (columns != 1)}{listed}"
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:MAX_NAMES_LISTED]) + (", …" if len(names) > MAX_NAMES_LISTED else "")
+def _listed(names: Iterable[str]) -> str:
+    first, *more = names
+    return ", ".join([first, *more[: MAX_LISTED - 1], *["…"] * (len(more) >= MAX_LISTED)])
 
 
 def _edges(splits: Mapping[str, PackedGraphs]) -> tuple[str, list[str]]:
-    """Whether edges have a direction, and a warning where none has its reverse."""
-    total, back, repeated = 0, 0, 0
-    different = {id(graphs.source): graphs for graphs in splits.values()}  # masked splits share their graphs
-    if (count := sum(graphs.num_edges for graphs in different.values())) > MAX_EDGES_SORTED:
-        return f"{count:,} edges", []
-    for graphs in different.values():
-        source, target = graphs.edge_index.cpu().numpy()
-        source, target = source[source != target], target[source != target]
-        key = np.unique(source * graphs.num_nodes + target)
-        mirrored = np.unique(target * graphs.num_nodes + source)
-        total, back = total + len(key), back + len(np.intersect1d(key, mirrored, assume_unique=True))
-        repeated += len(source) - len(key)
-    notes = [f"{repeated:,} duplicate edges; each sends its own message"] if repeated else []
-    if total == 0:
+    """Whether edges have a direction, and a warning where there are none."""
+    different = {id(graphs.source): graphs for graphs in splits.values()}.values()  # masked splits share their graphs
+    count = sum(graphs.num_edges for graphs in different)
+    if count == 0:
         return "no edges", ["there are no edges: only the attention connects the nodes of a graph"]
-    if back == total:
-        return "undirected edges", notes
-    if back > total // 10:
-        return f"directed edges ({100 * back / total:.0f}% with their reverse)", notes
-    text = "edges are directed, so messages flow one way only: list both directions of undirected edges"
-    return "directed edges", [text, *notes]
+    if count > MAX_EDGES_SORTED:
+        return f"{count:,} edges", []
+    if all(is_undirected(graphs.edge_index.cpu(), num_nodes=graphs.num_nodes) for graphs in different):
+        return "undirected edges", []
+    return "directed edges (messages flow one way only: list both directions of undirected edges)", []

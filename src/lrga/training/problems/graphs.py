@@ -81,9 +81,7 @@ class GraphProblem(Problem):
 
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         engine: Any = trainer.engine
-        if self.options.recalibrate_norm and engine is not None:
-            engine.recalibrate_norm()
-        elif self.options.recalibrate_norm:
+        if self.options.recalibrate_norm:
             with autocast(self.device, self.options.precision):
                 recalibrate_norm(
                     self.model,

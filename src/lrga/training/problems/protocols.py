@@ -135,46 +135,44 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
 
 def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str, str]:
     """Options that the run of a configuration does not use, with the reason; among them all such that are given."""
-    data, model = config.data, config.model
-    dataset = dataset_name(data.name)
-    unused: dict[str, str] = {}
-    if not model.lrga:
-        unused |= dict.fromkeys(_ATTENTION, "the network has no low-rank attention")
-    if dataset is None:
-        unused["root"] = "your own data are read where they are"
-        unused["source"] = "it names the files of a named data set"
-        unused["sizes"] = "it is for named data sets; divide your own with split"
-    elif not spec_of(dataset).reads_source:
-        unused["source"] = f"{dataset} is generated, not read"
-    return unused | _unused_by_optimizer(config.optimizer) | _unused_by_problem(config, dataset, given)
-
-
-def _unused_by_problem(config: TrainingConfig, dataset: str | None, given: Mapping[str, Any]) -> dict[str, str]:
-    model = config.model
+    model, options, schedule = config.model, config.optimizer, config.optimizer.schedule
+    dataset = dataset_name(config.data.name)
+    own, spec = dataset is None, None if dataset is None else spec_of(dataset)
+    is_flat = schedule in ("plateau", "constant") and not options.warmup_epochs
+    rules = [
+        (not model.lrga, " ".join(_ATTENTION), "the network has no low-rank attention"),
+        (own, "root", "your own data are read where they are"),
+        (own, "source", "it names the files of a named data set"),
+        (own, "sizes", "it is for named data sets; divide your own with split"),
+        (spec is not None and not spec.reads_source, "source", f"{dataset} is generated, not read"),
+        (schedule != "plateau", "patience lr_factor", f"the schedule is {schedule}, not plateau"),
+        (schedule in ("constant", "one_cycle"), "min_lr", f"the schedule {schedule} does not use it"),
+        (schedule == "one_cycle", "warmup_epochs", "one_cycle has a warm-up of its own"),
+        (is_flat, "schedule_per", f"the schedule {schedule} without warm-up changes with epochs only"),
+        (options.optimizer != "sgd", "momentum", f"only sgd has it, not {options.optimizer}"),
+        (options.selective_decay and not options.weight_decay, "selective_decay", "there is no weight decay"),
+    ]
     if config.link is not None:
-        return dict.fromkeys(idle_options(given, model.model), f"links with {model.model} do not use it")
-    unused: dict[str, str] = {}
-    if dataset is None:
-        unused |= dict.fromkeys(("split_by", "directed"), "it is for an edge list; to predict links add --task link")
-        if model.hidden is not None and model.layers is not None and model.budget != "100K":
-            unused["budget"] = "width and depth are given"
-    elif not spec_of(dataset).one_graph:
-        unused["fanouts"] = f"neighbours are sampled in one graph, {dataset} has many"
-    if dataset is not None and (level := spec_of(dataset).inputs.task) != "graph":
-        unused["readout"] = f"it is for predictions of graphs, {dataset} has them of {level}s"
-    if model.model != "gat":
-        unused["heads"] = f"only gat has such heads, not {model.model}"
-    if model.model not in EDGE_CONVOLUTIONS and model.edge_features:
-        unused["edge_features"] = f"only {' and '.join(EDGE_CONVOLUTIONS)} read edge features, not {model.model}"
-    if model.block == "residual":
-        unused["wiring"] = "it is for the block 'benchmark'"
+        rules += [(True, " ".join(idle_options(given, model.model)), f"links with {model.model} do not use it")]
     else:
-        unused |= dict.fromkeys(("norm", "attention_dropout"), "it is for the block 'residual'")
-    if not model.random_features and not model.resample_features:
-        unused["resample_features"] = "there are no random features"
-    if (not model.batch_norm or model.norm != "batch") and config.optimizer.recalibrate_norm:
-        unused["recalibrate_norm"] = "the network has no BatchNorm"
-    return unused
+        level, many = "graph" if spec is None else spec.inputs.task, spec is not None and not spec.one_graph
+        is_sized = own and model.hidden is not None and model.layers is not None and model.budget != "100K"
+        reads_edges, readers = model.model in EDGE_CONVOLUTIONS, " and ".join(EDGE_CONVOLUTIONS)
+        is_residual, has_norm = model.block == "residual", model.batch_norm and model.norm == "batch"
+        is_held = not model.random_features and not model.resample_features
+        rules += [
+            (own, "split_by directed", "it is for an edge list; to predict links add --task link"),
+            (is_sized, "budget", "width and depth are given"),
+            (many, "fanouts", f"neighbours are sampled in one graph, {dataset} has many"),
+            (level != "graph", "readout", f"it is for predictions of graphs, {dataset} has them of {level}s"),
+            (model.model != "gat", "heads", f"only gat has such heads, not {model.model}"),
+            (model.edge_features and not reads_edges, "edge_features", f"only {readers} read them, not {model.model}"),
+            (is_residual, "wiring", "it is for the block 'benchmark'"),
+            (not is_residual, "norm attention_dropout", "it is for the block 'residual'"),
+            (is_held, "resample_features", "there are no random features"),
+            (not has_norm and options.recalibrate_norm > 0, "recalibrate_norm", "the network has no BatchNorm"),
+        ]
+    return {name: reason for holds, names, reason in rules if holds for name in names.split()}
 
 
 def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
@@ -192,20 +190,3 @@ def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
         unread += ("predictor_layers", "predictor") if model in ("node2vec", "deepwalk") else ("predictor_layers",)
     # a bool that is false says what is the case anyway
     return [key for key in given if key in _GRAPHS_ONLY or (key in unread and given[key] is not False)]
-
-
-def _unused_by_optimizer(options: OptimizerConfig) -> dict[str, str]:
-    unused: dict[str, str] = {}
-    if options.schedule != "plateau":
-        unused |= dict.fromkeys(("patience", "lr_factor"), f"the schedule is {options.schedule}, not plateau")
-    if options.schedule in ("constant", "one_cycle"):
-        unused["min_lr"] = f"the schedule {options.schedule} does not use it"
-    if options.schedule == "one_cycle":
-        unused["warmup_epochs"] = "one_cycle has a warm-up of its own"
-    elif options.schedule in ("plateau", "constant") and not options.warmup_epochs:
-        unused["schedule_per"] = f"the schedule {options.schedule} without warm-up changes with epochs only"
-    if options.optimizer != "sgd":
-        unused["momentum"] = f"only sgd has it, not {options.optimizer}"
-    if options.selective_decay and not options.weight_decay:
-        unused["selective_decay"] = "there is no weight decay"
-    return unused

@@ -47,6 +47,8 @@ PAUSE_REASONS = (None, "checkpoint", "time_limit", "interrupted")  # the greates
 _NAME = re.compile(r"(\d-)?\d{6}-\d{7}")  # version 0.1 had no stages
 _RESTORE = "restore the folder, or train anew in another"
 
+_PLACE = ("epoch", "batch", "records", "seconds", "epoch_seconds")  # of a trainer
+
 Tensors = Mapping[str, Tensor]
 
 
@@ -162,11 +164,7 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
         parts["best"] = trainer.best.weights
     return parts, {
         "stage": trainer.problem.name,
-        "epoch": trainer.epoch,
-        "batch": trainer.batch,
-        "records": trainer.records,
-        "seconds": trainer.seconds,
-        "epoch_seconds": trainer.epoch_seconds,
+        **{name: getattr(trainer, name) for name in _PLACE},
         "optimizer": optimizer["param_groups"],
         "schedule": trainer.schedule.state(),
         "scaler": trainer.scaler.state_dict(),
@@ -210,8 +208,8 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
     trainer.scaler.load_state_dict(state["scaler"])
     if trainer.average is not None:
         trainer.average.restore({k: problem.take(parameters[k], v) for k, v in parts["average"].items()})
-    trainer.epoch, trainer.batch, trainer.records = state["epoch"], state["batch"], state["records"]
-    trainer.seconds, trainer.epoch_seconds = state["seconds"], state["epoch_seconds"]
+    for name in _PLACE:
+        setattr(trainer, name, state[name])
     problem.restore(state["sums"])
     trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
     trainer.best = None

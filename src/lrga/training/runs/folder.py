@@ -23,6 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from lrga.data.datasets.spec import dataset_name
+from lrga.distributed.launch import attempt
 from lrga.errors import CheckpointError
 from lrga.io import limits
 from lrga.io.documents import read_json, sealed, unsealed, write_json
@@ -31,7 +32,7 @@ from lrga.io.lock import FolderLock
 from lrga.io.safetensors import load_tensors, save_tensors
 from lrga.training.callbacks.base import EpochRecord
 from lrga.training.config import TrainingConfig, first_difference
-from lrga.training.parallel import rank_zero_only
+from lrga.training.parallel import launch_name, rank_zero_only
 from lrga.training.problems.data import AnyArchitecture, AnyTask, read_facts
 from lrga.training.runs.checkpoint import Checkpoint, Tensors, damage_explained, newest_checkpoint, write_checkpoint
 from lrga.training.runs.result import TrainingResult
@@ -58,6 +59,13 @@ class RunFolder:
     def holds_a_run(self) -> bool:
         """Whether a run was ever started here."""
         return (self.path / "config.json").is_file()
+
+    @property
+    def begun_before_restart(self) -> bool:
+        """Whether this command began the run before ``torchrun`` restarted it."""
+        if attempt() == 0 or (name := launch_name()) is None:
+            return False
+        return any(start.get("torchrun") == name for start in self.environments())
 
     @rank_zero_only(nullcontext())
     def lock(self) -> AbstractContextManager[Any]:
@@ -135,6 +143,8 @@ class RunFolder:
     def add_environment(self, facts: dict[str, Any]) -> None:
         """Adds where this start of the run happens."""
         start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
+        if (name := launch_name()) is not None:
+            start["torchrun"] = name
         write_json(self.path / "environment.json", [*self.environments(), start])
 
     @rank_zero_only(None)
@@ -231,18 +241,18 @@ class RunFolder:
             save_tensors(self.path / f"{name}.safetensors", tensors)
         write_json(self.path / "result.json", sealed(values))
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> TrainingResult | None:
         """What ``result.json`` holds; ``None`` before the end; refused where the folder contradicts it."""
-        path = self.path / "result.json"
+        path, config = self.path / "result.json", self.config()
         if not path.is_file():
             return None
-        values = unsealed(read_json(path), path)
-        found, wanted = TrainingResult.from_json(values), self.config().optimizer.max_epochs
+        found = TrainingResult.from_json(unsealed(read_json(path), path), folder=self.path, reported=config.reported)
+        wanted = config.optimizer.max_epochs
         if found.epochs > wanted or (found.stopped_by == "max_epochs" and found.epochs < wanted):
             remedy = f"write max_epochs={found.epochs} there again, then: lrga train --resume {self.path} --epochs N"
             got = f"max_epochs={wanted} in {self.path / 'config.json'}"
             raise CheckpointError(f"the {found.epochs} epochs of {path}", got, remedy)
-        return values
+        return found
 
     def weights(self, which: str = "model") -> dict[str, Tensor]:
         """Final weights, ``"model"`` or ``"best"``; before the end those of the newest checkpoint."""

@@ -68,11 +68,13 @@ class TrainingResult:
 
     def to_json(self) -> dict[str, Any]:
         """What ``result.json`` holds: all but folder, history and model."""
-        values = {"test": self.test, "reported": self.reported} | {key: getattr(self, key) for key in _PLAIN}
-        for name in ("last", "best"):
-            record = getattr(self, name)
-            values[name] = None if record is None else record.to_json()
-        return values
+        records = {name: getattr(self, name) for name in ("last", "best")}
+        return {
+            "test": self.test,
+            "reported": self.reported,
+            **{key: getattr(self, key) for key in _PLAIN},
+            **{name: None if record is None else record.to_json() for name, record in records.items()},
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], **more: Any) -> "TrainingResult":

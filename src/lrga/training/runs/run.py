@@ -22,7 +22,7 @@ from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
-from lrga.training.parallel import broadcast, folder_before_restart, on_all_ranks, remember_folder
+from lrga.training.parallel import broadcast, on_all_ranks
 from lrga.training.problems.architecture import SavedNetwork
 from lrga.training.problems.data import Given, RunData, load_run_data
 from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
@@ -227,6 +227,7 @@ def out_of_memory_explained(config: TrainingConfig) -> Iterator[None]:
         raise OutOfMemoryError("a training step that fits into memory", first[:200], remedy) from error
 
 
+@on_all_ranks
 def train(
     config: TrainingConfig,
     folder: str | Path | None = None,
@@ -234,6 +235,7 @@ def train(
     data: Given = None,
     callbacks: Iterable[Callback] = (),
     time_limit: float | None = None,
+    extend: bool = False,
 ) -> TrainingResult:
     """Trains a model, or continues where the same call was stopped.
 
@@ -244,8 +246,9 @@ def train(
             below ``runs``.
         data: The data themselves, in place of those that ``config.data`` names (see
             :func:`~lrga.training.problems.data.load_run_data`).
-        callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.progress_display`.
+        callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; the same call continues it.
+        extend: Whether the run of the folder may have another number of epochs.
 
     Returns:
         The result. On Ctrl-C a checkpoint is written and :class:`~lrga.training.runs.run.Interrupted` raised.
@@ -263,20 +266,6 @@ def train(
         >>> result.epochs, result.finished, result.metric
         (2, True, 'weighted_accuracy_by_batch')
     """
-    return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit)
-
-
-@on_all_ranks
-def _train(
-    config: TrainingConfig,
-    folder: str | Path | None = None,
-    *,
-    data: Given = None,
-    callbacks: Iterable[Callback] = (),
-    time_limit: float | None = None,
-    extend: bool = False,
-) -> TrainingResult:
-    """As :func:`train`; with ``extend`` the run of the folder may have another number of epochs."""
     deadline = deadline_after(time_limit)
     called = [*callbacks, TensorBoardLog()] if config.run.tensorboard else list(callbacks)
     run_folder = RunFolder(new_folder(config) if folder is None else folder)
@@ -338,7 +327,7 @@ def continue_run(
     changes = {"device": device, "max_epochs": max_epochs}
     config = config.changed(**{key: value for key, value in changes.items() if value is not None})
     extend = max_epochs is not None
-    return _train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
+    return train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
 
 
 def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") -> tuple[nn.Module, TrainingConfig]:
@@ -373,22 +362,21 @@ def with_weights(network: SavedNetwork, weights: dict[str, Tensor], where: str) 
 
 
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
-    """A folder below ``below`` that is not there yet, named after the run."""
+    """A folder below ``below`` that is not there yet, named after the run; after a restart by ``torchrun`` the folder
+    that this command began before."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
     kind = ["lrga" if model.lrga else "plain", model.model, *([str(config.budget)] if config.budget else [])]
     parts = [data, *kind, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
-    if (again := folder_before_restart(base)) is not None:
-        return again
     folder, number = base, 2
-    while folder.exists():
+    while folder.exists() and not RunFolder(folder).begun_before_restart:
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
-    remember_folder(folder, base)
     return folder
 
 
-def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> dict[str, Any] | None:
-    """The result of a run that is finished; ``None`` where there is something to train. Another run is refused.
+def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> TrainingResult | None:
+    """The result of a run that is finished, but for history and model; ``None`` where there is something to train.
+    Another run is refused.
 
     With ``extend`` the number of epochs may be another one: a run that ended by the old number then goes on.
     """
@@ -397,8 +385,8 @@ def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = 
     folder.check_same(config, ignore=("max_epochs",) if extend else ())
     written, wanted = folder.result(), config.optimizer.max_epochs
     if written is not None and extend:
-        _check_epochs(written["epochs"], wanted)
-        if written["stopped_by"] == "max_epochs" and written["epochs"] < wanted:
+        _check_epochs(written.epochs, wanted)
+        if written.stopped_by == "max_epochs" and written.epochs < wanted:
             return None
     return written
 
@@ -408,13 +396,9 @@ def _check_epochs(done: int, wanted: int) -> None:
         raise OptionError(f"at least the {done} epochs that are done", str(wanted), "ask for more")
 
 
-def finished_result(run_folder: RunFolder, written: dict[str, Any]) -> TrainingResult:
-    """The result of a run that is finished, as its folder has it."""
-    model, _ = load_run(run_folder.path)
-    reported = run_folder.config().reported
-    return TrainingResult.from_json(
-        written, folder=run_folder.path, history=run_folder.history(), model=model, reported=reported
-    )
+def finished_result(folder: RunFolder, written: TrainingResult) -> TrainingResult:
+    """A :func:`written_result` with history and model."""
+    return replace(written, folder=folder.path, history=folder.history(), model=load_run(folder.path)[0])
 
 
 def forked_devices(device: torch.device) -> list[int]:

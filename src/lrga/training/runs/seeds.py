@@ -22,7 +22,6 @@ from lrga.training.callbacks.base import Callback
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic
-from lrga.training.parallel import markers_kept
 from lrga.training.problems.data import Given, load_run_data
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import TrainingResult
@@ -279,6 +278,5 @@ def train_seeds(
         folders = [new_folder(one, below) for one in configs]
     else:
         folders = [Path(below) / name / f"seed{seed}" for seed in seeds]
-    with markers_kept(folders):
-        outcomes = train_interleaved(configs, folders, data=data, callbacks=callbacks, time_limit=time_limit)
+    outcomes = train_interleaved(configs, folders, data=data, callbacks=callbacks, time_limit=time_limit)
     return SeedResults(tuple(seeds), tuple(folders), tuple(outcomes))

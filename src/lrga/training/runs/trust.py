@@ -69,7 +69,8 @@ its code, got a module that only runs/a names. To fix: if you trust it, add --tr
         return kept  # the user's own files are only read
     if plan_dataset(kept.name, kept.root, **kept.options).finished() is not None:
         return kept
-    left_out = [key for key in ("root", "source") if key not in named and _is_foreign(key, getattr(kept, key))]
+    foreign = {"root": kept.root is not None and data_root(kept.root) != data_root(), "source": kept.source is not None}
+    left_out: dict[str, Any] = {key: None for key, is_foreign in foreign.items() if is_foreign and key not in named}
     if left_out:
         which = " and ".join(f"{key} {getattr(kept, key)}" for key in left_out)
         used = kept.root if "root" not in left_out and kept.root is not None else data_root()
@@ -78,9 +79,4 @@ its code, got a module that only runs/a names. To fix: if you trust it, add --tr
             "Pass --data-root, --source or --trust to change this.",
             stacklevel=3,
         )
-    without: dict[str, Any] = dict.fromkeys(left_out)
-    return replace(kept, **without)
-
-
-def _is_foreign(key: str, value: str | None) -> bool:
-    return value is not None and (key != "root" or data_root(value) != data_root())
+    return replace(kept, **left_out)
