@@ -11,7 +11,7 @@ import lrga
 from lrga.errors import CheckpointError, ChecksumError, DataMissingError, DTypeError, LRGAError, OptionError
 from lrga.models import DeepWalk, LinkGNN, LinkModel, LinkPredictor, MatrixFactorization
 from lrga.nn import Wiring
-from lrga.training import load_run, train
+from lrga.training import load_run, pretrained, train
 
 X, EDGES = torch.rand(6, 3), torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 3]])
 ATOMS = torch.tensor([[0, 1], [3, 2], [1, 1], [2, 0], [3, 1], [0, 0]])
@@ -107,12 +107,18 @@ def test_predictions_of_a_run_stay_in_the_units_of_the_targets(make_splits, make
     assert torch.equal(again(X, EDGES), model(X, EDGES))
 
 
-def test_what_is_no_folder_of_a_model_is_refused(tmp_path, monkeypatch):
+def test_names_are_folders_of_the_clone(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrained, "NAMED", tmp_path / "pretrained")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataMissingError, match=r"no such folder.*lrga\.save_pretrained"):
+    with pytest.raises(DataMissingError, match="clone of the repository"):
         lrga.load_pretrained("zinc-gcn")
+    for name in ("zinc-gcn", "pattern-gat"):
+        lrga.save_pretrained(gnn(), tmp_path / "pretrained" / name)
+    assert lrga.load_pretrained("zinc-gcn").rank == 3
+    with pytest.raises(DataMissingError, match="names available: 2.*choose a name among pattern-gat, zinc-gcn"):
+        lrga.load_pretrained("zinc-gat")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataMissingError, match=r"a folder without config\.json"):
+    with pytest.raises(DataMissingError, match="a folder without config.json"):
         lrga.load_pretrained("empty")
 
 

@@ -40,6 +40,7 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 NETWORKS: dict[str, type[nn.Module]] = {
     kind.__name__: kind for kind in (GNN, LinkModel, MatrixFactorization, Node2Vec, DeepWalk)
 }
+NAMED = Path(__file__).resolve().parents[3] / "pretrained"  # of a clone; not in the wheel
 HUB = "hf://"
 
 
@@ -88,9 +89,9 @@ def load_pretrained(source: str | Path, *, which: str | None = None, device: str
     """Loads a trained network, in evaluation mode.
 
     Args:
-        source: A folder that :func:`save_pretrained` wrote; the folder of a run of ``lrga train``; or
-            ``"hf://owner/name"`` (``"hf://owner/name@revision"``) on the Hugging Face Hub, which needs
-            ``pip install 'lrga[hub]'``. Nothing else needs a network connection.
+        source: A folder that :func:`save_pretrained` wrote; the folder of a run of ``lrga train``; the name of a model
+            in the folder ``pretrained/`` of a clone; or ``"hf://owner/name"`` (``"hf://owner/name@revision"``) on the
+            Hugging Face Hub, which needs ``pip install 'lrga[hub]'``. Nothing else needs a network connection.
         which: Of a run: weights of the ``"last"`` epoch or of the ``"best"`` in validation; by default those whose
             result the run reports.
         device: Where to put it; ``"auto"`` takes a GPU if there is one.
@@ -99,7 +100,7 @@ def load_pretrained(source: str | Path, *, which: str | None = None, device: str
         The network. Predictions of a run whose targets were standardised are in the units of the data.
 
     Raises:
-        DataMissingError: There is no such folder.
+        DataMissingError: There is no such folder or name; the message lists the names available.
         CheckpointError: The folder holds no such model, or weights that do not fit.
         ChecksumError: The weights are damaged.
 
@@ -154,9 +155,17 @@ def _folder(source: str | Path) -> Path:
     path = Path(source)
     if (path / CONFIG).is_file():
         return path
-    got = "a folder without config.json" if path.is_dir() else "no such folder"
-    remedy = "pass a folder of lrga.save_pretrained or of lrga train, or hf://owner/name"
-    raise DataMissingError(f"a pretrained model {str(source)!r}", got, remedy)
+    names = sorted(found.parent.name for found in NAMED.glob(f"*/{CONFIG}"))
+    if str(source) in names:
+        return NAMED / str(source)
+    got = "a folder without config.json" if path.is_dir() else "neither a folder nor a name"
+    if names:
+        remedy = f"choose a name among {', '.join(names)}, or pass a folder"
+    elif NAMED.is_dir():
+        remedy = "pass a folder of lrga.save_pretrained or of lrga train"
+    else:
+        remedy = "pass a folder; names need a clone of the repository, installed with pip install -e ."
+    raise DataMissingError(f"a pretrained model {str(source)!r}", f"{got}; names available: {len(names)}", remedy)
 
 
 def _download(source: str) -> Path:
