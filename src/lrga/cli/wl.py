@@ -17,12 +17,7 @@ def wl(
             metavar="FILES",
         ),
     ],
-    test: Annotated[
-        str,
-        typer.Option(
-            "--test", help="1-wl, 2-wl, 2-fwl, 3-fwl (small graphs), or all: the first three.", metavar="TEST"
-        ),
-    ] = "all",
+    test: Annotated[str, typer.Option("--test", help="1-wl, 2-wl, 2-fwl, or all.", metavar="TEST")] = "all",
     format: Annotated[
         str,
         typer.Option(

@@ -328,19 +328,10 @@ def _edge_index(edge_index: Any) -> tuple[Array, Array]:
     return edge_index[0].astype(np.int64), edge_index[1].astype(np.int64)
 
 
-def check_fits(
-    num_nodes: int,
-    need: Callable[[int], int],
-    *,
-    what: str,
-    device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
-) -> None:
+def check_fits(num_nodes: int, need: Callable[[int], int], *, what: str, device: torch.device | str = "cpu") -> None:
     """Raises when ``need(num_nodes)`` bytes are not there, naming the largest number of nodes for which they are."""
-    limit = memory_limit
-    if limit is None:
-        on_gpu = torch.device(device).type == "cuda"
-        limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.available_memory()
+    on_gpu = torch.device(device).type == "cuda"
+    limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.max_memory()
     if need(num_nodes) <= limit:
         return
     most = bisect.bisect_right(range(num_nodes), limit, key=need) - 1

@@ -46,8 +46,8 @@ def zoo() -> dict[str, HardGraphs]:
 
     Example:
         >>> entry = zoo()["rook-shrikhande"]
-        >>> entry.verdicts["1-wl"], entry.verdicts["2-fwl"], entry.verdicts["3-fwl"]
-        (False, False, True)
+        >>> entry.verdicts["1-wl"], entry.verdicts["2-fwl"]
+        (False, False)
     """
     entries = (
         HardGraphs(
@@ -73,7 +73,7 @@ def zoo() -> dict[str, HardGraphs]:
         HardGraphs(
             "rook-shrikhande",
             (rook(), shrikhande()),
-            {**_UNSEEN_BY_2FWL, "3-fwl": True},
+            _UNSEEN_BY_2FWL,
             "Shrikhande, The uniqueness of the L2 association scheme, Ann. Math. Stat. 30 (1959): srg(16, 6, 2, 2)",
         ),
         HardGraphs(
@@ -86,7 +86,7 @@ def zoo() -> dict[str, HardGraphs]:
         HardGraphs(
             "chang",
             tuple(chang_family()),
-            {**_UNSEEN_BY_2FWL, "3-fwl": True},
+            _UNSEEN_BY_2FWL,
             "Chang, Association schemes of partially balanced designs with parameters v = 28, n1 = 12, n2 = 15 and "
             "p211 = 4, Science Record 4 (1960): all four srg(28, 12, 6, 4)",
         ),
@@ -101,7 +101,7 @@ def _cai_fuerer_immerman(k: int) -> HardGraphs:
     return HardGraphs(
         f"cai-fuerer-immerman-{k}",
         pair,
-        {"1-wl": False, "2-wl": False, "2-fwl": k < 2, "3-fwl": k < 3},
+        _SEEN_BY_2FWL if k < 2 else _UNSEEN_BY_2FWL,
         "Cai, Fürer, Immerman, An optimal lower bound on the number of variables for graph identification, "
         f"Combinatorica 12 (1992), over K_{k + 2}, whose treewidth {k + 1} decides (Dawar, Richerby 2007)",
     )
