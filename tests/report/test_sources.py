@@ -17,7 +17,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 def test_the_records_of_this_project_are_found():
     found = gather([RESULTS])
     assert len(found.runs) >= 8
-    assert len(found.speed) >= 4
+    assert not [problem for problem in found.problems if "speed" in problem.place]  # benchmarks are passed over
     assert {run.config.data.name for run in found.runs} >= {"CLUSTER", "PATTERN", "ZINC"}
 
 
@@ -121,7 +121,6 @@ def test_an_integer_that_no_float_holds_is_damage_and_no_crash(make_record, tmp_
     (tmp_path / "curve.json").write_text(json.dumps({**sound, "curve": curve}))
     found = gather([tmp_path])
     assert len(found.problems) == 3
-    assert not found.speed
     page = page_of(found)
     assert '"val_metric":[' in page
     assert '"lr":[' not in page

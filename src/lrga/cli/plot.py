@@ -50,15 +50,6 @@ def rank(runs: Runs, output: Output = Path("rank.png"), width: Width = 6.4, titl
 
 
 @app.command()
-def table(runs: Runs, output: Output = Path("table.png"), width: Width = 6.4, title: Title = "") -> None:
-    """Results beside the paper's; * is not its protocol: [bold]lrga plot table runs -o table.pdf[/]"""
-    from lrga.report.pictures import plot_table
-    from lrga.report.sources import gather
-
-    _say(plot_table(gather(runs), output, width=width, title=title))
-
-
-@app.command()
 def attention(
     run: o.RunFolder,
     output: Output = Path("attention.png"),
@@ -83,21 +74,6 @@ def attention(
         run, graph=graph, source=source, split=split, which="best" if best else "last", root=data_root, say=to_stderr
     )
     _say(plot_attention(found, output, layer=layer, head=head, order=order, log=log, width=width, title=title))
-
-
-@app.command()
-def scale(
-    records: Annotated[list[Path], typer.Argument(help="Records of benchmarks, or folders.", metavar="RECORDS...")],
-    output: Output = Path("scale.png"),
-    log: Annotated[bool, typer.Option("--log/--linear", help="Logarithmic axes.")] = True,
-    width: Width = 6.4,
-    title: Title = "",
-) -> None:
-    """Time and memory, over the size where records have one: [bold]lrga plot scale speed/ -o scale.pdf[/]"""
-    from lrga.report.pictures import plot_scale
-    from lrga.report.sources import gather
-
-    _say(plot_scale(gather(records), output, width=width, title=title, log=log))
 
 
 def _say(path: Path) -> None:

@@ -1,8 +1,8 @@
 """2-FWL and 2-WL, the refinements of pairs.
 
-2-FWL: in a round the new colour of a pair names its old one and the multiset over k of the *joint* colours (Y_ik, Y_kj): the
-paper's equation for Y^{l+1}. As there, the multiset is encoded by matrix products: with random weights f, g of the
-colours,
+2-FWL: in a round the new colour of a pair names its old one and the multiset over k of the *joint* colours
+(Y_ik, Y_kj): the paper's equation for Y^{l+1}. As there, the multiset is encoded by matrix products: with random
+weights f, g of the colours,
 
     H_ij = Σ_k f(Y_ik) g(Y_kj)    (mod a prime p),    that is    H = f(Y) g(Y),
 

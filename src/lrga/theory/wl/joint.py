@@ -116,7 +116,7 @@ class Colouring:
 
     Attributes:
         test: Name of the test that made it.
-        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL. Names are shared by all graphs refined together, and do
+        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL. Names are shared by all graphs refined together and do
             not depend on the order of the nodes: isomorphic graphs have equal histograms.
         rounds: Rounds that changed the partition of all graphs refined together.
         stable: Whether one more round would change nothing; ``False`` when cut short.
