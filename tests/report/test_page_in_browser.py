@@ -8,9 +8,9 @@ import pytest
 
 from lrga.experiments.cell import model_label
 from lrga.experiments.loading import grouped_rows
+from lrga.experiments.table import lrga_pairs
 from lrga.paper.reference import THE_PAPER
 from lrga.report.page import write_report
-from lrga.report.summary import lrga_pairs
 
 NASTY = "<script>window.hacked=1</script><b>bold</b>"
 

@@ -1,6 +1,6 @@
 """The same network with and without LRGA, at equal budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from lrga.errors import OptionError
 from lrga.experiments.cell import cell_beside, model_label, refuse_taken
 from lrga.experiments.published import Reference
 from lrga.experiments.study import OUTPUT, Study
-from lrga.experiments.table import Row, Table, paired_difference
+from lrga.experiments.table import Table
 from lrga.training.presets import make_config, runs_of_a_table
 from lrga.training.problems.data import Given
 
@@ -48,19 +48,7 @@ def comparison(
         title=f"{model_label(cells[0].config)} on {cells[0].config.data.name}, with and without LRGA",
         cells=tuple(cells),
         data=data,
-        remark=gain,
     )
-
-
-def gain(rows: Sequence[Row]) -> list[str]:
-    """In a line: what LRGA adds, with a confidence interval over the seeds that both networks have."""
-    plain, augmented = rows
-    metric = plain.metric
-    found = paired_difference(plain.by_seed(), augmented.by_seed(), higher_is_better=metric.higher_is_better)
-    if found is None:
-        return []
-    verdict = "no interval without a second seed" if found.n == 1 else found.verdict
-    return [f"With LRGA {metric.name} changes by {found.text(metric.decimals)}: {verdict}."]
 
 
 def compare(

@@ -13,7 +13,7 @@ from typing import Any
 from lrga.data.datasets.building import MANIFEST_FILE
 from lrga.errors import DataError, DataMissingError, LRGAError
 from lrga.experiments.campaign import PENDING, Outcome
-from lrga.experiments.cell import Cell, cell_beside, model_label, run_name
+from lrga.experiments.cell import Cell, cell_beside, flat_options, key_of, model_label, run_name
 from lrga.experiments.published import Reference
 from lrga.experiments.recording import UNFINISHED, record_of_folder
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, RUN_NAME, RunRecord
@@ -236,21 +236,6 @@ def _merged(a: Run, b: Run) -> Run:
     if record.status == UNFINISHED and known:
         record = replace(record, status=known[0].status, reason=known[0].reason)
     return replace(second, record=record)
-
-
-def key_of(config: TrainingConfig, *ignored: str) -> str:
-    """The same for runs that compute the same, whatever their seed and the options ``ignored``."""
-    return json.dumps(flat_options(config, *ignored), sort_keys=True)
-
-
-def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
-    """All options that decide what is computed, by section and name, without the seed and those ``ignored``."""
-    return {
-        f"{section}.{key}": value
-        for section, values in essence(config).items()
-        for key, value in values.items()
-        if (section, key) != ("run", "seed") and key not in ignored
-    }
 
 
 def _outcome(run: Run) -> Outcome:

@@ -9,7 +9,7 @@ from lrga.errors import OptionError
 from lrga.experiments.campaign import Campaign, say_on_stderr
 from lrga.experiments.cell import Cell, run_name
 from lrga.experiments.planning import CampaignPlan, plan_cells
-from lrga.experiments.table import ALONE, BESIDE, Row, Table, table_of
+from lrga.experiments.table import ALONE, BESIDE, Row, Table, gains, table_of
 from lrga.experiments.workers import run_side_by_side
 from lrga.training.callbacks.base import Callback
 from lrga.training.callbacks.terminal import progress_displays
@@ -54,14 +54,14 @@ class Study:
         cells: Its rows.
         columns: Of the table; by default with published numbers where a cell has one.
         data: The graphs themselves, in place of those that the configurations name.
-        remark: Says in lines below the table what its rows show together.
+        remark: Says in lines below the table what its rows show together; by default what LRGA changes.
     """
 
     title: str
     cells: tuple[Cell, ...]
     columns: tuple[str, ...] | None = None
     data: Given = field(default=None, repr=False)
-    remark: Callable[[Sequence[Row]], list[str]] = field(default=_no_remarks, repr=False)
+    remark: Callable[[Sequence[Row]], list[str]] = field(default=gains, repr=False)
 
     def shard(self, number: int, count: int) -> "Study":
         """Part ``number`` of ``count`` of the runs, by their order alone: parts are disjoint and together all of them.

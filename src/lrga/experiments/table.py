@@ -11,7 +11,7 @@ from scipy import stats
 
 from lrga.data.datasets.spec import dataset_name, dataset_specs, spec_of
 from lrga.experiments.campaign import BUSY, PENDING, Outcome, run_title
-from lrga.experiments.cell import Cell, model_word
+from lrga.experiments.cell import Cell, key_of, model_word
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.experiments.sheet import Sheet, Tabular, value_text
 from lrga.tasks.task import METRICS, Metric, number_format
@@ -19,6 +19,8 @@ from lrga.training.problems.protocols import benchmark_schedule
 
 CONFIDENCE = 0.95
 DRAWN = "†"
+LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of them
+MOST_GAINS = 12  # pairs whose differences are told one by one
 # Sets of graphs that were read as if published, but were made in another way, by their checksum.
 REBUILT = {
     "529fb45c08f729d4921f1bbe9a5f416ea4222f073d61d59147fdc224227cf500": (
@@ -236,21 +238,62 @@ def cell_json(cell: Cell) -> dict[str, Any]:
     return {**facts, "lrga": config.model.lrga, "labels": dict(cell.labels)}
 
 
-def gains(rows: Sequence[Row]) -> list[Difference]:
-    """What LRGA changes in each pair of rows whose labels differ in LRGA alone."""
-    plain = {_without_lrga(row): row for row in rows if not row.cell.config.model.lrga}
+@dataclass(frozen=True)
+class Pair:
+    """The same network with and without LRGA.
+
+    Attributes:
+        plain, augmented: The rows; both have results.
+        difference: Augmented minus plain over the seeds that both have; ``None`` where they share none.
+    """
+
+    plain: Row
+    augmented: Row
+    difference: Difference | None
+
+
+def by_options(row: Row) -> str:
+    """The same for rows whose options differ in LRGA alone."""
+    return key_of(row.cell.config, *LRGA_OPTIONS)
+
+
+def by_labels(row: Row) -> str:
+    """The same for rows whose labels differ in LRGA alone."""
+    labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
+    return json.dumps(labels, sort_keys=True)
+
+
+def lrga_pairs(rows: Sequence[Row], key: Callable[[Row], str] = by_options) -> list[Pair]:
+    """Rows with results that have one key, in their order; several ranks share their plain network."""
+    done = [row for row in rows if row.spread() is not None]
+    plain = {key(row): row for row in done if not row.cell.config.model.lrga}
     found = []
-    for row in rows:
-        other = plain.get(_without_lrga(row)) if row.cell.config.model.lrga else None
-        if other is not None:
+    for row in done:
+        other = plain.get(key(row)) if row.cell.config.model.lrga else None
+        if other is not None and other.metric == row.metric:
             better = row.metric.higher_is_better
-            found.append(paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better))
-    return [difference for difference in found if difference is not None]
+            difference = paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better)
+            found.append(Pair(other, row, difference))
+    return found
+
+
+def gains(rows: Sequence[Row]) -> list[str]:
+    """In a line for each pair: what LRGA adds, with a confidence interval over the seeds that both networks have."""
+    pairs = lrga_pairs(rows) or lrga_pairs(rows, by_labels)
+    lines = []
+    for pair in pairs[:MOST_GAINS]:
+        found, metric = pair.difference, pair.augmented.metric
+        if found is not None:
+            who = "" if len(pairs) == 1 else f"{', '.join(map(value_text, pair.augmented.cell.labels.values()))}: "
+            verdict = "no interval without a second seed" if found.n == 1 else found.verdict
+            lines.append(f"{who}With LRGA {metric.name} changes by {found.text(metric.decimals)}: {verdict}.")
+    return lines if len(pairs) == 1 else [*lines, *gains_note(rows)]
 
 
 def gains_note(rows: Sequence[Row]) -> list[str]:
     """In a line: in how many pairs LRGA is clearly better, and in how many nothing is clear."""
-    counts = Counter(difference.verdict for difference in gains(rows) if difference.n > 1)
+    found = [pair.difference for pair in lrga_pairs(rows, by_labels) if pair.difference is not None]
+    counts = Counter(difference.verdict for difference in found if difference.n > 1)
     if (pairs := counts.total()) < 2:
         return []
     return [
@@ -258,11 +301,6 @@ def gains_note(rows: Sequence[Row]) -> list[str]:
         f"{counts['worse']}, no clear difference in {counts['no clear difference']} ({CONFIDENCE * 100:.0f} % "
         "confidence interval of the paired difference)."
     ]
-
-
-def _without_lrga(row: Row) -> str:
-    labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
-    return json.dumps(labels, sort_keys=True)
 
 
 def _run_json(outcome: Outcome) -> dict[str, Any]:

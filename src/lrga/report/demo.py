@@ -10,9 +10,9 @@ import torch
 
 from lrga.data.datasets.source import default_workers
 from lrga.errors import MissingDependencyError
-from lrga.experiments.comparison import comparison, gain
+from lrga.experiments.comparison import comparison
 from lrga.experiments.study import Study
-from lrga.experiments.table import Row, Table
+from lrga.experiments.table import Row, Table, gains
 from lrga.paper.reference import THE_PAPER
 from lrga.report.pictures import plot_curves
 from lrga.report.sources import gather
@@ -56,7 +56,7 @@ def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = Non
 
 
 def _remarks(rows: Sequence[Row]) -> list[str]:
-    return [*gain(rows), "The paper trained on the full data set to the end: compare the gain, not the level."]
+    return [*gains(rows), "The paper trained on the full data set to the end: compare the gain, not the level."]
 
 
 def run_demo(
