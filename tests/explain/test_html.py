@@ -9,7 +9,6 @@ import pytest
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError
 from lrga.explain import html
-from lrga.explain.patience import Patience, to_stderr
 from lrga.explain.style import COLOURS, plain, styled
 
 NASTY = ["</script><script>alert(1)</script>", "<!--<script>", "\"'&<>", "\u2028\u2029", "\ud800", "日本\x00"]
@@ -88,17 +87,3 @@ def test_the_caller_s_settings_come_back():
 
 def test_a_name_keeps_its_lines_and_loses_what_an_svg_may_not_hold():
     assert plain("a\nb\x01c\ud800 $x$ 日本") == "a\nb c  \\$x\\$ 日本"
-
-
-def test_short_work_is_not_told_of():
-    told = []
-    patience = Patience(told.append, seconds=60.0)
-    for number in range(5):
-        patience(str(number))
-    assert told == []
-    Patience(None, seconds=0.0)("nobody listens")
-
-
-def test_long_work_is_told_of_on_stderr(capsys):
-    Patience(to_stderr, seconds=0.0)("still there")
-    assert capsys.readouterr() == ("", "still there\n")

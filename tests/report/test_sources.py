@@ -49,6 +49,14 @@ def test_nothing_there_is_an_error_in_words(tmp_path):
         gather([])
 
 
+def test_long_reading_is_told_of(make_record, write_records, monkeypatch):
+    folder, told = write_records(make_record("one")), []
+    gather([folder], say=told.append)
+    monkeypatch.setattr("lrga.experiments.loading.PATIENCE", 0.0)
+    gather([folder], say=told.append)
+    assert told == ["1 files and folders read"]
+
+
 def test_broken_files_become_problems(trained, make_record, write_records, tmp_path):
     folder = write_records(make_record("good"))
     (folder / "bad.json").write_text("{")

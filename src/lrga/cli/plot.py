@@ -66,12 +66,18 @@ def attention(
     title: Title = "",
 ) -> None:
     """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
+    from lrga.experiments.campaign import say_on_stderr
     from lrga.explain.attention import explain
     from lrga.explain.attention_picture import plot_attention
-    from lrga.explain.patience import to_stderr
 
     found = explain(
-        run, graph=graph, source=source, split=split, which="best" if best else "last", root=data_root, say=to_stderr
+        run,
+        graph=graph,
+        source=source,
+        split=split,
+        which="best" if best else "last",
+        root=data_root,
+        say=say_on_stderr,
     )
     _say(plot_attention(found, output, layer=layer, head=head, order=order, log=log, width=width, title=title))
 

@@ -37,11 +37,11 @@ def report(
     from lrga.cli.clone import folders_of_runs
     from lrga.cli.options import reference
     from lrga.cli.printing import facts_table, print_json, stdout
-    from lrga.explain.patience import to_stderr
+    from lrga.experiments.campaign import say_on_stderr
     from lrga.report.page import write_report
 
     found = write_report(
-        folders_of_runs(runs), output, title=title, reference=reference({"published": published}), say=to_stderr
+        folders_of_runs(runs), output, title=title, reference=reference({"published": published}), say=say_on_stderr
     )
     size = output.stat().st_size
     if as_json:

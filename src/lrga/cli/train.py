@@ -157,46 +157,14 @@ def _train_several(
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from lrga.cli.printing import facts_table, link_plan, print_json, stdout
+    from lrga.cli.printing import facts_table, plan_facts, print_json, stdout
 
     if as_json:
         print_json(plan)
         return
-    graphs = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
     for note in plan["data"].get("notes", []):
         print(visible(f"data: {note}"), file=sys.stderr)
-    if "link" in plan:
-        stdout().print(facts_table(link_plan(plan)))
-        return
-    network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
-    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
-    unit = "graphs" if schedule["fanouts"] is None else "seed nodes"
-    rows = {
-        "data": f"{plan['data']['name']}: {graphs} graphs" + ("" if plan["data"]["built"] else " (to be built first)"),
-        "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}",
-        "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers",
-        "parameters": f"{plan['parameters']:,}",
-        "schedule": _schedule_words(schedule),
-        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']} {unit} in an epoch",
-        "precision": schedule["precision"],
-        "BatchNorm": f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
-        if schedule["recalibrate_norm"]
-        else "running statistics",
-        "seed, device": f"{plan['seed']}, {plan['device']}",
-    }
-    stdout().print(facts_table(rows))
-
-
-def _schedule_words(schedule: dict[str, Any]) -> str:
-    name = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}[schedule["optimizer"]]
-    if schedule["schedule"] == "plateau":
-        return (
-            f"{name}, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
-            f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs"
-        )
-    warmup = f", {schedule['warmup_epochs']:g} epochs of warm-up" if schedule["warmup_epochs"] else ""
-    kind = schedule["schedule"].replace("_", " ")
-    return f"{name}, lr {schedule['lr']:g}, {kind}{warmup}, {schedule['max_epochs']} epochs"
+    stdout().print(facts_table(plan_facts(plan)))
 
 
 def _print_result(result: "TrainingResult", config: "TrainingConfig", reference: "Reference", *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from lrga.training.config import TrainingConfig, essence
 DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError)
 _SKIPPED_FOLDERS = {"checkpoints", "tensorboard", "__pycache__"}
 _RUN_FILES = ("metrics.jsonl", "model.json", "result.json", "environment.json")
+PATIENCE = 2.0  # seconds between two words of progress
 _LARGEST = 50_000_000  # bytes of a JSON file that may be a record
 
 
@@ -109,12 +111,12 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
 
     Args:
         paths: Run folders, records, or folders of them.
-        say: Is told how far it is.
+        say: Is told every two seconds how far it is.
 
     Raises:
         DataMissingError: Of a path that is not there.
     """
-    found, seen = Collection(), set()
+    found, seen, told = Collection(), set(), time.monotonic()
     for path in map(Path, paths):
         if not path.exists():
             remedy = "name a run folder, a record (.json) or a folder of them"
@@ -123,7 +125,8 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
             if (real := os.path.realpath(place)) not in seen:
                 seen.add(real)
                 _read(place, found)
-                if say is not None:
+                if say is not None and time.monotonic() - told >= PATIENCE:
+                    told = time.monotonic()
                     say(f"{len(seen):,} files and folders read")
     runs = _once_each(found.runs)
     counts = Counter(run.name for run in runs)  # different runs of one name get their place behind it

@@ -1,7 +1,7 @@
 """What the attention of a trained network attends to, on one graph."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,6 @@ from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import OptionError, UnsupportedError
 from lrga.explain.layout import communities, positions
-from lrga.explain.patience import Say
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.tasks.task import Task
 from lrga.training.evaluate import run_model
@@ -31,6 +30,7 @@ from lrga.training.runs.trust import data_from_file
 
 _SLOW_NODES = 2_000
 MOST_NODES, MOST_EDGES = 200_000, 4_000_000
+Say = Callable[[str], None]
 PAIRS = 300  # true ones that are judged where links are predicted, and as many false ones at most
 _LINKS = Task(level="edge", kind="classification", out_channels=2, classes=("no link", "link"))
 

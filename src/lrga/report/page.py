@@ -1,7 +1,7 @@
 """``lrga report``: runs as one page that opens from disk."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from lrga.experiments.records import DIGITS, spread_evenly
 from lrga.experiments.sheet import value_text
 from lrga.experiments.table import Row, change_text
 from lrga.explain.html import render, write_page
-from lrga.explain.patience import Say
 from lrga.io.documents import is_number
 from lrga.paper.reference import THE_PAPER
 from lrga.report.figures import rank_figure, result_figures
@@ -31,7 +30,7 @@ def write_report(
     *,
     title: str = "Runs of lrga",
     reference: Reference = THE_PAPER,
-    say: Say | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Collection:
     """Writes a page of all runs at or below ``paths``.
 

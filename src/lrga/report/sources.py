@@ -1,15 +1,14 @@
 """What a user points at: runs and their records, below any folders."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lrga.errors import DataError
 from lrga.experiments.loading import Collection, Problem, collect
-from lrga.explain.patience import Patience, Say
 from lrga.speed.record import problem_of
 
 
-def gather(paths: Iterable[str | Path], *, say: Say | None = None) -> Collection:
+def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = None) -> Collection:
     """Reads everything below ``paths``; what cannot be read becomes a problem, never an exception.
 
     Args:
@@ -30,7 +29,7 @@ def gather(paths: Iterable[str | Path], *, say: Say | None = None) -> Collection
     given = list(paths)
     if not given:
         raise DataError("run folders or records", "no path", "name some: lrga report runs -o page.html")
-    found = collect(given, say=Patience(say))
+    found = collect(given, say=say)
     for path, values in found.others:
         if (problem := problem_of(values)) is not None:  # records of benchmarks may lie beside those of runs
             found.problems.append(Problem(str(path), f"neither the record of a run nor that of a benchmark: {problem}"))
