@@ -20,7 +20,6 @@ from lrga.theory.zoo import (
     connected_graphs,
     cycle,
     decalin,
-    is_strongly_regular,
     paulus_family,
     random_graph,
     rook,
@@ -130,6 +129,12 @@ def with_clique_counts(matrix):
     count = np.einsum("ijk,kl,ijl->ij", common, matrix, common, optimize=True)
     source, target = np.nonzero(~np.eye(len(matrix), dtype=bool))
     return graph_from_arcs(source, target, len(matrix), edge_labels=2 * count[source, target] + matrix[source, target])
+
+
+def is_strongly_regular(graph, degree, common, uncommon):
+    """Whether A² = d I + λ A + μ (J − I − A)."""
+    matrix, one = graph.adjacency(), np.eye(graph.num_nodes, dtype=np.int64)
+    return np.array_equal(matrix @ matrix, degree * one + common * matrix + uncommon * (1 - matrix - one))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lrga.errors import OptionError, visible
@@ -69,6 +70,23 @@ def stdout(most: int | None = None) -> "Console":
     width = console.width if console.is_terminal or asked else 100
     console.width = width if most is None else min(width, most)
     return console
+
+
+@contextmanager
+def announced(*, lines: bool = True) -> Iterator[Callable[[str], None]]:
+    """Says on stderr what is done: on a terminal in one line that goes away, elsewhere in ``lines`` of their own."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    errors = Console(stderr=True)
+    with errors.status("starting") as status:
+
+        def say(text: str) -> None:
+            status.update(escape(text))
+            if lines and not errors.is_terminal:
+                print(text, file=sys.stderr)
+
+        yield say
 
 
 def facts_table(rows: Mapping[str, str] | Sequence[tuple[str, str]]) -> "Table":

@@ -304,18 +304,6 @@ _PAULUS = (
 )
 
 
-def is_strongly_regular(graph: LabelledGraph, degree: int, common: int, uncommon: int) -> bool:
-    """Whether A² = d I + λ A + μ (J − I − A).
-
-    Example:
-        >>> is_strongly_regular(shrikhande(), 6, 2, 2)
-        True
-    """
-    matrix = graph.adjacency()
-    one, rest = np.eye(len(matrix), dtype=np.int64), 1 - matrix - np.eye(len(matrix), dtype=np.int64)
-    return np.array_equal(matrix @ matrix, degree * one + common * matrix + uncommon * rest)
-
-
 def _adjacency(nodes: Sequence[tuple[int, int]], adjacent: Callable[[tuple[int, int], tuple[int, int]], bool]) -> Array:
     return np.array([[int(a != b and adjacent(a, b)) for b in nodes] for a in nodes], dtype=np.int64)
 

@@ -11,7 +11,7 @@ Example:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -201,20 +201,13 @@ def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device 
     return refine_pairs(graphs, test, device=device if test == "2-fwl" else "cpu", **options)
 
 
-class NamedGraph(NamedTuple):
-    """A graph and what to call it."""
-
-    name: str
-    graph: LabelledGraph
-
-
-def read_named_graphs(paths: Sequence[Path], **options: Any) -> list[NamedGraph]:
+def read_named_graphs(paths: Sequence[Path], **options: Any) -> list[tuple[str, LabelledGraph]]:
     """All graphs of the files, named by file and, where a file has several, by number; options as ``read_graphs``."""
-    found: list[NamedGraph] = []
+    found: list[tuple[str, LabelledGraph]] = []
     for path in paths:
         graphs = read_graphs(path, **options)
         names = [str(path)] if len(graphs) == 1 else [f"{path}:{number}" for number in range(1, len(graphs) + 1)]
-        found += map(NamedGraph, names, graphs)
+        found += zip(names, graphs, strict=True)
     if len(found) < 2:
         raise OptionError("two graphs or more", f"{len(found)} in {len(paths)} file(s)", "name another file")
     return found
@@ -226,7 +219,7 @@ def chosen_tests(name: str) -> tuple[str, ...]:
 
 
 def verdict_report(
-    graphs: Sequence[NamedGraph],
+    graphs: Sequence[tuple[str, LabelledGraph]],
     tests: Sequence[str] = TESTS,
     *,
     device: torch.device | str = "cpu",
@@ -240,15 +233,15 @@ def verdict_report(
     """
     report: dict[str, Any] = {
         "graphs": [
-            {"name": g.name, "nodes": g.graph.num_nodes, "edges": g.graph.num_edges, "directed": not g.graph.symmetric}
-            for g in graphs
+            {"name": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "directed": not graph.symmetric}
+            for name, graph in graphs
         ],
         "tests": {},
     }
     for test in tests:
         if on_start is not None:
             on_start(test)
-        report["tests"][test] = _verdict([g.graph for g in graphs], test, device)
+        report["tests"][test] = _verdict([graph for _, graph in graphs], test, device)
     return report
 
 
