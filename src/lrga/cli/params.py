@@ -39,11 +39,7 @@ def params(
         print_json([cell.as_dict() for cell in cells])
         return
 
-    table = SlimTable()
-    for heading in ("data set", "model", "budget"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("d", "L", "κ", "parameters", "printed"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = SlimTable.of("data set", "model", "budget", numbers=("d", "L", "κ", "parameters", "printed"))
     for cell in cells:
         table.add_row(
             cell.dataset.replace(" (random features)", ", random"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from lrga.experiments.sheet import Tabular
+    from lrga.experiments.sheet import Sheet, Tabular
 
 FORMS = ("text", "markdown", "latex", "csv", "json")
 
@@ -30,12 +30,16 @@ def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
             texts = [f"**{table.sheet().title}**\n\n{text}" for table, text in zip(tables, texts, strict=True)]
         sys.stdout.write("\n".join(texts))
         return
-    console = stdout(most=100)
     for table in tables:
-        sheet = table.sheet()
-        console.print(sheet.to_rich())
-        for note in sheet.notes:
-            console.print(note, markup=False)
+        show_sheet(table.sheet())
+
+
+def show_sheet(sheet: "Sheet") -> None:
+    """Prints a table of words with its notes."""
+    console = stdout(most=100)
+    console.print(sheet.to_rich())
+    for note in sheet.notes:
+        console.print(note, markup=False)
 
 
 def check_form(form: str) -> None:

@@ -125,9 +125,8 @@ def _train_several(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from rich.table import Table
-
-    from lrga.cli.printing import print_json, stdout
+    from lrga.cli.printing import print_json, show_sheet
+    from lrga.experiments.sheet import Sheet
     from lrga.training import Interrupted
     from lrga.training.callbacks.terminal import progress_displays
     from lrga.training.runs.seeds import train_seeds
@@ -141,15 +140,10 @@ def _train_several(
     if as_json:
         print_json(done.to_json())
     else:
-        table = Table(title=done.title)
-        for column in ("seed", "test", "at best val", "epochs", "seconds", "ended by"):
-            table.add_column(column, justify="left" if column == "ended by" else "right", overflow="fold")
-        for row in done.rows():
-            table.add_row(*row)
-        console = stdout()
-        console.print(table)
-        for note in done.notes():
-            console.print(note, markup=False, soft_wrap=True)
+        headings = ("seed", "test", "at best val", "epochs", "seconds", "ended by")
+        columns = tuple((heading, heading != "ended by") for heading in headings)
+        rows = tuple(map(tuple, done.rows()))
+        show_sheet(Sheet(title=done.title, columns=columns, rows=rows, notes=tuple(done.notes())))
     if done.failed:
         raise typer.Exit(1)
     if not all(result.finished for result in done.results):
@@ -173,8 +167,7 @@ def _print_result(result: "TrainingResult", config: "TrainingConfig", reference:
 
     cell = reference.number(config)
     if as_json:
-        paper = None if cell is None else {"mean": cell.mean, "std": cell.std}
-        print_json(result.to_json() | {"folder": str(result.folder), "published": paper})
+        print_json(result.to_json() | {"folder": str(result.folder), "published": cell and cell.to_json()})
         return
     rows: dict[str, str] = {}
     if result.last is not None and result.best is not None:

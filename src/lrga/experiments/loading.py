@@ -178,37 +178,23 @@ def _read(place: Path, found: Collection) -> None:
             found.runs.append(Run(record, str(place), faults))
         else:
             _read_file(place, found)
-    except LRGAError as error:
-        found.problems.append(Problem(str(place), str(error)))
-    except DAMAGE as error:
-        found.problems.append(Problem(str(place), f"{type(error).__name__}: {error}"))
+    except (LRGAError, *DAMAGE) as error:
+        reason = str(error) if isinstance(error, LRGAError) else f"{type(error).__name__}: {error}"
+        found.problems.append(Problem(str(place), reason, record=not place.is_dir()))
 
 
 def _read_file(path: Path, found: Collection) -> None:
     named = bool(RUN_NAME.search(path.name.removesuffix(".json").partition(".attempt-")[0]))
-
-    def problem(reason: str, *, record: bool = named) -> None:
-        found.problems.append(Problem(str(path), reason, record))
-
     if path.stat().st_size > _LARGEST:
-        problem(f"larger than any record, {path.stat().st_size:,} bytes")
+        reason = f"larger than any record, {path.stat().st_size:,} bytes"
+        found.problems.append(Problem(str(path), reason, named))
         return
-    try:
-        values: Any = limits.read_json(path)
-    except LRGAError as error:
-        problem(str(error), record=True)
-        return
-    except ValueError as error:
-        problem(f"no JSON: {error}", record=True)
-        return
+    values: Any = limits.read_json(path)
     if isinstance(values, dict) and "run" in values and "config" in values:
-        try:
-            found.runs.append(Run(RunRecord.from_json(values, where=str(path)), str(path)))
-        except LRGAError as error:
-            problem(str(error), record=True)
+        found.runs.append(Run(RunRecord.from_json(values, where=str(path)), str(path)))
     elif named:
         got = f"keys {', '.join(list(values)[:4])}" if isinstance(values, dict) else type(values).__name__
-        problem(f"the name of a record, but {got}")
+        found.problems.append(Problem(str(path), f"the name of a record, but {got}", record=True))
     else:
         found.others.append((path, values))
 

@@ -35,7 +35,7 @@ class PlannedCell:
             "rank": self.network.rank,
             "parameters": self.parameters,
             "optimizer": config.to_json()["optimizer"],
-            "published": None if published is None else {"mean": published.mean, "std": published.std},
+            "published": published and published.to_json(),
             "changed": {key: pair[0] for key, pair in self.cell.deviations().items()},
             "runs": [
                 {"run": outcome.name, "seed": outcome.config.run.seed, "status": outcome.status}

@@ -45,6 +45,10 @@ class Published:
     seeds: int | None = None
     source: str = ""
 
+    def to_json(self) -> dict[str, float | None]:
+        """Mean and deviation, as tables write them."""
+        return {"mean": self.mean, "std": self.std}
+
     def text(self, decimals: int) -> str:
         """``76.01 ± 0.67``; a deviation too small for the decimals gets as many as it needs.
 

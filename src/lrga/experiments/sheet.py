@@ -219,6 +219,14 @@ class SlimTable(RichTable):
 
     results: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(cls, *texts: str, numbers: Sequence[str] = (), title: str = "") -> "SlimTable":
+        """A table with columns of texts, then of numbers, by their headings."""
+        table = cls(title=title)
+        for heading in (*texts, *numbers):
+            table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
+        return table
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         entries = [[str(cell) for cell in column.cells] for column in self.columns]
         headings = [str(column.header) for column in self.columns]

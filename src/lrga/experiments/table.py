@@ -12,6 +12,7 @@ from scipy import stats
 from lrga.data.datasets.spec import dataset_name, dataset_specs, spec_of
 from lrga.experiments.campaign import BUSY, PENDING, Outcome, run_title
 from lrga.experiments.cell import Cell, key_of, model_word
+from lrga.experiments.published import Published
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.experiments.sheet import Sheet, Tabular, value_text
 from lrga.tasks.task import METRICS, Metric, number_format
@@ -218,7 +219,7 @@ class Row:
             "validation": None if val is None else {"mean": val.mean, "std": val.std},
             "best_validation_epoch": None if best is None else {"mean": best.mean, "std": best.std},
             "train": None if train is None else train.mean,
-            "published": None if published is None else {"mean": published.mean, "std": published.std},
+            "published": published and published.to_json(),
             "difference": self.difference,
             "standard_errors": self.standard_errors,
             "parameters": self.parameters,
@@ -316,41 +317,32 @@ def _run_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _mean(spread: Spread | None, decimals: int) -> str:
-    return "" if spread is None else f"{spread.mean:.{decimals}f}"
+def _shown(value: Any, kind: str) -> str:
+    return "" if value is None else f"{value:{kind}}"
 
 
-def _spread(spread: Spread | None, decimals: int) -> str:
-    return "" if spread is None else spread.text(decimals)
-
-
-def _signed(value: float | None, decimals: int) -> str:
-    return "" if value is None else f"{value:+.{decimals}f}"
+def _spread(spread: Spread | Published | None, row: Row) -> str:
+    return "" if spread is None else spread.text(row.metric.decimals)
 
 
 def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:,.1f}" if 0 < value < 1 else f"{value:,.0f}"
+    return _shown(value, ",.1f" if value is not None and 0 < value < 1 else ",.0f")
 
 
-def _ours(row: Row) -> str:
-    ours = row.spread()
-    return row.state if ours is None else ours.text(row.metric.decimals)
-
-
-def _published(row: Row) -> str:
-    return "" if row.cell.published is None else row.cell.published.text(row.metric.decimals)
+def _mean(spread: Spread | None, row: Row) -> str:
+    return "" if spread is None else f"{spread.mean:.{row.metric.decimals}f}"
 
 
 COLUMNS: dict[str, Callable[[Row], str]] = {
-    "ours": lambda row: _ours(row) + (f" {DRAWN}" if row.generated else ""),
-    "test": _ours,
+    "ours": lambda row: (_spread(row.spread(), row) or row.state) + (f" {DRAWN}" if row.generated else ""),
+    "test": lambda row: _spread(row.spread(), row) or row.state,
     "n": lambda row: str(len(row.by_seed()) or ""),
-    "val": lambda row: _spread(row.spread(key="val_metric"), row.metric.decimals),
-    "best epoch": lambda row: _mean(row.spread("best"), row.metric.decimals),
-    "train": lambda row: _mean(row.spread(key="train_metric"), row.metric.decimals),
-    "published": _published,
-    "diff": lambda row: _signed(row.difference, row.metric.decimals),
-    "SE": lambda row: _signed(row.standard_errors, 1),
+    "val": lambda row: _spread(row.spread(key="val_metric"), row),
+    "best epoch": lambda row: _mean(row.spread("best"), row),
+    "train": lambda row: _mean(row.spread(key="train_metric"), row),
+    "published": lambda row: _spread(row.cell.published, row),
+    "diff": lambda row: _shown(row.difference, f"+.{row.metric.decimals}f"),
+    "SE": lambda row: _shown(row.standard_errors, "+.1f"),
     "params": lambda row: _count(row.parameters),
     "epochs": lambda row: _count(row.mean_of("epochs")),
     "seconds": lambda row: _count(row.mean_of("seconds")),
