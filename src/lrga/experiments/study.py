@@ -27,11 +27,6 @@ class CampaignInterrupted(Interrupted):
         self.table, self.exit_code = table, exit_code
 
 
-def _no_remarks(rows: Sequence[Row]) -> list[str]:
-    del rows
-    return []
-
-
 def parse_shard(text: str) -> tuple[int, int]:
     """Which part of how many, as typed.
 
@@ -80,7 +75,7 @@ class Study:
         for cell in self.cells:
             own = tuple(c.run.seed for c in cell.runs() if order[run_name(c)] % count == number - 1)
             cells += [replace(cell, seeds=own)] if own else []
-        return replace(self, title=f"{self.title}, part {number} of {count}", cells=tuple(cells), remark=_no_remarks)
+        return replace(self, title=f"{self.title}, part {number} of {count}", cells=tuple(cells), remark=lambda _: [])
 
     def plan(self, output: str | Path = OUTPUT) -> CampaignPlan:
         """What would run, with parameters and batch sizes; nothing is trained."""

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from scipy import stats
@@ -449,10 +450,8 @@ class Table(Tabular):
 
 def table_of(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], **options: Any) -> Table:
     """Puts the outcomes of a campaign beside its cells."""
-    rows, place = [], 0
-    for cell in cells:
-        rows.append(Row(cell=cell, outcomes=tuple(outcomes[place : place + len(cell.seeds)])))
-        place += len(cell.seeds)
+    left = iter(outcomes)
+    rows = (Row(cell=cell, outcomes=tuple(islice(left, len(cell.seeds)))) for cell in cells)
     return Table(title=title, rows=tuple(rows), **options)
 
 

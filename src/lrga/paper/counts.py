@@ -8,16 +8,12 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-import torch
-from torch import nn
-
 from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
-from lrga.models.budget import count_parameters
-from lrga.models.embeddings import MatrixFactorization, build_embedding
-from lrga.models.link import LinkModel, build_link_model
-from lrga.models.zoo import MODEL_LABELS, build_model
+from lrga.models.embeddings import EMBEDDINGS
+from lrga.models.zoo import MODEL_LABELS
 from lrga.paper.printed import PrintedCell, published
+from lrga.training.config import TrainingConfig
 from lrga.training.presets import make_config
 from lrga.training.problems.data import plan_network
 from lrga.training.recipes import RECIPES, recipe_row
@@ -56,30 +52,21 @@ class CellSize:
         return asdict(self)
 
 
-def network_of(cell: PrintedCell) -> nn.Module:
-    """The network of a cell, on torch's current default device."""
-    if cell.table == 2:
-        if cell.model in ("Node2Vec", "DeepWalk", "MF"):
-            return build_embedding(cell.dataset, cell.model)
-        return build_link_model(cell.dataset, cell.model.lower(), lrga=cell.lrga)
-    return build_model(
-        cell.dataset, cell.model, budget=cell.budget or "100K", lrga=cell.lrga, random_features=cell.table == 3
-    )
-
-
 @cache
 def size_of(cell: PrintedCell) -> CellSize:
     """Width, depth and count of a cell's network."""
-    with torch.device("meta"):
-        network = network_of(cell)
+    given: dict[str, Any] = {} if cell.budget is None else {"budget": cell.budget}
+    given |= {"random_features": True} if cell.table == 3 else {}
+    config = make_config(cell.dataset, model=cell.model.lower(), lrga=cell.lrga, **given)
     dataset = RANDOM_FEATURES if cell.table == 3 else cell.dataset
-    if isinstance(network, MatrixFactorization):
-        shape: tuple[int, int | None, int | None] = (network.channels, None, None)
-    else:
-        gnn: Any = network.gnn if isinstance(network, LinkModel) else network
-        shape = (gnn.hidden_channels, gnn.num_layers, gnn.rank)
-    count = count_parameters(network)
-    return CellSize(dataset, cell.model, cell.budget, cell.lrga, *shape, count, cell.parameters)
+    return _size(config, dataset, cell.model, cell.budget, cell.parameters)
+
+
+def _size(config: TrainingConfig, dataset: str, model: str, budget: str | None, printed: str | None) -> CellSize:
+    network = plan_network(config)
+    layers = None if config.model.model in EMBEDDINGS else network.num_layers
+    shape = (network.hidden_channels, layers, network.rank, network.size())
+    return CellSize(dataset, model, budget, config.model.lrga, *shape, printed)
 
 
 def sizes(
@@ -151,8 +138,6 @@ def recipe_sizes(
         for with_lrga in (False, True):
             config = make_config(name, recipe=recipe, lrga=with_lrga)
             if lrga in (None, with_lrga) and model in (None, config.model.model):
-                network = plan_network(config)
                 limit = None if row.budget is None else f"{row.budget // 1000}K"
-                shape = (network.hidden_channels, network.num_layers, network.rank, network.size())
-                found.append(CellSize(name, MODEL_LABELS[config.model.model], limit, with_lrga, *shape, None))
+                found.append(_size(config, name, MODEL_LABELS[config.model.model], limit, None))
     return found
