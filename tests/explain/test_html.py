@@ -1,8 +1,8 @@
 """Pages are one file, and nothing in them was left unescaped; figures have one look."""
 
-import builtins
 import json
 import re
+import sys
 
 import matplotlib as mpl
 import pytest
@@ -52,16 +52,10 @@ def test_a_page_is_written_whole_or_refused_in_words(tmp_path):
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *arguments, **options):
-        if name.startswith(("plotly", "jinja2")):
-            raise ImportError(f"No module named {name!r}")
-        return real(name, *arguments, **options)
-
     html.plotly_bundle.cache_clear()
     html._environment.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    for name in ("plotly.offline", "jinja2"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError, match=r"lrga\[report\]"):
         html.plotly_bundle()
     with pytest.raises(MissingDependencyError, match="jinja2"):

@@ -1,6 +1,6 @@
 """Figures as files."""
 
-import builtins
+import sys
 from itertools import product
 from xml.etree import ElementTree
 
@@ -64,14 +64,7 @@ def test_what_cannot_be_drawn_is_refused_in_words(found, make_record, write_reco
 
 
 def test_a_missing_package_is_named_with_its_extra(found, tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *arguments, **options):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingDependencyError, match=r"lrga\[plot\]"):
         plot_rank(found, tmp_path / "a.png")
 

@@ -128,15 +128,8 @@ def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) ->
     if wiring is not None:
         decisive["model"]["reading"] = letters[wiring]
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
-    kind = "lrga" if model.lrga else "plain"
-    parts = [
-        data,
-        kind,
-        model.model,
-        *([str(config.budget)] if config.budget else []),
-        f"seed{config.run.seed}",
-        digest,
-    ]
+    budget = [str(config.budget)] if config.budget else []
+    parts = [data, "lrga" if model.lrga else "plain", model.model, *budget, f"seed{config.run.seed}", digest]
     return "-".join(part.lower() for part in parts)
 
 

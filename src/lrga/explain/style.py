@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import CheckpointError, MissingDependencyError, OptionError
+from lrga.errors import CheckpointError, OptionError, optional_module
 from lrga.io.files import write_bytes
 
 # Okabe and Ito's colours for the colour-blind, without the yellow, which is too pale on white.
@@ -71,12 +71,7 @@ def plain(text: str) -> str:
 
 def require_matplotlib() -> Any:
     """Matplotlib's figure class, which needs no display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        remedy = "pip install 'lrga[plot]'"
-        raise MissingDependencyError("matplotlib, to draw pictures", "no such package", remedy) from error
-    return Figure
+    return optional_module("matplotlib.figure", "to draw pictures", "plot").Figure
 
 
 def styled() -> AbstractContextManager[None]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrga.errors import MissingDependencyError, OptionError
+from lrga.errors import OptionError, optional_module
 from lrga.theory.labelled import Array, LabelledGraph, as_graph, graph_from_arcs
 
 
@@ -222,11 +222,7 @@ def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
     """
     if not 1 <= num_nodes <= _LARGEST:
         raise OptionError(f"1 to {_LARGEST} nodes", str(num_nodes), "the atlas goes no further")
-    try:
-        import networkx
-    except ImportError as error:
-        remedy = "pip install 'lrga[graphs]'"
-        raise MissingDependencyError("networkx, for the atlas of small graphs", "no such package", remedy) from error
+    networkx = optional_module("networkx", "for the atlas of small graphs", "graphs")
     graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
     return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))
 
