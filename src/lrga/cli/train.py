@@ -23,7 +23,7 @@ def train(
     context: typer.Context,
     given: dict[str, Any],
     name: Annotated[str | None, o.NAME] = None,
-    recipe: Annotated[str | None, typer.Option(help="modern: as in recent papers.", rich_help_panel="Model")] = None,
+    recipe: o.Recipe = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel="Protocol")] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run's folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[

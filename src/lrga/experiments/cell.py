@@ -91,6 +91,11 @@ def model_word(config: TrainingConfig) -> str:
     return (MODEL_LABELS | EMBEDDING_LABELS)[config.model.model]
 
 
+def budget_label(config: TrainingConfig) -> str:
+    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
+    return str(config.model.budget) if config.budget is not None and config.model.hidden is None else ""
+
+
 def run_name(config: TrainingConfig) -> str:
     """The name of a run: readable, and different for every configuration that computes something else.
 

@@ -14,7 +14,7 @@ from typing import Any
 from lrga.data.datasets.building import MANIFEST_FILE
 from lrga.errors import DataError, DataMissingError, LRGAError
 from lrga.experiments.campaign import PENDING, Outcome
-from lrga.experiments.cell import Cell, cell_beside, flat_options, key_of, model_label, run_name
+from lrga.experiments.cell import Cell, budget_label, cell_beside, flat_options, key_of, model_label, run_name
 from lrga.experiments.published import Reference
 from lrga.experiments.recording import UNFINISHED, record_of_folder
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, RUN_NAME, RunRecord
@@ -296,11 +296,6 @@ def network_labels(configs: Sequence[TrainingConfig], *ignored: str) -> list[str
         told = ", ".join(filter(None, (f"{_word(key)} {value_text(values[key])}".strip() for key in differing)))
         labels.append(f"{model} {budget}".strip() + (f" ({told})" if told else ""))
     return labels
-
-
-def budget_label(config: TrainingConfig) -> str:
-    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
-    return str(config.model.budget) if config.budget is not None and config.model.hidden is None else ""
 
 
 def _word(option: str) -> str:

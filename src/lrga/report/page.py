@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.experiments.cell import model_label
-from lrga.experiments.loading import Collection, Run, budget_label, grouped_rows, rank_series
+from lrga.experiments.cell import budget_label, model_label
+from lrga.experiments.loading import Collection, Run, grouped_rows, rank_series
 from lrga.experiments.published import Reference
 from lrga.experiments.records import DIGITS, spread_evenly
 from lrga.experiments.sheet import value_text

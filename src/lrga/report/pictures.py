@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import DataError, OptionError
-from lrga.experiments.loading import Collection, budget_label, grouped_rows, rank_series
+from lrga.experiments.cell import budget_label
+from lrga.experiments.loading import Collection, grouped_rows, rank_series
 from lrga.experiments.table import Row
 from lrga.explain.style import COLOURS, MARKERS, PAPER, WIDTH, colour, plain, save_figure
 from lrga.paper.reference import THE_PAPER
