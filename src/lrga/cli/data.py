@@ -55,9 +55,9 @@ def list_datasets(
         for row in rows:
             if (row["one_graph"], row["task"].startswith("link")) == (one_graph, links):
                 splits = "/".join(f"{count:,}" for count in row["splits"].values())
-                counts = f"{row['mean_nodes']:,.{0 if one_graph else 1}f}", f"{row['mean_edges']:,.0f}"
+                means = f"{row['mean_nodes']:,.{0 if one_graph else 1}f}", f"{row['mean_edges']:,.0f}"
                 texts = row["name"], row["task"].split()[0], splits, row["obtained"], row["licence"]
-                table.add_row(*texts, *counts, _on_disk(row))
+                table.add_row(*texts, *means, _on_disk(row))
         console.print(table)
         console.print()
     console.print(

@@ -94,7 +94,7 @@ class Campaign:
         if time_limit is not None and not time_limit > 0:
             raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
         self.cells, self.folder, self.data = list(cells), Path(folder), data
-        self.time_limit, self.callbacks, self._say = time_limit, callbacks, say
+        self.time_limit, self.callbacks, self.say = time_limit, callbacks, say or (lambda _: None)
         self._done = (FINISHED,) if retry else (FINISHED, DIVERGED)  # what is not made again
         self.at_once, self.failed_since = at_once, failed_since
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
@@ -153,11 +153,6 @@ class Campaign:
         if waiting and all(config.data == configs[0].data for config in configs):
             self._graphs(waiting[0])
             self._loaded = None
-
-    def say(self, line: str) -> None:
-        """Tells whoever listens."""
-        if self._say is not None:
-            self._say(line)
 
     def _found(self, config: TrainingConfig) -> Outcome:
         name = run_name(config)

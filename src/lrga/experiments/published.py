@@ -68,13 +68,9 @@ class Reference:
 
     def number(self, config: TrainingConfig) -> Published | None:
         """The published number that a run of ``config`` repeats."""
-        del config
-        return None
 
     def protocol(self, config: TrainingConfig) -> TrainingConfig | None:
         """The configuration that number was made with, as far as it is known: the table lists the differences."""
-        del config
-        return None
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _problems(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"{values['epochs']} epochs in {values['seconds']} seconds"[:200]
     names = {f.name for f in fields(EpochRecord)} - {"numbers"}  # those logged besides may be there
     for key in ("last", "best"):
-        epoch = dict.fromkeys(names, 0) if values[key] is None else values[key]
+        epoch: dict[str, Any] = dict.fromkeys(names, 0) if values[key] is None else values[key]
         if set(epoch) - {"numbers"} != names:
             yield f"{key} with {', '.join(sorted(epoch))}"
         logged = epoch.get("numbers", {})

@@ -11,7 +11,6 @@ from lrga.experiments.cell import Cell, run_name
 from lrga.experiments.planning import CampaignPlan, plan_cells
 from lrga.experiments.table import ALONE, BESIDE, Row, Table, gains, table_of
 from lrga.experiments.workers import run_side_by_side
-from lrga.training.callbacks.base import Callback
 from lrga.training.callbacks.terminal import progress_displays
 from lrga.training.problems.data import Given
 from lrga.training.runs.run import Interrupted
@@ -106,17 +105,13 @@ class Study:
         """
         if parallel != 1:
             return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
-
-        def callbacks(titles: Sequence[str]) -> Sequence[Sequence[Callback]]:
-            return [(display,) for display in progress_displays(titles)]
-
         campaign = Campaign(
             self.cells,
             output,
             data=self.data,
             time_limit=time_limit,
             retry=retry,
-            callbacks=callbacks if progress else None,
+            callbacks=(lambda titles: [(display,) for display in progress_displays(titles)]) if progress else None,
             say=say_on_stderr if progress else None,
         )
         try:

@@ -93,10 +93,6 @@ class Difference:
         ends = f"{self.low:+.{decimals}f} to {self.high:+.{decimals}f}"
         return f"{self.mean:+.{decimals}f} ({CONFIDENCE:.0%} CI {ends}, {self.n} pairs of seeds)".replace("%", " %")
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"pairs": self.n, "mean": self.mean, "low": self.low, "high": self.high, "verdict": self.verdict}
-
 
 def paired_difference(
     first: Mapping[int, float], second: Mapping[int, float], *, higher_is_better: bool = True

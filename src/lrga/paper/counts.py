@@ -8,15 +8,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
 from lrga.models.embeddings import EMBEDDINGS
-from lrga.models.zoo import MODEL_LABELS
 from lrga.paper.printed import PrintedCell, published
-from lrga.training.config import TrainingConfig
 from lrga.training.presets import make_config
 from lrga.training.problems.data import plan_network
-from lrga.training.recipes import RECIPES, recipe_row
 
 RANDOM_FEATURES = "PATTERN (random features)"  # the data set of Table 3
 
@@ -58,15 +54,11 @@ def size_of(cell: PrintedCell) -> CellSize:
     given: dict[str, Any] = {} if cell.budget is None else {"budget": cell.budget}
     given |= {"random_features": True} if cell.table == 3 else {}
     config = make_config(cell.dataset, model=cell.model.lower(), lrga=cell.lrga, **given)
-    dataset = RANDOM_FEATURES if cell.table == 3 else cell.dataset
-    return _size(config, dataset, cell.model, cell.budget, cell.parameters)
-
-
-def _size(config: TrainingConfig, dataset: str, model: str, budget: str | None, printed: str | None) -> CellSize:
     network = plan_network(config)
     layers = None if config.model.model in EMBEDDINGS else network.num_layers
     shape = (network.hidden_channels, layers, network.rank, network.size())
-    return CellSize(dataset, model, budget, config.model.lrga, *shape, printed)
+    dataset = RANDOM_FEATURES if cell.table == 3 else cell.dataset
+    return CellSize(dataset, cell.model, cell.budget, cell.lrga, *shape, cell.parameters)
 
 
 def sizes(
@@ -112,32 +104,3 @@ def _matching(name: str, value: str | None, choices: Iterable[str]) -> str | Non
 
 def _plain(text: str | None) -> str:
     return "".join(c for c in (text or "").lower() if c.isalnum()).removeprefix("ogbl")
-
-
-def recipe_sizes(
-    recipe: str,
-    *,
-    dataset: str | None = None,
-    model: str | None = None,
-    budget: str | None = None,
-    lrga: bool | None = None,
-) -> list[CellSize]:
-    """The networks of a recipe (:mod:`lrga.training.recipes`), each with LRGA and, as large, without; ``budget`` is
-    refused: a recipe has one for each data set.
-
-    Example:
-        >>> [size.parameters <= 500_000 for size in recipe_sizes("modern", dataset="ZINC")]
-        [True, True]
-    """
-    if budget is not None:
-        raise OptionError("no budget beside a recipe", repr(budget), "leave it out")
-    found = []
-    names = list(RECIPES.get(recipe, {"": None})) if dataset is None else [spec_of(dataset).name]
-    for name in names:
-        row = recipe_row(recipe, name)
-        for with_lrga in (False, True):
-            config = make_config(name, recipe=recipe, lrga=with_lrga)
-            if lrga in (None, with_lrga) and model in (None, config.model.model):
-                limit = None if row.budget is None else f"{row.budget // 1000}K"
-                found.append(_size(config, name, MODEL_LABELS[config.model.model], limit, None))
-    return found
