@@ -171,10 +171,8 @@ class Row:
         if ours is None or published is None or published.std is None or not published.seeds:
             return None
         n, m = ours.n, published.seeds
-        if n + m <= 2:
-            return None
         squares = (n - 1) * (ours.std or 0.0) ** 2 + (m - 1) * published.std**2
-        error = math.sqrt(squares / (n + m - 2)) * math.sqrt(1 / n + 1 / m)
+        error = math.sqrt(squares / max(n + m - 2, 1)) * math.sqrt(1 / n + 1 / m)  # no squares of one run each
         return None if error == 0 else (ours.mean - published.mean) / error
 
     @property
@@ -302,16 +300,8 @@ def gains_note(rows: Sequence[Row]) -> list[str]:
 
 
 def _run_json(outcome: Outcome) -> dict[str, Any]:
-    record = outcome.record
-    return {
-        "run": outcome.name,
-        "seed": outcome.config.run.seed,
-        "status": outcome.status,
-        "reason": None if record is None else record.reason,
-        "test": None if record is None else record.test,
-        "epochs": None if record is None else record.epochs,
-        "seconds": None if record is None else record.seconds,
-    }
+    found = {"run": outcome.name, "seed": outcome.config.run.seed, "status": outcome.status}
+    return found | {key: getattr(outcome.record, key, None) for key in ("reason", "test", "epochs", "seconds")}
 
 
 def _shown(value: Any, kind: str) -> str:
