@@ -8,7 +8,7 @@ from typing import Any
 
 from lrga.experiments.cell import Cell
 from lrga.experiments.loading import Run, key_of, load_runs, rows_of
-from lrga.experiments.sheet import Listing
+from lrga.experiments.sheet import Sheet
 from lrga.experiments.table import Row
 from lrga.paper.protocols import cells_of
 from reproduction.ablations import PARTS
@@ -78,12 +78,12 @@ def differences(folders: Iterable[str | Path]) -> list[Difference]:
     return found
 
 
-def differences_table(folders: Iterable[str | Path]) -> Listing:
+def differences_table(folders: Iterable[str | Path]) -> Sheet:
     """The same as a table."""
     found = differences(folders)
     headings = ("cell", False), ("diff", True), ("SE", True), ("variants (SE)", False), ("closest within 2 SE", False)
     rows, values = tuple(d.cells() for d in found), tuple(d.to_json() for d in found)
-    return Listing(title="Cells far from the paper's", columns=headings, rows=rows, values=values)
+    return Sheet(title="Cells far from the paper's", columns=headings, rows=rows, values=values)
 
 
 def _network(cell: Cell) -> tuple[Any, ...]:

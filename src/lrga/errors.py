@@ -5,6 +5,8 @@ also from the built-in exception that a caller would naturally catch (``ValueErr
 """
 
 import re
+from importlib import import_module
+from typing import Any
 
 # Of C0, C1 and the marks that turn the direction of text; tabs and line ends may stay.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -101,6 +103,15 @@ class FolderInUseError(CheckpointError):
 
 class MissingDependencyError(LRGAError, ImportError):
     """An optional package is needed that is not installed."""
+
+
+def optional_module(name: str, purpose: str, extra: str) -> Any:
+    """Imports a module that comes with an extra of the installation."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        remedy, package = f"pip install 'lrga[{extra}]'", name.partition(".")[0]
+        raise MissingDependencyError(f"the package {package}, {purpose}", str(error), remedy) from error
 
 
 class RankLostError(LRGAError, RuntimeError):

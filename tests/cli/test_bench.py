@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
-from lrga.errors import DeviceError, OptionError
+from lrga.errors import DeviceError
 from lrga.speed import measure as speed
 
 runner = CliRunner()
@@ -32,26 +32,6 @@ def test_json_is_all_of_stdout():
     assert values["rows"][0]["method"] == "lrga"
 
 
-def test_explain_says_what_is_taken_and_measures_nothing(monkeypatch):
-    monkeypatch.setattr(speed, "measure_speed", None)
-    result = runner.invoke(app, ["bench", "--explain", "--device", "cpu"])
-    assert result.exit_code == 0, result.output
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "segmented" in result.stdout
-    assert "[X, LRGA, GNN]" in result.stdout
-    rows = json.loads(runner.invoke(app, ["bench", "--explain", "--device", "cpu", "--json"]).stdout)
-    assert rows[0] == {
-        "operation": "attention, many small graphs",
-        "taken": "segmented",
-        "why": "the tensors are on the CPU",
-    }
-
-
 def test_a_device_that_is_none_is_refused():
     result = runner.invoke(app, ["bench", "--device", "tpu"])
     assert isinstance(result.exception, DeviceError)
-
-
-def test_an_unknown_dtype_is_refused():
-    result = runner.invoke(app, ["bench", "--explain", "--dtype", "int8"])
-    assert isinstance(result.exception, OptionError)

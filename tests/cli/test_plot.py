@@ -31,8 +31,7 @@ def one_thread():
     ("kind", "source", "options"),
     [
         ("curves", "rank", ["--show", "loss", "--splits", "train,test", "--log-x", "--log-y", "--width", "4"]),
-        ("table", "rank", ["--title", "Ours"]),
-        ("scale", "speed/training-cpu.json", ["--linear"]),
+        ("rank", "rank", ["--title", "Ours"]),
     ],
 )
 def test_a_figure_of_records_is_written_and_named(tmp_path, kind, source, options):
@@ -55,4 +54,4 @@ def test_ranks_and_attention_are_drawn_of_runs(tmp_path, monkeypatch):
 
 def test_another_ending_is_refused(tmp_path):
     with pytest.raises(OptionError, match=".png, .svg or .pdf"):
-        lrga("plot", "table", RESULTS / "table1", "-o", tmp_path / "a.gif")
+        lrga("plot", "rank", RESULTS / "rank", "-o", tmp_path / "a.gif")

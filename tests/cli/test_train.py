@@ -81,6 +81,8 @@ def test_a_dry_run_says_what_would_be_trained_and_makes_nothing(tmp_path):
     words = " ".join(result.stdout.split())  # wherever lines are broken
     for fact in ("train 10,000", "to be built first", "width 80", "486,742", "32 graphs", "after 5 epochs"):
         assert fact in words
+    nodes = lrga("train", "Cora", "--dry-run", "--data-root", str(tmp_path)).stdout
+    assert "train 140, val 500, test 1,000 nodes (to be built first)" in nodes
     plan = json.loads(lrga("train", "ZINC", "--dry-run", "--json").stdout)
     assert plan["parameters"] == 92_311
     assert list(tmp_path.iterdir()) == []

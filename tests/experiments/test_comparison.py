@@ -31,6 +31,19 @@ def test_random_features_stand_beside_table_3_and_other_shapes_beside_nothing():
     assert [cell.published is None for cell in other_rank.cells] == [False, True]
 
 
+def test_a_given_width_is_named_in_place_of_the_budget():
+    study = comparison("ZINC", hidden=64)
+    assert study.title.endswith("both 64 wide")
+    assert [set(cell.labels) for cell in study.cells] == [{"dataset", "model"}] * 2
+
+
+def test_a_recipe_gives_both_networks_its_options_and_its_budget():
+    plan = comparison("CLUSTER", recipe="modern").plan("nowhere").to_json()["cells"]
+    assert [cell["model"] for cell in plan] == ["GatedGCN"] * 2
+    assert all(400_000 < cell["parameters"] <= 500_000 for cell in plan)
+    assert all(cell["optimizer"]["optimizer"] == "adamw" for cell in plan)
+
+
 def test_lrga_itself_is_not_an_option_and_seeds_are_several():
     with pytest.raises(OptionError, match="the option lrga"):
         comparison("PATTERN", lrga=False)

@@ -58,6 +58,13 @@ def test_a_campaign_runs_with_options_of_the_command_line(tmp_path, tiny):
     assert (table.rows[0].cell.labels, table.rows[0].cell.config.model.rank) == ({"name": "mine"}, 2)
 
 
+def test_a_campaign_with_and_without_lrga_says_what_it_changes(tmp_path, tiny):
+    text = '[common]\ndataset = "CLUSTER"\n[[cell]]\nlrga = false\n[[cell]]\nrank = 2\nlabels = {name = "ours"}\n'
+    table = read_study(write(tmp_path, text), seeds=[1, 2], **tiny).run(tmp_path / "runs", progress=False)
+    change = table.rows[1].spread().mean - table.rows[0].spread().mean
+    assert table.notes[0].startswith(f"With LRGA weighted accuracy (%) changes by {change:+.2f} (95 % CI ")
+
+
 def test_a_published_number_without_deviation_is_recorded(tmp_path, tiny):
     path = write(tmp_path, "[[result]]\ndataset = 'CLUSTER'\nmean = 50.0\n", "published.toml")
     text = '[[cell]]\ndataset = "CLUSTER"\n'

@@ -54,3 +54,13 @@ def test_seeds_may_be_swept_or_given():
 def test_a_bad_grid_is_refused_before_anything_runs(grid, options, message):
     with pytest.raises(OptionError, match=message):
         sweep_of("CLUSTER", grid, **options)
+
+
+def test_ranks_keep_the_budget_where_one_is_given_and_the_width_elsewhere():
+    def cells(**options):
+        return sweep_of("ZINC", {"rank": [5, 60]}, **options).plan("nowhere").to_json()["cells"]
+
+    at_budget = cells(budget="100k")
+    assert all(abs(cell["parameters"] - 100_000) < 2_000 for cell in at_budget)
+    assert [cell["layers"] for cell in at_budget] == [4, 4]
+    assert [cell["hidden"] for cell in cells()] == [60, 60]

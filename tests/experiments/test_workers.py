@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lrga.errors import DataMissingError, OptionError
+from lrga.errors import DataMissingError, DTypeError, OptionError
 from lrga.experiments.campaign import Campaign
 from lrga.experiments.records import read_records
 from lrga.experiments.workers import run_side_by_side
@@ -34,7 +34,7 @@ def numbers(folder):
 
 @pytest.mark.parametrize("processes", [0, -1, True, 2.5])
 def test_a_number_of_processes_that_is_none_is_refused(processes, tiny, tmp_path):
-    with pytest.raises(OptionError, match="processes"):
+    with pytest.raises((OptionError, DTypeError), match="processes"):
         run_side_by_side([table1("CLUSTER", seeds=[41], **tiny)], tmp_path, processes=processes)
 
 

@@ -1,15 +1,14 @@
 """Pages are one file, and nothing in them was left unescaped; figures have one look."""
 
-import builtins
 import json
 import re
+import sys
 
 import matplotlib as mpl
 import pytest
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError
 from lrga.explain import html
-from lrga.explain.patience import Patience, to_stderr
 from lrga.explain.style import COLOURS, plain, styled
 
 NASTY = ["</script><script>alert(1)</script>", "<!--<script>", "\"'&<>", "\u2028\u2029", "\ud800", "日本\x00"]
@@ -53,16 +52,10 @@ def test_a_page_is_written_whole_or_refused_in_words(tmp_path):
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *arguments, **options):
-        if name.startswith(("plotly", "jinja2")):
-            raise ImportError(f"No module named {name!r}")
-        return real(name, *arguments, **options)
-
     html.plotly_bundle.cache_clear()
     html._environment.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    for name in ("plotly.offline", "jinja2"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError, match=r"lrga\[report\]"):
         html.plotly_bundle()
     with pytest.raises(MissingDependencyError, match="jinja2"):
@@ -88,17 +81,3 @@ def test_the_caller_s_settings_come_back():
 
 def test_a_name_keeps_its_lines_and_loses_what_an_svg_may_not_hold():
     assert plain("a\nb\x01c\ud800 $x$ 日本") == "a\nb c  \\$x\\$ 日本"
-
-
-def test_short_work_is_not_told_of():
-    told = []
-    patience = Patience(told.append, seconds=60.0)
-    for number in range(5):
-        patience(str(number))
-    assert told == []
-    Patience(None, seconds=0.0)("nobody listens")
-
-
-def test_long_work_is_told_of_on_stderr(capsys):
-    Patience(to_stderr, seconds=0.0)("still there")
-    assert capsys.readouterr() == ("", "still there\n")

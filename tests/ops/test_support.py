@@ -72,7 +72,6 @@ SWITCHES = {  # what users may write, and whether it allows TF32
 AFTER_EACH_SWITCH = """
 import os, sys
 import torch, lrga
-from lrga.speed.backends import explain_choices
 from lrga.ops._triton import allows_tf32, dot_precision
 from lrga.training.runs.environment import environment
 
@@ -84,7 +83,6 @@ def is_understood(switch, allowed):
     lrga.LowRankGlobalAttention(4, 40)(x).sum().backward()
     lrga.LowRankGlobalAttention(4, 4, backend="triton")(x).sum().backward()
     environment(torch.device("cpu"))
-    explain_choices("cpu")
     assert dot_precision(torch.float64) == "tf32x3"
     return allows_tf32() is allowed and (dot_precision(torch.float32) == "tf32") is allowed
 

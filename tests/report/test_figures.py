@@ -1,14 +1,10 @@
 """The charts, as Plotly itself checks them."""
 
-from pathlib import Path
-
 import pytest
 
 from lrga.experiments.loading import Run, grouped_rows, rank_series
 from lrga.paper.reference import THE_PAPER
-from lrga.report.figures import plotly_figure, rank_chart, result_figures, speed_charts
-from lrga.report.speed import speed_record
-from lrga.speed.record import make_record
+from lrga.report.figures import rank_figure, result_figures
 
 go = pytest.importorskip("plotly.graph_objects")
 
@@ -29,33 +25,15 @@ def test_results_stand_beside_the_paper_s_with_error_bars(make_record):
     assert (paper.x[place], paper.error_x.array[place]) == (68.44, 0.16)
 
 
-def benchmark(rows):
-    return speed_record(make_record("x", rows, device="cpu"), Path("x.json"))
-
-
 def test_a_name_of_tags_stays_a_name(make_record):
-    cells = cells_of(make_record(dataset="<b>x</b>", lr=0.1), make_record("o", dataset="<b>x</b>", lr=0.2))
+    cells = cells_of(make_record(dataset="<b>x</b>", rank=5), make_record("o", dataset="<b>x</b>", rank=9))
     assert "<b>" not in str(result_figures(cells)[0][1])
-    charts = speed_charts(benchmark([{"case": "<i>a</i>", "ms": 1.0}]))
-    assert "<i>" not in str([plotly_figure(chart) for chart in charts])
+    assert "<b>" not in str(rank_figure(rank_series(cells)))
 
 
 def test_the_rank_curve_has_its_error_bars_beside_the_published_number(make_record):
     cells = cells_of(*(make_record(rank=r, seed=s, test=60.0 + r + s) for r in (5, 30) for s in (1, 2)))
-    ours, paper = go.Figure(plotly_figure(rank_chart(rank_series(cells)))).data
+    ours, paper = go.Figure(rank_figure(rank_series(cells))).data
     assert list(ours.x) == [5, 30]
     assert list(ours.error_y.array) == [0.5**0.5] * 2
     assert (list(paper.x), list(paper.y), paper.name) == ([30], [68.44], "published, κ 30")
-    assert rank_chart([]) is None
-
-
-def test_a_benchmark_has_bars_or_lines():
-    charts = {
-        chart.title: chart for chart in speed_charts(benchmark([{"case": m, "ms": 1.0, "mb": 2.0} for m in "ab"]))
-    }
-    assert set(charts) == {"Time", "Memory"}
-    assert go.Figure(plotly_figure(charts["Time"])).data[0].type == "bar"
-    (chart,) = speed_charts(benchmark([{"case": m, "nodes": n, "ms": n} for m in "ab" for n in (30, 10)]))
-    drawn = go.Figure(plotly_figure(chart))
-    assert [list(trace.x) for trace in drawn.data] == [[10, 30]] * 2
-    assert drawn.layout.xaxis.type == drawn.layout.yaxis.type == "log"

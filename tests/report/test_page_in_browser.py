@@ -8,10 +8,9 @@ import pytest
 
 from lrga.experiments.cell import model_label
 from lrga.experiments.loading import grouped_rows
+from lrga.experiments.table import lrga_pairs
 from lrga.paper.reference import THE_PAPER
 from lrga.report.page import write_report
-from lrga.report.summary import lrga_pairs
-from lrga.speed.record import make_record as make_benchmark
 
 NASTY = "<script>window.hacked=1</script><b>bold</b>"
 
@@ -29,10 +28,6 @@ def page_file(make_record, trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     for number, record in enumerate(records):
         (folder / f"{number}.json").write_text(json.dumps(record.to_json()), encoding="utf-8")
-    rows = [
-        {"case": m, "nodes": n, "ms": n * k, "peak_mb": n} for k, m in enumerate(("lrga", NASTY), 1) for n in (10, 100)
-    ]
-    (folder / "speed.json").write_text(json.dumps(make_benchmark("scale", rows, device=NASTY)))
     (folder / "broken.json").write_text("{")
     path = tmp_path_factory.mktemp("page") / "page.html"
     return path, write_report([folder, trained], path, title=NASTY)
@@ -89,7 +84,6 @@ def test_it_opens_without_network_or_complaint_and_shows_python_s_numbers(page, 
     rank = traces(page, "rank-chart")
     assert rank[0]["x"] == [0, 10, 20]
     assert rank[0]["y"] == pytest.approx([50.0, 50 + 10 / 3, 50 + 20 / 3])
-    assert {tuple(trace["x"]) for trace in traces(page, "speed-0-0")} == {(10, 100)}
     assert "loss was NaN" in page.inner_text("#failed")
     assert "broken.json" in page.inner_text("#failed")
     keep_screenshot(page, "report", full_page=True)
@@ -134,7 +128,7 @@ def test_a_name_that_is_a_script_stays_text(page):
     assert page.inner_text("h1") == NASTY
     assert NASTY in column(page, "run-table", "run")
     assert page.evaluate("document.querySelectorAll('main b').length") == 0
-    legend = page.evaluate("[...document.querySelectorAll('#speed-0-0 .legendtext')].map((t) => t.textContent)")
+    legend = page.evaluate("[...document.querySelectorAll('#curves-chart .legendtext')].map((t) => t.textContent)")
     assert any(NASTY in text for text in legend)
 
 
@@ -282,7 +276,7 @@ def test_everything_is_reached_by_keyboard(page):
             "(e.dataset.copy && `${e.dataset.table} ${e.dataset.copy}`) || e.textContent.slice(0, 20); })()"
         ))  # fmt: skip
         page.keyboard.press("Tab")
-    controls = {"theme", "dataset", "model", "seed", "quantity", "log-x", "log-y", "cells csv", "log-speed"}
+    controls = {"theme", "dataset", "model", "seed", "quantity", "log-x", "log-y", "cells csv"}
     assert controls | {"Summary", "verdict"} <= reached  # links of the sections, headings that sort
 
 

@@ -17,7 +17,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 def test_the_records_of_this_project_are_found():
     found = gather([RESULTS])
     assert len(found.runs) >= 8
-    assert len(found.speed) >= 4
+    assert not [problem for problem in found.problems if "speed" in problem.place]  # benchmarks are passed over
     assert {run.config.data.name for run in found.runs} >= {"CLUSTER", "PATTERN", "ZINC"}
 
 
@@ -47,6 +47,14 @@ def test_nothing_there_is_an_error_in_words(tmp_path):
         gather([tmp_path])
     with pytest.raises(DataError, match="no path"):
         gather([])
+
+
+def test_long_reading_is_told_of(make_record, write_records, monkeypatch):
+    folder, told = write_records(make_record("one")), []
+    gather([folder], say=told.append)
+    monkeypatch.setattr("lrga.experiments.loading.PATIENCE", 0.0)
+    gather([folder], say=told.append)
+    assert told == ["1 files and folders read"]
 
 
 def test_broken_files_become_problems(trained, make_record, write_records, tmp_path):
@@ -121,7 +129,6 @@ def test_an_integer_that_no_float_holds_is_damage_and_no_crash(make_record, tmp_
     (tmp_path / "curve.json").write_text(json.dumps({**sound, "curve": curve}))
     found = gather([tmp_path])
     assert len(found.problems) == 3
-    assert not found.speed
     page = page_of(found)
     assert '"val_metric":[' in page
     assert '"lr":[' not in page

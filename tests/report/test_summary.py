@@ -3,8 +3,8 @@
 import pytest
 
 from lrga.experiments.loading import Collection, Run, grouped_rows
-from lrga.experiments.table import paired_difference
-from lrga.report.summary import best_rows, lrga_pairs, summary_of
+from lrga.experiments.table import lrga_pairs, paired_difference
+from lrga.report.summary import best_rows, summary_of
 
 
 @pytest.fixture

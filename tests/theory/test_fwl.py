@@ -132,7 +132,7 @@ def test_memory_stays_within_what_is_asked_for():
         "before = peak_of_process()\n"
         "assert fwl.refine_pairs([graph]).stable\n"
         "peak = peak_of_process() - before\n"
-        "print(peak, fwl._BYTES_PER_PAIR * 400**2 + 8 * fwl._BLOCK_BYTES)\n"
+        "print(peak, fwl._BYTES_PER_PAIR['2-fwl'] * 400**2 + 8 * fwl._BLOCK_BYTES)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     peak, allowed = map(int, done.stdout.split())

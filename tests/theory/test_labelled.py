@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError, UnsupportedError
-from lrga.theory import distinguishes
+from lrga.theory import TESTS, distinguishes
 from lrga.theory.labelled import as_graph, check_fits, graph_from_arcs, integer_labels
 
 
@@ -186,17 +186,19 @@ def test_given_labels_take_the_place_of_the_graphs_own():
     assert relabelled.node_labels[:, 0].tolist() == [1, 1, 2]
 
 
-def test_the_largest_size_that_fits_is_named():
+def test_the_largest_size_that_fits_is_named(monkeypatch):
+    monkeypatch.setenv("LRGA_MAX_MEMORY", "10000")
     with pytest.raises(OptionError, match=r"up to 100 nodes.*101 nodes"):
-        check_fits(101, lambda n: n * n, what="a test", memory_limit=10_000)
-    check_fits(100, lambda n: n * n, what="a test", memory_limit=10_000)
+        check_fits(101, lambda n: n * n, what="a test")
+    check_fits(100, lambda n: n * n, what="a test")
 
 
-@pytest.mark.parametrize("test", ["1-wl", "2-wl", "2-fwl", "3-fwl"])
-def test_a_graph_too_large_for_memory_is_refused_before_anything_is_allocated(test):
+@pytest.mark.parametrize("test", TESTS)
+def test_a_graph_too_large_for_memory_is_refused_before_anything_is_allocated(test, monkeypatch):
     edges = [(0, 1), (1, 2)]
+    monkeypatch.setenv("LRGA_MAX_MEMORY", str(2**28))
     with pytest.raises(OptionError, match=r"up to \d+ nodes"):
-        distinguishes(edges, edges, test, num_nodes=5_000_000, memory_limit=2**28)
+        distinguishes(edges, edges, test, num_nodes=5_000_000)
 
 
 @pytest.mark.parametrize(

@@ -149,13 +149,6 @@ def test_a_collision_of_hashes_decides_nothing(monkeypatch):
     assert result.stable
 
 
-def test_hashes_that_share_leading_bits_are_told_apart_by_the_others(monkeypatch):
-    honest = wl._sorted_with_order
-    monkeypatch.setattr(wl, "_sorted_with_order", lambda key: honest(key & np.uint64(0)))
-    graph = random_graph(30, 0.1, 0)
-    assert same_partition(refine_nodes([graph]).colours[0], by_definition([graph])[0])
-
-
 def test_a_long_path_takes_time_by_what_changes():
     """One round per step from the ends: 1,000 rounds of little work each."""
     result = refine_nodes([as_graph(nx.path_graph(2_001))])
@@ -195,9 +188,9 @@ def test_ranges_concatenate_slices():
     assert ranges(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
 
 
-def test_undirected_graphs_without_labels_have_no_relations():
+def test_undirected_graphs_without_labels_have_one_relation():
     views = views_of(join([as_graph([(0, 1), (1, 2)])]))
-    assert views.relation is None
+    assert set(views.relation.tolist()) == {1}
     assert views.ptr.tolist() == [0, 1, 3, 4]
 
 
@@ -205,7 +198,6 @@ def test_directed_arcs_are_seen_from_both_ends_differently():
     views = views_of(join([as_graph([(0, 1)], directed=True)]))
     assert views.seen.tolist() == [1, 0]
     assert views.relation[0] != views.relation[1]
-    assert views.mirrored(views.relation).tolist() == views.relation[::-1].tolist()
 
 
 def test_the_nodes_of_the_second_graph_come_after_the_first():

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from lrga.cli.main import app
 from lrga.data import dataset_specs
 from lrga.errors import OptionError
-from lrga.paper.counts import recipe_sizes
+from lrga.experiments.comparison import comparison
 from lrga.training.presets import make_config
 from lrga.training.recipes import MAX_PARAMETERS, MODERN, recipe_row
 from lrga.training.runs.folder import RunFolder
@@ -26,12 +26,12 @@ TWINS = ("PATTERN", "CIFAR10")  # of CLUSTER and MNIST
 
 @pytest.mark.parametrize("dataset", [pytest.param(n, marks=pytest.mark.slow) if n in TWINS else n for n in MODERN])
 def test_a_row_keeps_its_budget_and_is_as_large_without_attention(dataset):
-    plain, augmented = recipe_sizes("modern", dataset=dataset)
-    assert (plain.lrga, plain.rank, augmented.lrga) == (False, None, True)
-    assert plain.parameters == pytest.approx(augmented.parameters, rel=0.04)
-    assert plain.hidden > augmented.hidden
+    plain, augmented = comparison(dataset, recipe="modern").plan("nowhere").to_json()["cells"]
+    assert (plain["lrga"], plain["rank"], augmented["lrga"]) == (False, None, True)
+    assert plain["parameters"] == pytest.approx(augmented["parameters"], rel=0.04)
+    assert plain["hidden"] > augmented["hidden"]
     if dataset != "ogbl-ddi":
-        assert 0.94 * MAX_PARAMETERS < max(plain.parameters, augmented.parameters) <= MAX_PARAMETERS
+        assert 0.94 * MAX_PARAMETERS < max(plain["parameters"], augmented["parameters"]) <= MAX_PARAMETERS
     row, config = MODERN[dataset], make_config(dataset, recipe="modern", hidden=8)
     assert dataset in dataset_specs()
     assert "arXiv" in row.source

@@ -8,8 +8,10 @@ from lrga.cli import options as o
 
 
 @o.with_options(o.MODEL, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE, without=("lrga",))
-def compare(context: typer.Context, name: o.Name, given: dict[str, Any]) -> None:
-    """Train the same network with and without LRGA at equal budget, and print both in one table.
+def compare(context: typer.Context, name: o.Name, given: dict[str, Any], recipe: o.Recipe = None) -> None:
+    """Train the same network with and without LRGA, and print both in one table.
+
+    Both have the same budget of parameters; with --hidden, the same width.
 
     The difference is paired over the seeds and has a 95 % confidence interval:
     two or more seeds say whether it is clear. Published numbers stand beside
@@ -23,6 +25,7 @@ def compare(context: typer.Context, name: o.Name, given: dict[str, Any]) -> None
     Examples:
     [bold]lrga compare CLUSTER --sizes 1500,250,250 --recalibrate-norm 20[/]
     [bold]lrga compare ZINC --model gatedgcn --budget 500k --seeds 41 95 12 35[/]
+    [bold]lrga compare CLUSTER --recipe modern --device cuda --seeds 41 95[/]
     [bold]lrga compare my_graphs/ --model gin --budget 50k[/]
     """
     from lrga.experiments.comparison import comparison
@@ -31,8 +34,9 @@ def compare(context: typer.Context, name: o.Name, given: dict[str, Any]) -> None
     options = o.training_options(given, elsewhere=("model", "budget", "lrga"))
     study = comparison(
         name,
-        options.pop("model", "gcn"),
-        budget=options.pop("budget", "100k"),
+        options.pop("model", None),
+        budget=options.pop("budget", None),
+        recipe=recipe,
         seeds=parse_seeds(given["seeds"], context.args),
         data_options=o.data_options(given),
         reference=o.reference(given),

@@ -50,23 +50,14 @@ def list_datasets(
     console = stdout(most=100)
     # Names and numbers are whole at any width: what does not fit stands above the rows that share it.
     for one_graph, links in ((False, False), (True, False), (True, True)):
-        headings = ("one graph" if one_graph else "name", "task", "train/val/test", "nodes", "edges", "from", "licence")
-        table = SlimTable()
-        for heading in (*headings, "on disk"):
-            right = heading in ("nodes", "edges", "on disk")
-            table.add_column(heading, no_wrap=True, justify="right" if right else "left")
-        chosen = [row for row in rows if (row["one_graph"], row["task"].startswith("link")) == (one_graph, links)]
-        for row in chosen:
-            table.add_row(
-                row["name"],
-                row["task"].split()[0],
-                "/".join(f"{count:,}" for count in row["splits"].values()),
-                f"{row['mean_nodes']:,.{0 if one_graph else 1}f}",
-                f"{row['mean_edges']:,.0f}",
-                row["obtained"],
-                row["licence"],
-                _on_disk(row),
-            )
+        headings = ("one graph" if one_graph else "name", "task", "train/val/test", "from", "licence")
+        table = SlimTable.of(*headings, numbers=("nodes", "edges", "on disk"))
+        for row in rows:
+            if (row["one_graph"], row["task"].startswith("link")) == (one_graph, links):
+                splits = "/".join(f"{count:,}" for count in row["splits"].values())
+                means = f"{row['mean_nodes']:,.{0 if one_graph else 1}f}", f"{row['mean_edges']:,.0f}"
+                texts = row["name"], row["task"].split()[0], splits, row["obtained"], row["licence"]
+                table.add_row(*texts, *means, _on_disk(row))
         console.print(table)
         console.print()
     console.print(

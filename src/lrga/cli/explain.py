@@ -34,14 +34,14 @@ def explain(
     [bold]lrga explain runs/my-run --input new_graphs/ --graph 0[/]
     """
     from lrga.cli.printing import facts_table, print_json, stdout
+    from lrga.experiments.campaign import say_on_stderr
     from lrga.explain.attention import parse_layers
     from lrga.explain.explorer import write_explorer
-    from lrga.explain.patience import to_stderr
 
     page = output or Path(f"{run.resolve().name}-graph{graph}.html")
     found = write_explorer(
         run, page, graph=graph, source=source, split=split, layers=parse_layers(layers),
-        which="best" if best else "last", device=device, root=data_root, say=to_stderr, trust=trust,
+        which="best" if best else "last", device=device, root=data_root, say=say_on_stderr, trust=trust,
     )  # fmt: skip
     if as_json:
         facts = {

@@ -111,6 +111,7 @@ NAME = typer.Argument(
 Name = Annotated[str, NAME]
 # Of commands without the groups above.
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")]
+Recipe = Annotated[str | None, typer.Option(help="modern: as in recent papers.", rich_help_panel="Model")]
 Best = Annotated[bool, typer.Option("--best", help="The weights that were best in validation, not the last ones.")]
 Input = Annotated[str | None, typer.Option("--input", help="Other graphs than the run's: what lrga predict reads.")]
 Split = Annotated[str, typer.Option(help="Of the run's own data: train, val or test.")]

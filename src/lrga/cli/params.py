@@ -12,38 +12,24 @@ def params(
     lrga: Annotated[
         bool | None, typer.Option("--lrga/--no-lrga", help="Only networks with LRGA, or only plain ones.")
     ] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="The networks of a recipe (modern) in place of the paper's.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
 ) -> None:
     """List every network of the paper's Tables 1, 2 and 3 with its exact number of parameters.
 
     Beside it stands the number that the paper prints, if any (Table 3 prints none).
 
-    Examples:
-
-    [bold]lrga params --dataset zinc --budget 500k --lrga[/]
-
-    [bold]lrga params --recipe modern[/]
+    Example: [bold]lrga params --dataset zinc --budget 500k --lrga[/]
     """
     from lrga.cli.printing import print_json, stdout
     from lrga.experiments.sheet import SlimTable
-    from lrga.paper.counts import recipe_sizes, sizes
+    from lrga.paper.counts import sizes
 
-    if recipe is None:
-        cells = sizes(dataset=dataset, model=model, budget=budget, lrga=lrga)
-    else:
-        cells = recipe_sizes(recipe, dataset=dataset, model=model, budget=budget, lrga=lrga)
+    cells = sizes(dataset=dataset, model=model, budget=budget, lrga=lrga)
     if as_json:
         print_json([cell.as_dict() for cell in cells])
         return
 
-    table = SlimTable()
-    for heading in ("data set", "model", "budget"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("d", "L", "κ", "parameters", "printed"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = SlimTable.of("data set", "model", "budget", numbers=("d", "L", "κ", "parameters", "printed"))
     for cell in cells:
         table.add_row(
             cell.dataset.replace(" (random features)", ", random"),

@@ -50,15 +50,6 @@ def rank(runs: Runs, output: Output = Path("rank.png"), width: Width = 6.4, titl
 
 
 @app.command()
-def table(runs: Runs, output: Output = Path("table.png"), width: Width = 6.4, title: Title = "") -> None:
-    """Results beside the paper's; * is not its protocol: [bold]lrga plot table runs -o table.pdf[/]"""
-    from lrga.report.pictures import plot_table
-    from lrga.report.sources import gather
-
-    _say(plot_table(gather(runs), output, width=width, title=title))
-
-
-@app.command()
 def attention(
     run: o.RunFolder,
     output: Output = Path("attention.png"),
@@ -75,29 +66,20 @@ def attention(
     title: Title = "",
 ) -> None:
     """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
+    from lrga.experiments.campaign import say_on_stderr
     from lrga.explain.attention import explain
     from lrga.explain.attention_picture import plot_attention
-    from lrga.explain.patience import to_stderr
 
     found = explain(
-        run, graph=graph, source=source, split=split, which="best" if best else "last", root=data_root, say=to_stderr
+        run,
+        graph=graph,
+        source=source,
+        split=split,
+        which="best" if best else "last",
+        root=data_root,
+        say=say_on_stderr,
     )
     _say(plot_attention(found, output, layer=layer, head=head, order=order, log=log, width=width, title=title))
-
-
-@app.command()
-def scale(
-    records: Annotated[list[Path], typer.Argument(help="Records of benchmarks, or folders.", metavar="RECORDS...")],
-    output: Output = Path("scale.png"),
-    log: Annotated[bool, typer.Option("--log/--linear", help="Logarithmic axes.")] = True,
-    width: Width = 6.4,
-    title: Title = "",
-) -> None:
-    """Time and memory, over the size where records have one: [bold]lrga plot scale speed/ -o scale.pdf[/]"""
-    from lrga.report.pictures import plot_scale
-    from lrga.report.sources import gather
-
-    _say(plot_scale(gather(records), output, width=width, title=title, log=log))
 
 
 def _say(path: Path) -> None:

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lrga.errors import OptionError, visible
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from lrga.experiments.sheet import Tabular
+    from lrga.experiments.sheet import Sheet, Tabular
 
 FORMS = ("text", "markdown", "latex", "csv", "json")
 
@@ -29,12 +30,16 @@ def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
             texts = [f"**{table.sheet().title}**\n\n{text}" for table, text in zip(tables, texts, strict=True)]
         sys.stdout.write("\n".join(texts))
         return
-    console = stdout(most=100)
     for table in tables:
-        sheet = table.sheet()
-        console.print(sheet.to_rich())
-        for note in sheet.notes:
-            console.print(note, markup=False)
+        show_sheet(table.sheet())
+
+
+def show_sheet(sheet: "Sheet") -> None:
+    """Prints a table of words with its notes."""
+    console = stdout(most=100)
+    console.print(sheet.to_rich())
+    for note in sheet.notes:
+        console.print(note, markup=False)
 
 
 def check_form(form: str) -> None:
@@ -71,6 +76,23 @@ def stdout(most: int | None = None) -> "Console":
     return console
 
 
+@contextmanager
+def announced(*, lines: bool = True) -> Iterator[Callable[[str], None]]:
+    """Says on stderr what is done: on a terminal in one line that goes away, elsewhere in ``lines`` of their own."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    errors = Console(stderr=True)
+    with errors.status("starting") as status:
+
+        def say(text: str) -> None:
+            status.update(escape(text))
+            if lines and not errors.is_terminal:
+                print(text, file=sys.stderr)
+
+        yield say
+
+
 def facts_table(rows: Mapping[str, str] | Sequence[tuple[str, str]]) -> "Table":
     """Two columns: what, and its value."""
     from rich.markup import escape
@@ -84,23 +106,51 @@ def facts_table(rows: Mapping[str, str] | Sequence[tuple[str, str]]) -> "Table":
     return table
 
 
-def link_plan(plan: Mapping[str, Any]) -> dict[str, str]:
-    """A planned link-prediction run, for :func:`facts_table`."""
-    network, schedule, link = plan["model"], plan["optimizer"], plan["link"]
-    edges = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
-    skip = "with" if network["skip"] else "without"
-    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}, {skip} skip connection"
+def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
+    """A planned run, for :func:`facts_table`."""
+    from lrga.data.datasets.spec import dataset_specs
+
+    data, task, network, schedule = (plan[key] for key in ("data", "task", "model", "optimizer"))
+    link, spec = plan.get("link"), dataset_specs().get(data["name"])
+    counted = "edges" if link else "nodes" if spec is not None and spec.one_graph else "graphs"
+    batched = "edges" if link else "graphs" if schedule["fanouts"] is None else "seed nodes"
+    sizes = ", ".join(f"{split} {count:,}" for split, count in data["graphs"].items())
+    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
+    if link and network["rank"] is not None:
+        attention += f", {'with' if network['skip'] else 'without'} skip connection"
+    model = f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers"
+    if link:
+        kind = f"link prediction, {task['negatives']} negatives, metric {task['metric']} at the best validation epoch"
+        model += f", dropout {network['dropout']:g}"
+        extra = {
+            "predictor": f"{network['predictor']}, {network['predictor_layers']} linear maps",
+            "validation edges": "known in the test" if link["validation_edges"] else "not known in the test",
+        }
+    else:
+        kind = f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}"
+        renewed = f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
+        extra = {"BatchNorm": renewed if schedule["recalibrate_norm"] else "running statistics"}
     return {
-        "data": f"{plan['data']['name']}: {edges} edges" + ("" if plan["data"]["built"] else " (to be built first)"),
-        "task": f"link prediction, {plan['task']['negatives']} negatives, metric {plan['task']['metric']} at the best "
-        "epoch in validation",
-        "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers, "
-        f"dropout {network['dropout']:g}",
-        "predictor": f"{network['predictor']}, {network['predictor_layers']} linear maps",
+        "data": f"{data['name']}: {sizes} {counted}" + ("" if data["built"] else " (to be built first)"),
+        "task": kind,
+        "model": model,
         "parameters": f"{plan['parameters']:,}",
-        "schedule": f"Adam, lr {schedule['lr']:g}, {schedule['max_epochs']} epochs, gradients clipped at "
-        f"{schedule['clip_gradient']}",
-        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} edges in an epoch",
-        "validation edges": "known in the test" if link["validation_edges"] else "not known in the test",
+        "schedule": _schedule_words(schedule),
+        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} {batched} in an epoch",
+        "precision": schedule["precision"],
+        **extra,
         "seed, device": f"{plan['seed']}, {plan['device']}",
     }
+
+
+def _schedule_words(schedule: dict[str, Any]) -> str:
+    name = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}[schedule["optimizer"]]
+    if schedule["schedule"] == "plateau":
+        return (
+            f"{name}, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
+            f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs"
+        )
+    warmup = f", {schedule['warmup_epochs']:g} epochs of warm-up" if schedule["warmup_epochs"] else ""
+    kind = schedule["schedule"].replace("_", " ")
+    clipped = "" if schedule["clip_gradient"] is None else f", gradients clipped at {schedule['clip_gradient']:g}"
+    return f"{name}, lr {schedule['lr']:g}, {kind}{warmup}, {schedule['max_epochs']} epochs{clipped}"

@@ -1,6 +1,5 @@
 """``lrga theory``: the paper's statements, checked one by one."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,37 +30,24 @@ def theory(
     Examples: [bold]lrga theory[/], [bold]lrga theory alignment multi-head[/], [bold]lrga theory --output
     figures[/], [bold]lrga theory learned-head --train[/]
     """
-    from rich.console import Console
-    from rich.markup import escape
-
     from lrga.cli.clone import from_clone
-    from lrga.cli.printing import print_json
+    from lrga.cli.printing import announced, print_json
     from lrga.theory.statements import STATEMENTS, choose
     from lrga.theory.tour import Statement, run_tour, write_tour
     from lrga.theory.trained import trained_statements
 
-    errors = Console(stderr=True)
-    with errors.status("starting") as status:
-
-        def say_more(what: str) -> None:
-            status.update(escape(what))
-            if not errors.is_terminal:
-                print(f"  {what}", file=sys.stderr)
-
+    with announced() as say:
         if train:
             experiments = from_clone("theory.experiments", "lrga theory --train")
-            trained = experiments.fresh_statements(output / "records", say=say_more)
+            trained = experiments.fresh_statements(output / "records", say=say)
         else:
             trained = trained_statements()
         chosen = choose(statements or [], (*STATEMENTS, *trained))
 
-        def say(statement: Statement) -> None:
-            number = chosen.index(statement) + 1
-            status.update(f"[{number}/{len(chosen)}] {statement.place}")
-            if not errors.is_terminal:
-                print(f"{number}/{len(chosen)} {statement.place}: {statement.key}", file=sys.stderr)
+        def announce(statement: Statement) -> None:
+            say(f"{chosen.index(statement) + 1}/{len(chosen)} {statement.place}: {statement.key}")
 
-        report = write_tour(run_tour(chosen, on_start=say), output)
+        report = write_tour(run_tour(chosen, on_start=announce), output)
     if as_json:
         print_json(report)
     else:

@@ -23,7 +23,7 @@ def train(
     context: typer.Context,
     given: dict[str, Any],
     name: Annotated[str | None, o.NAME] = None,
-    recipe: Annotated[str | None, typer.Option(help="modern: as in recent papers.", rich_help_panel="Model")] = None,
+    recipe: o.Recipe = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel="Protocol")] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run's folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
@@ -125,9 +125,8 @@ def _train_several(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from rich.table import Table
-
-    from lrga.cli.printing import print_json, stdout
+    from lrga.cli.printing import print_json, show_sheet
+    from lrga.experiments.sheet import Sheet
     from lrga.training import Interrupted
     from lrga.training.callbacks.terminal import ProgressDisplay
     from lrga.training.runs.seeds import train_seeds
@@ -141,15 +140,10 @@ def _train_several(
     if as_json:
         print_json(done.to_json())
     else:
-        table = Table(title=done.title)
-        for column in ("seed", "test", "at best val", "epochs", "seconds", "ended by"):
-            table.add_column(column, justify="left" if column == "ended by" else "right", overflow="fold")
-        for row in done.rows():
-            table.add_row(*row)
-        console = stdout()
-        console.print(table)
-        for note in done.notes():
-            console.print(note, markup=False, soft_wrap=True)
+        headings = ("seed", "test", "at best val", "epochs", "seconds", "ended by")
+        columns = tuple((heading, heading != "ended by") for heading in headings)
+        rows = tuple(map(tuple, done.rows()))
+        show_sheet(Sheet(title=done.title, columns=columns, rows=rows, notes=tuple(done.notes())))
     if done.failed:
         raise typer.Exit(1)
     if not all(result.finished for result in done.results):
@@ -157,46 +151,14 @@ def _train_several(
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from lrga.cli.printing import facts_table, link_plan, print_json, stdout
+    from lrga.cli.printing import facts_table, plan_facts, print_json, stdout
 
     if as_json:
         print_json(plan)
         return
-    graphs = ", ".join(f"{split} {count:,}" for split, count in plan["data"]["graphs"].items())
     for note in plan["data"].get("notes", []):
         print(visible(f"data: {note}"), file=sys.stderr)
-    if "link" in plan:
-        stdout().print(facts_table(link_plan(plan)))
-        return
-    network, schedule, task = plan["model"], plan["optimizer"], plan["task"]
-    attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
-    unit = "graphs" if schedule["fanouts"] is None else "seed nodes"
-    rows = {
-        "data": f"{plan['data']['name']}: {graphs} graphs" + ("" if plan["data"]["built"] else " (to be built first)"),
-        "task": f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}",
-        "model": f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers",
-        "parameters": f"{plan['parameters']:,}",
-        "schedule": _schedule_words(schedule),
-        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']} {unit} in an epoch",
-        "precision": schedule["precision"],
-        "BatchNorm": f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
-        if schedule["recalibrate_norm"]
-        else "running statistics",
-        "seed, device": f"{plan['seed']}, {plan['device']}",
-    }
-    stdout().print(facts_table(rows))
-
-
-def _schedule_words(schedule: dict[str, Any]) -> str:
-    name = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}[schedule["optimizer"]]
-    if schedule["schedule"] == "plateau":
-        return (
-            f"{name}, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
-            f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs"
-        )
-    warmup = f", {schedule['warmup_epochs']:g} epochs of warm-up" if schedule["warmup_epochs"] else ""
-    kind = schedule["schedule"].replace("_", " ")
-    return f"{name}, lr {schedule['lr']:g}, {kind}{warmup}, {schedule['max_epochs']} epochs"
+    stdout().print(facts_table(plan_facts(plan)))
 
 
 def _print_result(result: "TrainingResult", config: "TrainingConfig", reference: "Reference", *, as_json: bool) -> None:
@@ -205,8 +167,7 @@ def _print_result(result: "TrainingResult", config: "TrainingConfig", reference:
 
     cell = reference.number(config)
     if as_json:
-        paper = None if cell is None else {"mean": cell.mean, "std": cell.std}
-        print_json(result.to_json() | {"folder": str(result.folder), "published": paper})
+        print_json(result.to_json() | {"folder": str(result.folder), "published": cell and cell.to_json()})
         return
     rows: dict[str, str] = {}
     if result.last is not None and result.best is not None:

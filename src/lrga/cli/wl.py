@@ -1,6 +1,5 @@
 """``lrga wl``: which tests tell graphs apart."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +16,7 @@ def wl(
             metavar="FILES",
         ),
     ],
-    test: Annotated[
-        str,
-        typer.Option(
-            "--test", help="1-wl, 2-wl, 2-fwl, 3-fwl (small graphs), or all: the first three.", metavar="TEST"
-        ),
-    ] = "all",
+    test: Annotated[str, typer.Option("--test", help="1-wl, 2-wl, 2-fwl, or all.", metavar="TEST")] = "all",
     format: Annotated[
         str,
         typer.Option(
@@ -49,9 +43,7 @@ def wl(
     Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
     [bold]lrga wl family.g6 --json[/]
     """
-    from rich.console import Console
-
-    from lrga.cli.printing import print_json
+    from lrga.cli.printing import announced, print_json
     from lrga.theory.wl.verdicts import chosen_tests, read_named_graphs, verdict_report
 
     tests = chosen_tests(test)
@@ -62,15 +54,10 @@ def wl(
         node_attribute=None if node_label == "none" else node_label,
         edge_attribute=None if edge_label == "none" else edge_label,
     )
-    errors = Console(stderr=True)
-    with errors.status("reading") as status:  # shows on terminals only
-
-        def say(name: str) -> None:
-            status.update(f"{name} on {len(graphs)} graphs")
-            if not errors.is_terminal and max(g.graph.num_nodes for g in graphs) >= 500:  # may take seconds
-                print(f"{name} on {len(graphs)} graphs", file=sys.stderr)
-
-        report = verdict_report(graphs, tests, device=device, on_start=say)
+    with announced(lines=max(graph.num_nodes for _, graph in graphs) >= 500) as say:  # these may take seconds
+        report = verdict_report(
+            graphs, tests, device=device, on_start=lambda name: say(f"{name} on {len(graphs)} graphs")
+        )
     if as_json:
         print_json(report)
         return

@@ -94,7 +94,8 @@ class Campaign:
         if time_limit is not None and not time_limit > 0:
             raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
         self.cells, self.folder, self.data = list(cells), Path(folder), data
-        self.time_limit, self.retry, self.callbacks, self._say = time_limit, retry, callbacks, say
+        self.time_limit, self.callbacks, self.say = time_limit, callbacks, say or (lambda _: None)
+        self._done = (FINISHED,) if retry else (FINISHED, DIVERGED)  # what is not made again
         self.at_once, self.failed_since = at_once, failed_since
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
@@ -118,7 +119,7 @@ class Campaign:
             found = self._found(config)
             if found.name in self._made:  # two cells may share a run
                 continue
-            if found.status == FINISHED or (found.status == DIVERGED and not self.retry):
+            if found.status in self._done:
                 self.say(f"{title}: {found.status} before, skipped")
                 continue
             failed = None if found.status != FAILED or found.record is None else found.record.time
@@ -139,9 +140,8 @@ class Campaign:
         """The run, and with it those of the cell's other seeds that are still to be made, where that is faster."""
         if not self.at_once or not worth_interleaving(config, choose_device(config.run.device)):
             return [config]
-        done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
         others = [c for owner, c in self._runs if owner is cell and c is not config]
-        waiting = [c for c in others if run_name(c) not in self._made and self._found(c).status not in done]
+        waiting = [c for c in others if run_name(c) not in self._made and self._found(c).status not in self._done]
         return [config, *(c for c in waiting if not self._in_use(run_name(c)))]
 
     def prepare(self) -> None:
@@ -149,16 +149,10 @@ class Campaign:
         configs = [config for _, config in self._runs]
         for device in {config.run.device for config in configs}:
             choose_device(device)
-        done = (FINISHED,) if self.retry else (FINISHED, DIVERGED)
-        waiting = [config for config in configs if self._found(config).status not in done]
+        waiting = [config for config in configs if self._found(config).status not in self._done]
         if waiting and all(config.data == configs[0].data for config in configs):
             self._graphs(waiting[0])
             self._loaded = None
-
-    def say(self, line: str) -> None:
-        """Tells whoever listens."""
-        if self._say is not None:
-            self._say(line)
 
     def _found(self, config: TrainingConfig) -> Outcome:
         name = run_name(config)

@@ -62,14 +62,8 @@ class Cell:
         """Options that differ from the protocol: name → (here, in the protocol)."""
         if self.protocol is None:
             return {}
-        here, there = essence(self.config), essence(self.protocol)
-        pairs = {
-            key: (value, there[section][key])
-            for section, values in here.items()
-            for key, value in values.items()
-            if (section, key) != ("run", "seed")
-        }
-        return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+        here, there = flat_options(self.config), flat_options(self.protocol)
+        return {key.partition(".")[2]: (here[key], there[key]) for key in here if here[key] != there[key]}
 
 
 def cell_beside(
@@ -95,6 +89,11 @@ def model_label(config: TrainingConfig) -> str:
 def model_word(config: TrainingConfig) -> str:
     """The same without "LRGA +"."""
     return (MODEL_LABELS | EMBEDDING_LABELS)[config.model.model]
+
+
+def budget_label(config: TrainingConfig) -> str:
+    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
+    return str(config.model.budget) if config.budget is not None and config.model.hidden is None else ""
 
 
 def run_name(config: TrainingConfig) -> str:
@@ -134,16 +133,24 @@ def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) ->
     if wiring is not None:
         decisive["model"]["reading"] = letters[wiring]
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
-    kind = "lrga" if model.lrga else "plain"
-    parts = [
-        data,
-        kind,
-        model.model,
-        *([str(config.budget)] if config.budget else []),
-        f"seed{config.run.seed}",
-        digest,
-    ]
+    budget = [str(config.budget)] if config.budget else []
+    parts = [data, "lrga" if model.lrga else "plain", model.model, *budget, f"seed{config.run.seed}", digest]
     return "-".join(part.lower() for part in parts)
+
+
+def key_of(config: TrainingConfig, *ignored: str) -> str:
+    """The same for runs that compute the same, whatever their seed and the options ``ignored``."""
+    return json.dumps(flat_options(config, *ignored), sort_keys=True)
+
+
+def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
+    """All options that decide what is computed, by section and name, without the seed and those ``ignored``."""
+    return {
+        f"{section}.{key}": value
+        for section, values in essence(config).items()
+        for key, value in values.items()
+        if (section, key) != ("run", "seed") and key not in ignored
+    }
 
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:

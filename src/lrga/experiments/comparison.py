@@ -1,15 +1,15 @@
 """The same network with and without LRGA, at equal budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.errors import OptionError
-from lrga.experiments.cell import cell_beside, model_label, refuse_taken
+from lrga.experiments.cell import budget_label, cell_beside, model_label, refuse_taken
 from lrga.experiments.published import Reference
 from lrga.experiments.study import OUTPUT, Study
-from lrga.experiments.table import Row, Table, paired_difference
+from lrga.experiments.table import Table
 from lrga.training.presets import make_config, runs_of_a_table
 from lrga.training.problems.data import Given
 
@@ -19,9 +19,10 @@ SEEDS = (41,)
 @runs_of_a_table()
 def comparison(
     name: str,
-    model: str = "gcn",
+    model: str | None = None,
     *,
-    budget: str | int = "100K",
+    budget: str | int | None = None,
+    recipe: str | None = None,
     seeds: Iterable[int] | None = None,
     data: Given = None,
     data_options: Mapping[str, Any] | None = None,
@@ -33,39 +34,27 @@ def comparison(
     dataset = dataset_name(name)
     own_links = dataset is None and (data_options or {}).get("task") == "link"
     if own_links or (dataset is not None and spec_of(dataset).links):
-        if budget not in ("100K", "100k"):
+        if budget is not None:
             raise OptionError("no budget where links are predicted", "one", "give hidden and layers instead")
     else:
-        options["budget"] = budget
+        options["budget"] = "100K" if budget is None and recipe is None else budget
     cells = []
     for lrga in (False, True):
-        config = make_config(name, model=model, lrga=lrga, data_options=data_options, **options)
+        given = {"model": model, "lrga": lrga, "data_options": data_options, "recipe": recipe, **options}
+        config = make_config(name, **given)
         labels = {"dataset": config.data.name, "model": model_label(config)}
-        if config.budget is not None:
-            labels["budget"] = str(config.model.budget)
+        if budget_shown := budget_label(config):
+            labels["budget"] = budget_shown
         cells.append(cell_beside(reference, labels=labels, config=config, seeds=SEEDS if seeds is None else seeds))
-    return Study(
-        title=f"{model_label(cells[0].config)} on {cells[0].config.data.name}, with and without LRGA",
-        cells=tuple(cells),
-        data=data,
-        remark=gain,
-    )
-
-
-def gain(rows: Sequence[Row]) -> list[str]:
-    """In a line: what LRGA adds, with a confidence interval over the seeds that both networks have."""
-    plain, augmented = rows
-    metric = plain.metric
-    found = paired_difference(plain.by_seed(), augmented.by_seed(), higher_is_better=metric.higher_is_better)
-    if found is None:
-        return []
-    verdict = "no interval without a second seed" if found.n == 1 else found.verdict
-    return [f"With LRGA {metric.name} changes by {found.text(metric.decimals)}: {verdict}."]
+    title = f"{model_label(cells[0].config)} on {cells[0].config.data.name}, with and without LRGA"
+    if options.get("hidden") is not None:
+        title += f", both {options['hidden']} wide"
+    return Study(title=title, cells=tuple(cells), data=data)
 
 
 def compare(
     name: str,
-    model: str = "gcn",
+    model: str | None = None,
     *,
     output: str | Path = OUTPUT,
     time_limit: float | None = None,
@@ -73,13 +62,14 @@ def compare(
     progress: bool = True,
     **options: Any,
 ) -> Table:
-    """Trains the same network with and without LRGA, each at the width that the budget gives it.
+    """Trains the same network with and without LRGA, each at the width that the budget gives it, or both at ``hidden``.
 
     Args:
         name: A data set known by name, or the user's own data (a folder of CSV files, a ``.pt`` file,
             ``module:factory``).
-        model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
-        budget: ``"100K"``, ``"500K"`` or a number of parameters.
+        model: ``"gcn"`` (the default without a recipe), ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
+        budget: ``"100K"`` (the default), ``"500K"`` or a number of parameters.
+        recipe: ``"modern"``: both by this recipe, which has a budget of its own.
         seeds: 41 alone by default.
         output: Folder of run folders and records; called again, what is done is not done again.
         data: The graphs themselves, in place of those that ``name`` names.

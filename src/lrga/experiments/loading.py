@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Any
 from lrga.data.datasets.building import MANIFEST_FILE
 from lrga.errors import DataError, DataMissingError, LRGAError
 from lrga.experiments.campaign import PENDING, Outcome
-from lrga.experiments.cell import Cell, cell_beside, model_label, run_name
+from lrga.experiments.cell import Cell, budget_label, cell_beside, flat_options, key_of, model_label, run_name
 from lrga.experiments.published import Reference
 from lrga.experiments.recording import UNFINISHED, record_of_folder
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, RUN_NAME, RunRecord
@@ -27,6 +28,7 @@ from lrga.training.config import TrainingConfig, essence
 DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError)
 _SKIPPED_FOLDERS = {"checkpoints", "tensorboard", "__pycache__"}
 _RUN_FILES = ("metrics.jsonl", "model.json", "result.json", "environment.json")
+PATIENCE = 2.0  # seconds between two words of progress
 _LARGEST = 50_000_000  # bytes of a JSON file that may be a record
 
 
@@ -109,12 +111,12 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
 
     Args:
         paths: Run folders, records, or folders of them.
-        say: Is told how far it is.
+        say: Is told every two seconds how far it is.
 
     Raises:
         DataMissingError: Of a path that is not there.
     """
-    found, seen = Collection(), set()
+    found, seen, told = Collection(), set(), time.monotonic()
     for path in map(Path, paths):
         if not path.exists():
             remedy = "name a run folder, a record (.json) or a folder of them"
@@ -123,7 +125,8 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
             if (real := os.path.realpath(place)) not in seen:
                 seen.add(real)
                 _read(place, found)
-                if say is not None:
+                if say is not None and time.monotonic() - told >= PATIENCE:
+                    told = time.monotonic()
                     say(f"{len(seen):,} files and folders read")
     runs = _once_each(found.runs)
     counts = Counter(run.name for run in runs)  # different runs of one name get their place behind it
@@ -175,37 +178,23 @@ def _read(place: Path, found: Collection) -> None:
             found.runs.append(Run(record, str(place), faults))
         else:
             _read_file(place, found)
-    except LRGAError as error:
-        found.problems.append(Problem(str(place), str(error)))
-    except DAMAGE as error:
-        found.problems.append(Problem(str(place), f"{type(error).__name__}: {error}"))
+    except (LRGAError, *DAMAGE) as error:
+        reason = str(error) if isinstance(error, LRGAError) else f"{type(error).__name__}: {error}"
+        found.problems.append(Problem(str(place), reason, record=not place.is_dir()))
 
 
 def _read_file(path: Path, found: Collection) -> None:
     named = bool(RUN_NAME.search(path.name.removesuffix(".json").partition(".attempt-")[0]))
-
-    def problem(reason: str, *, record: bool = named) -> None:
-        found.problems.append(Problem(str(path), reason, record))
-
     if path.stat().st_size > _LARGEST:
-        problem(f"larger than any record, {path.stat().st_size:,} bytes")
+        reason = f"larger than any record, {path.stat().st_size:,} bytes"
+        found.problems.append(Problem(str(path), reason, named))
         return
-    try:
-        values: Any = limits.read_json(path)
-    except LRGAError as error:
-        problem(str(error), record=True)
-        return
-    except ValueError as error:
-        problem(f"no JSON: {error}", record=True)
-        return
+    values: Any = limits.read_json(path)
     if isinstance(values, dict) and "run" in values and "config" in values:
-        try:
-            found.runs.append(Run(RunRecord.from_json(values, where=str(path)), str(path)))
-        except LRGAError as error:
-            problem(str(error), record=True)
+        found.runs.append(Run(RunRecord.from_json(values, where=str(path)), str(path)))
     elif named:
         got = f"keys {', '.join(list(values)[:4])}" if isinstance(values, dict) else type(values).__name__
-        problem(f"the name of a record, but {got}")
+        found.problems.append(Problem(str(path), f"the name of a record, but {got}", record=True))
     else:
         found.others.append((path, values))
 
@@ -236,21 +225,6 @@ def _merged(a: Run, b: Run) -> Run:
     if record.status == UNFINISHED and known:
         record = replace(record, status=known[0].status, reason=known[0].reason)
     return replace(second, record=record)
-
-
-def key_of(config: TrainingConfig, *ignored: str) -> str:
-    """The same for runs that compute the same, whatever their seed and the options ``ignored``."""
-    return json.dumps(flat_options(config, *ignored), sort_keys=True)
-
-
-def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
-    """All options that decide what is computed, by section and name, without the seed and those ``ignored``."""
-    return {
-        f"{section}.{key}": value
-        for section, values in essence(config).items()
-        for key, value in values.items()
-        if (section, key) != ("run", "seed") and key not in ignored
-    }
 
 
 def _outcome(run: Run) -> Outcome:
@@ -322,11 +296,6 @@ def network_labels(configs: Sequence[TrainingConfig], *ignored: str) -> list[str
         told = ", ".join(filter(None, (f"{_word(key)} {value_text(values[key])}".strip() for key in differing)))
         labels.append(f"{model} {budget}".strip() + (f" ({told})" if told else ""))
     return labels
-
-
-def budget_label(config: TrainingConfig) -> str:
-    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
-    return str(config.model.budget) if config.budget is not None and config.model.hidden is None else ""
 
 
 def _word(option: str) -> str:

@@ -2,7 +2,8 @@
 
 import json
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from lrga.errors import OptionError
@@ -14,6 +15,11 @@ _SECTIONS: dict[str, Any] = {
     "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
 }  # fmt: skip
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_PARSERS: dict[type, tuple[str, Callable[[str], Any]]] = {
+    bool: ("true or false", lambda text: _TRUTH[text.lower()]),
+    int: ("an integer", int),
+    float: ("a number", float),
+}
 
 
 def check_option(key: str) -> None:
@@ -109,8 +115,6 @@ def parse_value(key: str, text: str) -> Any:
         return parse_budget(text)
     if type(None) in kinds and text.lower() == "none":
         return None
-    if bool in kinds and text.lower() in _TRUTH:
-        return _TRUTH[text.lower()]
     if Mapping in kinds:
         return _json(key, text)
     if key == "encoding":
@@ -120,16 +124,13 @@ def parse_value(key: str, text: str) -> Any:
             return [int(part) for part in text.split(",")]
         except ValueError as error:
             raise OptionError(f"{key} to be integers", repr(text), f"write for example {key}=10,5") from error
-    for kind in (int, float):
-        if kind in kinds:
-            try:
-                return kind(text)
-            except ValueError:
-                continue
+    accepted = [parser for kind, parser in _PARSERS.items() if kind in kinds]
+    for _, parse in accepted:
+        with suppress(ValueError, KeyError):
+            return parse(text)
     if str in kinds:
         return text
-    words = {bool: "true or false", int: "an integer", float: "a number", type(None): "none"}
-    wanted = " or ".join(words[kind] for kind in words if kind in kinds)
+    wanted = " or ".join([*(words for words, _ in accepted), *(["none"] if type(None) in kinds else [])])
     raise OptionError(f"{key} to be {wanted}", repr(text), f"write for example {key}={_example(kinds)}")
 
 

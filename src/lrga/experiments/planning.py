@@ -9,7 +9,7 @@ from lrga.data.datasets.spec import dataset_name
 from lrga.experiments.campaign import Outcome
 from lrga.experiments.cell import Cell
 from lrga.experiments.sheet import Sheet, Tabular
-from lrga.experiments.table import cell_json, general_notes
+from lrga.experiments.table import cell_json, general_notes, table_of
 from lrga.models.budget import count_of
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.training.problems.architecture import Architecture
@@ -35,7 +35,7 @@ class PlannedCell:
             "rank": self.network.rank,
             "parameters": self.parameters,
             "optimizer": config.to_json()["optimizer"],
-            "published": None if published is None else {"mean": published.mean, "std": published.std},
+            "published": published and published.to_json(),
             "changed": {key: pair[0] for key, pair in self.cell.deviations().items()},
             "runs": [
                 {"run": outcome.name, "seed": outcome.config.run.seed, "status": outcome.status}
@@ -99,14 +99,13 @@ def _seed(outcome: Outcome) -> str:
 
 def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *, data: Given = None) -> CampaignPlan:
     """The plan of a campaign whose runs stand as ``outcomes``. A named data set is not built; own data are read."""
-    planned, place = [], 0
-    known: dict[str, Given] = {}
-    for cell in cells:
+    planned, known = [], dict[str, Given]()
+    for row in table_of(title, cells, outcomes).rows:
+        cell = row.cell
         asked = str(cell.config.data)
         if data is None and dataset_name(cell.config.data.name) is None and asked not in known:
             known[asked] = load_source(cell.config)
         network: Any = plan_network(cell.config, known.get(asked, data))
-        own = tuple(outcomes[place : place + len(cell.seeds)])
-        planned.append(PlannedCell(cell=cell, network=network, parameters=count_of(network.build), outcomes=own))
-        place += len(cell.seeds)
+        count = count_of(network.build)
+        planned.append(PlannedCell(cell=cell, network=network, parameters=count, outcomes=row.outcomes))
     return CampaignPlan(title=title, cells=tuple(planned))

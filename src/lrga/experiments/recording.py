@@ -85,9 +85,7 @@ def make_record(
         best=None if best is None else best.to_json(),
         curve=compact(history),
         environment=environment,
-        published=None
-        if published is None
-        else {"mean": published.mean, "std": published.std, "source": published.source},
+        published=None if published is None else {**published.to_json(), "source": published.source},
         time=time.strftime(CLOCK),
     )
 

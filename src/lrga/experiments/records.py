@@ -6,7 +6,7 @@ once and never replaced. Attempts that ended otherwise stand beside it as ``RUN.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -102,13 +102,13 @@ class RunRecord:
         given = {key: value for key, value in values.items() if key != "format"}
         if odd := sorted(set(given) ^ known):
             raise DataError(f"the fields of a record in {where}", f"unknown or missing: {', '.join(odd)}", remedy)
-        if problem := _problem(given):
+        if problem := next(_problems(given), None):
             raise DataError(f"a sound record in {where}", problem, remedy)
         return cls(**given)
 
 
-def _problem(values: Mapping[str, Any]) -> str | None:
-    """What cannot be true of a record."""
+def _problems(values: Mapping[str, Any]) -> Iterator[str]:
+    """What cannot be true of a record; every check relies on those before it."""
     types: dict[str, type | tuple[type, ...]] = {
         "run": str, "reason": str, "time": str, "data": dict, "model": dict, "config": dict, "curve": dict,
         "environment": list, "seed": int, "epochs": int, "seconds": (int, float), "last": (dict, type(None)),
@@ -116,97 +116,81 @@ def _problem(values: Mapping[str, Any]) -> str | None:
     }  # fmt: skip
     for key, kind in types.items():
         if not isinstance(values[key], kind) or isinstance(values[key], bool):
-            return f"{key} = {values[key]!r}"[:200]
-    if values["status"] not in STATUSES:
-        return f"status {values['status']!r}, none of {', '.join(STATUSES)}"
-    if values["metric"] is not None and values["metric"] not in METRICS:
-        return f"metric {values['metric']!r}, none of {', '.join(METRICS)}"
+            yield f"{key} = {values[key]!r}"[:200]
+    for key, known in (("status", STATUSES), ("metric", (None, *METRICS))):
+        if values[key] not in known:
+            yield f"{key} {values[key]!r}, none of {', '.join(filter(None, known))}"
     if values["epochs"] < 0 or not is_number(values["seconds"]) or values["seconds"] < 0:
-        return f"{values['epochs']} epochs in {values['seconds']} seconds"[:200]
-    numbers = {f.name for f in fields(EpochRecord)} - {"numbers"}  # those logged besides may be there
+        yield f"{values['epochs']} epochs in {values['seconds']} seconds"[:200]
+    names = {f.name for f in fields(EpochRecord)} - {"numbers"}  # those logged besides may be there
     for key in ("last", "best"):
-        epoch = values[key]
-        if epoch is None:
-            continue
-        if set(epoch) - {"numbers"} != numbers:
-            return f"{key} with {', '.join(sorted(epoch))}"
+        epoch: dict[str, Any] = dict.fromkeys(names, 0) if values[key] is None else values[key]
+        if set(epoch) - {"numbers"} != names:
+            yield f"{key} with {', '.join(sorted(epoch))}"
         logged = epoch.get("numbers", {})
         if not isinstance(logged, Mapping):
-            return f"numbers of {key} = {logged!r}"[:200]
-        for name, value in [*((name, epoch[name]) for name in numbers), *logged.items()]:
-            if not isinstance(value, int | float) or not math.isfinite(value):
-                return f"{name} of {key} = {value!r}"
-    if values["status"] == FINISHED and (missing := _missing_of_finished(values)):
-        return f"a finished run without {missing}"
+            yield f"numbers of {key} = {logged!r}"[:200]
+        for name, value in [*((name, epoch[name]) for name in names), *logged.items()]:
+            if not is_number(value):
+                yield f"{name} of {key} = {value!r}"[:200]
+    needed = {
+        "numbers": all(values[key] is not None for key in ("last", "best", "metric")),
+        "a number of parameters": isinstance(values["model"].get("parameters"), int),
+        "a name of its data": isinstance(values["data"].get("name"), str),
+    }
+    if values["status"] == FINISHED and not all(needed.values()):
+        yield f"a finished run without {next(what for what, there in needed.items() if not there)}"
+    yield from _problems_of_config(values)
+    checksum, published, starts = values["data"].get("sha256"), values["published"], values["environment"]
+    if not isinstance(checksum, str | None):
+        yield f"sha256 {checksum!r} of its data"
+    numbers = [] if published is None else [published.get("mean"), published.get("std") or 0.0]  # std may be unknown
+    if not all(map(_is_number, numbers)):
+        yield f"published = {published!r}"
+    for start in starts:
+        if not isinstance(start, Mapping):
+            yield f"environment with {start!r}"
+    for text in (values["time"], *(start["started"] for start in starts if "started" in start)):
+        try:
+            datetime.strptime(text, CLOCK if text[19:] else CLOCK.removesuffix("%z"))
+        except (TypeError, ValueError):
+            yield f"time {text!r}"
+    yield from _problems_of_curve(values["curve"], values["last"])
+
+
+def _problems_of_config(values: Mapping[str, Any]) -> Iterator[str]:
     try:
         config = TrainingConfig.from_json(values["config"])
     except ValueError as error:
-        return f"a configuration that is none: {error}"
+        yield f"a configuration that is none: {error}"
+        return
     if config.run.seed != values["seed"]:
-        return f"seed {values['seed']}, but {config.run.seed} in its configuration"
+        yield f"seed {values['seed']}, but {config.run.seed} in its configuration"
     named, names = values["run"], (run_name(config), earlier_name(config))
     spec = None if config.budget is None else dataset_specs().get(config.data.name)
     if spec is not None and RUN_NAME.search(named) and named not in names:
-        return f"run {named!r}, while its configuration is that of {names[0]!r}"
+        yield f"run {named!r}, while its configuration is that of {names[0]!r}"
     reported = config.run.metric or (None if spec is None else spec.task.metric)
     metrics = {name.removesuffix(BY_BATCH) for name in (values["metric"], reported) if name is not None}
     if values["metric"] is not None and len(metrics) > 1:  # version 0.1 wrote means over batches without the ending
-        return f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
-    return _problem_of_parts(values) or _problem_of_times(values) or _problem_of_curve(values)
+        yield f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
 
 
-def _missing_of_finished(values: Mapping[str, Any]) -> str | None:
-    """What every run that came to its end has, and this one has not."""
-    if any(values[key] is None for key in ("last", "best", "metric")):
-        return "numbers"
-    if not isinstance(values["model"].get("parameters"), int):
-        return "a number of parameters"
-    return None if isinstance(values["data"].get("name"), str) else "a name of its data"
-
-
-def _problem_of_parts(values: Mapping[str, Any]) -> str | None:
-    """What is none of what it should be inside lists and objects."""
-    for start in values["environment"]:
-        if not isinstance(start, Mapping):
-            return f"environment with {start!r}"
-    checksum, published = values["data"].get("sha256"), values["published"]
-    if not isinstance(checksum, str | None):
-        return f"sha256 {checksum!r} of its data"
-    numbers = [] if published is None else [published.get("mean"), published.get("std") or 0.0]  # std may be unknown
-    if not all(map(_is_number, numbers)):
-        return f"published = {published!r}"
-    for name, column in values["curve"].items():
+def _problems_of_curve(curve: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator[str]:
+    """Columns of different lengths, or a last point that is not the last epoch's: somebody changed one of them."""
+    for name, column in curve.items():
         if not isinstance(column, list) or not all(value is None or _is_number(value) for value in column):
-            return f"{name} of the curve = {column!r}"[:200]
-    return None
+            yield f"{name} of the curve = {column!r}"[:200]
+    if curve and ("epoch" not in curve or len({len(column) for column in curve.values()}) != 1):
+        yield f"a curve with columns of different lengths, or none of epochs: {', '.join(curve)}"
+    if last is not None and curve.get("epoch") and curve["epoch"][-1] == last["epoch"]:
+        for key, column in curve.items():
+            if key in last and not _near(column[-1], last[key]):
+                yield f"{key} {last[key]:g} in the last epoch, {column[-1]:g} at the end of the curve"
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _problem_of_times(values: Mapping[str, Any]) -> str | None:
-    for text in (values["time"], *(start["started"] for start in values["environment"] if "started" in start)):
-        try:
-            datetime.strptime(text, CLOCK if text[19:] else CLOCK.removesuffix("%z"))
-        except (TypeError, ValueError):
-            return f"time {text!r}"
-    return None
-
-
-def _problem_of_curve(values: Mapping[str, Any]) -> str | None:
-    """Columns of different lengths, or a last point that is not the last epoch's: somebody changed one of them."""
-    curve, last = values["curve"], values["last"]
-    if not curve:
-        return None
-    if "epoch" not in curve or len({len(column) for column in curve.values()}) != 1:
-        return f"a curve with columns of different lengths, or none of epochs: {', '.join(curve)}"
-    if last is None or not curve["epoch"] or curve["epoch"][-1] != last["epoch"]:
-        return None
-    for key, column in curve.items():
-        if key in last and not _near(column[-1], last[key]):
-            return f"{key} {last[key]:g} in the last epoch, {column[-1]:g} at the end of the curve"
-    return None
 
 
 def _near(rounded: Any, number: float) -> bool:

@@ -25,8 +25,54 @@ _LATEX = {"\\": r"\textbackslash{}", "κ": r"$\kappa$", "±": r"$\pm$", "–": "
 }
 
 
+class Tabular(ABC):
+    """What can be shown as a table, in every form there is."""
+
+    @abstractmethod
+    def sheet(self) -> "Sheet":
+        """The table as words, with its notes."""
+
+    @abstractmethod
+    def to_json(self) -> Any:
+        """As JSON values."""
+
+    def flat(self) -> list[dict[str, Any]]:
+        """One flat dictionary of plain values for each row; the entries by heading, where there is nothing better."""
+        sheet = self.sheet()
+        return [dict(zip((heading for heading, _ in sheet.columns), row, strict=True)) for row in sheet.rows]
+
+    def to_text(self) -> str:
+        """At most 100 columns wide, without colours."""
+        return self.sheet().to_text()
+
+    def to_markdown(self) -> str:
+        """For a page."""
+        return self.sheet().to_markdown()
+
+    def to_latex(self) -> str:
+        """For a paper, with the package booktabs."""
+        return self.sheet().to_latex()
+
+    def to_csv(self) -> str:
+        """Values in full, with a header."""
+        rows, file = self.flat(), StringIO()
+        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return file.getvalue()
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` of the values in full."""
+        try:
+            import pandas
+        except ImportError as error:
+            remedy = "pip install pandas, or use to_csv or to_json"
+            raise MissingDependencyError("the package pandas, for a data frame", str(error), remedy) from error
+        return pandas.DataFrame(self.flat()).fillna(float("nan")).infer_objects()  # numbers, also where all are missing
+
+
 @dataclass(frozen=True, kw_only=True)
-class Sheet:
+class Sheet(Tabular):
     """A table of words.
 
     Attributes:
@@ -36,6 +82,7 @@ class Sheet:
         results: Headings of columns that stay beside their row on a narrow terminal as long as any other can go.
         notes: Lines below it.
         bold: The row that stands out, by its number.
+        values: The rows as JSON values, where words do not say it all.
     """
 
     title: str
@@ -44,6 +91,15 @@ class Sheet:
     results: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     bold: int | None = None
+    values: tuple[dict[str, Any], ...] = ()
+
+    def sheet(self) -> "Sheet":
+        """Itself."""
+        return self
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The values, or the entries by heading."""
+        return list(self.values) or self.flat()
 
     @classmethod
     def of(
@@ -102,77 +158,6 @@ class Sheet:
         return "\n".join([*(f"% {note}" for note in self.notes), *lines, r"\end{tabular}"])
 
 
-class Tabular(ABC):
-    """What can be shown as a table, in every form there is."""
-
-    @abstractmethod
-    def sheet(self) -> Sheet:
-        """The table as words, with its notes."""
-
-    @abstractmethod
-    def to_json(self) -> Any:
-        """As JSON values."""
-
-    def flat(self) -> list[dict[str, Any]]:
-        """One flat dictionary of plain values for each row; the entries by heading, where there is nothing better."""
-        sheet = self.sheet()
-        return [dict(zip((heading for heading, _ in sheet.columns), row, strict=True)) for row in sheet.rows]
-
-    def to_text(self) -> str:
-        """At most 100 columns wide, without colours."""
-        return self.sheet().to_text()
-
-    def to_markdown(self) -> str:
-        """For a page."""
-        return self.sheet().to_markdown()
-
-    def to_latex(self) -> str:
-        """For a paper, with the package booktabs."""
-        return self.sheet().to_latex()
-
-    def to_csv(self) -> str:
-        """Values in full, with a header."""
-        rows, file = self.flat(), StringIO()
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return file.getvalue()
-
-    def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` of the values in full."""
-        try:
-            import pandas
-        except ImportError as error:
-            remedy = "pip install pandas, or use to_csv or to_json"
-            raise MissingDependencyError("the package pandas, for a data frame", str(error), remedy) from error
-        return pandas.DataFrame(self.flat()).fillna(float("nan")).infer_objects()  # numbers, also where all are missing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listing(Tabular):
-    """A table of any rows.
-
-    Attributes:
-        title: Above it.
-        columns: Headings, each with whether it holds numbers.
-        rows: The entries as words.
-        values: The same as JSON values, one dictionary for each row.
-    """
-
-    title: str
-    columns: tuple[tuple[str, bool], ...]
-    rows: tuple[tuple[str, ...], ...]
-    values: tuple[dict[str, Any], ...]
-
-    def sheet(self) -> Sheet:
-        """The table as words."""
-        return Sheet(title=self.title, columns=self.columns, rows=self.rows)
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """As JSON values."""
-        return list(self.values)
-
-
 def value_text(value: Any) -> str:
     """An option's value as one would type it.
 
@@ -218,6 +203,14 @@ class SlimTable(RichTable):
     """
 
     results: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, *texts: str, numbers: Sequence[str] = (), title: str = "") -> "SlimTable":
+        """A table with columns of texts, then of numbers, by their headings."""
+        table = cls(title=title)
+        for heading in (*texts, *numbers):
+            table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
+        return table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         entries = [[str(cell) for cell in column.cells] for column in self.columns]

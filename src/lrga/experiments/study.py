@@ -9,9 +9,8 @@ from lrga.errors import OptionError
 from lrga.experiments.campaign import Campaign, say_on_stderr
 from lrga.experiments.cell import Cell, run_name
 from lrga.experiments.planning import CampaignPlan, plan_cells
-from lrga.experiments.table import ALONE, BESIDE, Row, Table, table_of
+from lrga.experiments.table import ALONE, BESIDE, Row, Table, gains, table_of
 from lrga.experiments.workers import run_side_by_side
-from lrga.training.callbacks.base import Callback
 from lrga.training.callbacks.terminal import ProgressDisplay
 from lrga.training.problems.data import Given
 from lrga.training.runs.run import Interrupted
@@ -25,11 +24,6 @@ class CampaignInterrupted(Interrupted):
     def __init__(self, message: str, table: Table, exit_code: int) -> None:
         super().__init__(message)
         self.table, self.exit_code = table, exit_code
-
-
-def _no_remarks(rows: Sequence[Row]) -> list[str]:
-    del rows
-    return []
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -54,14 +48,14 @@ class Study:
         cells: Its rows.
         columns: Of the table; by default with published numbers where a cell has one.
         data: The graphs themselves, in place of those that the configurations name.
-        remark: Says in lines below the table what its rows show together.
+        remark: Says in lines below the table what its rows show together; by default what LRGA changes.
     """
 
     title: str
     cells: tuple[Cell, ...]
     columns: tuple[str, ...] | None = None
     data: Given = field(default=None, repr=False)
-    remark: Callable[[Sequence[Row]], list[str]] = field(default=_no_remarks, repr=False)
+    remark: Callable[[Sequence[Row]], list[str]] = field(default=gains, repr=False)
 
     def shard(self, number: int, count: int) -> "Study":
         """Part ``number`` of ``count`` of the runs, by their order alone: parts are disjoint and together all of them.
@@ -80,7 +74,7 @@ class Study:
         for cell in self.cells:
             own = tuple(c.run.seed for c in cell.runs() if order[run_name(c)] % count == number - 1)
             cells += [replace(cell, seeds=own)] if own else []
-        return replace(self, title=f"{self.title}, part {number} of {count}", cells=tuple(cells), remark=_no_remarks)
+        return replace(self, title=f"{self.title}, part {number} of {count}", cells=tuple(cells), remark=lambda _: [])
 
     def plan(self, output: str | Path = OUTPUT) -> CampaignPlan:
         """What would run, with parameters and batch sizes; nothing is trained."""
@@ -111,17 +105,13 @@ class Study:
         """
         if parallel != 1:
             return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
-
-        def callbacks(titles: Sequence[str]) -> Sequence[Sequence[Callback]]:
-            return [(ProgressDisplay(title),) for title in titles]
-
         campaign = Campaign(
             self.cells,
             output,
             data=self.data,
             time_limit=time_limit,
             retry=retry,
-            callbacks=callbacks if progress else None,
+            callbacks=(lambda titles: [(ProgressDisplay(title),) for title in titles]) if progress else None,
             say=say_on_stderr if progress else None,
         )
         try:

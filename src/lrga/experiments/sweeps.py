@@ -5,16 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.experiments.cell import cell_beside, refuse_taken
 from lrga.experiments.options import check_option
 from lrga.experiments.published import Reference
 from lrga.experiments.study import OUTPUT, Study
 from lrga.experiments.table import Row, Table, best_by_validation
+from lrga.models.zoo import budget_of
+from lrga.training.config import TrainingConfig
 from lrga.training.presets import make_config, runs_of_a_table
-from lrga.training.problems.data import Given
+from lrga.training.problems.data import Given, plan_network
 
 SEEDS = (41,)
+SIZES = ("rank", "layers", "attention_heads")  # what a sweep with a budget changes the width for
 
 
 @runs_of_a_table()
@@ -41,16 +45,25 @@ def sweep_of(
             raise OptionError(f"{key} either in the grid or fixed", "both", f"leave {key} out of one of them")
     if "seed" in grid and seeds is not None:
         raise OptionError("seeds either in the grid or as seeds", "both", "leave one of them out")
-    chosen = SEEDS if seeds is None else tuple(seeds)
+    chosen, resized = SEEDS if seeds is None else tuple(seeds), any(key in grid for key in SIZES)
     cells = []
     for values in itertools.product(*grid.values()):
         point = dict(zip(grid, values, strict=True))
         rest = {key: value for key, value in (options | point).items() if key != "name"}
         config = make_config(point.get("name", name), data_options=data_options, **rest)
+        config = _at_budget(config) if resized and "budget" in options else config
         own = (config.run.seed,) if "seed" in grid else chosen
         cells.append(cell_beside(reference, labels=point, config=config, seeds=own))
     title = f"Sweep over {', '.join(grid)} on {name}"
     return Study(title=title, cells=tuple(cells), data=data, remark=_best)
+
+
+def _at_budget(config: TrainingConfig) -> TrainingConfig:
+    """At the width that gives the budget: the paper's width does so at its own rank and depth alone."""
+    target, label = budget_of(config.model.budget)
+    if label is None or config.model.hidden is not None or dataset_name(config.data.name) is None:
+        return config
+    return config.changed(budget=target, layers=plan_network(config).num_layers)
 
 
 def _best(rows: Sequence[Row]) -> list[str]:
@@ -88,7 +101,8 @@ def sweep(
         time_limit: Minutes for all runs together; the same call continues.
         retry: Whether runs that diverged are made again.
         progress: Whether to show progress on stderr.
-        **options: Further options, the same for every combination.
+        **options: Further options, the same for every combination. With ``budget``, every rank and depth has the
+            width that keeps it; without, all have the width of the paper.
 
     Example:
         >>> import tempfile, lrga

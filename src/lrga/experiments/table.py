@@ -5,13 +5,15 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from scipy import stats
 
 from lrga.data.datasets.spec import dataset_name, dataset_specs, spec_of
 from lrga.experiments.campaign import BUSY, PENDING, Outcome, run_title
-from lrga.experiments.cell import Cell, model_word
+from lrga.experiments.cell import Cell, key_of, model_word
+from lrga.experiments.published import Published
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.experiments.sheet import Sheet, Tabular, value_text
 from lrga.tasks.task import METRICS, Metric, number_format
@@ -19,6 +21,8 @@ from lrga.training.problems.protocols import benchmark_schedule
 
 CONFIDENCE = 0.95
 DRAWN = "†"
+LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of them
+MOST_GAINS = 12  # pairs whose differences are told one by one
 # Sets of graphs that were read as if published, but were made in another way, by their checksum.
 REBUILT = {
     "529fb45c08f729d4921f1bbe9a5f416ea4222f073d61d59147fdc224227cf500": (
@@ -88,10 +92,6 @@ class Difference:
             return f"{self.mean:+.{decimals}f} (one pair of seeds)"
         ends = f"{self.low:+.{decimals}f} to {self.high:+.{decimals}f}"
         return f"{self.mean:+.{decimals}f} ({CONFIDENCE:.0%} CI {ends}, {self.n} pairs of seeds)".replace("%", " %")
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"pairs": self.n, "mean": self.mean, "low": self.low, "high": self.high, "verdict": self.verdict}
 
 
 def paired_difference(
@@ -171,10 +171,8 @@ class Row:
         if ours is None or published is None or published.std is None or not published.seeds:
             return None
         n, m = ours.n, published.seeds
-        if n + m <= 2:
-            return None
         squares = (n - 1) * (ours.std or 0.0) ** 2 + (m - 1) * published.std**2
-        error = math.sqrt(squares / (n + m - 2)) * math.sqrt(1 / n + 1 / m)
+        error = math.sqrt(squares / max(n + m - 2, 1)) * math.sqrt(1 / n + 1 / m)  # no squares of one run each
         return None if error == 0 else (ours.mean - published.mean) / error
 
     @property
@@ -216,7 +214,7 @@ class Row:
             "validation": None if val is None else {"mean": val.mean, "std": val.std},
             "best_validation_epoch": None if best is None else {"mean": best.mean, "std": best.std},
             "train": None if train is None else train.mean,
-            "published": None if published is None else {"mean": published.mean, "std": published.std},
+            "published": published and published.to_json(),
             "difference": self.difference,
             "standard_errors": self.standard_errors,
             "parameters": self.parameters,
@@ -236,21 +234,62 @@ def cell_json(cell: Cell) -> dict[str, Any]:
     return {**facts, "lrga": config.model.lrga, "labels": dict(cell.labels)}
 
 
-def gains(rows: Sequence[Row]) -> list[Difference]:
-    """What LRGA changes in each pair of rows whose labels differ in LRGA alone."""
-    plain = {_without_lrga(row): row for row in rows if not row.cell.config.model.lrga}
+@dataclass(frozen=True)
+class Pair:
+    """The same network with and without LRGA.
+
+    Attributes:
+        plain, augmented: The rows; both have results.
+        difference: Augmented minus plain over the seeds that both have; ``None`` where they share none.
+    """
+
+    plain: Row
+    augmented: Row
+    difference: Difference | None
+
+
+def by_options(row: Row) -> str:
+    """The same for rows whose options differ in LRGA alone."""
+    return key_of(row.cell.config, *LRGA_OPTIONS)
+
+
+def by_labels(row: Row) -> str:
+    """The same for rows whose labels differ in LRGA alone."""
+    labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
+    return json.dumps(labels, sort_keys=True)
+
+
+def lrga_pairs(rows: Sequence[Row], key: Callable[[Row], str] = by_options) -> list[Pair]:
+    """Rows with results that have one key, in their order; several ranks share their plain network."""
+    done = [row for row in rows if row.spread() is not None]
+    plain = {key(row): row for row in done if not row.cell.config.model.lrga}
     found = []
-    for row in rows:
-        other = plain.get(_without_lrga(row)) if row.cell.config.model.lrga else None
-        if other is not None:
+    for row in done:
+        other = plain.get(key(row)) if row.cell.config.model.lrga else None
+        if other is not None and other.metric == row.metric:
             better = row.metric.higher_is_better
-            found.append(paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better))
-    return [difference for difference in found if difference is not None]
+            difference = paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better)
+            found.append(Pair(other, row, difference))
+    return found
+
+
+def gains(rows: Sequence[Row]) -> list[str]:
+    """In a line for each pair: what LRGA adds, with a confidence interval over the seeds that both networks have."""
+    pairs = lrga_pairs(rows) or lrga_pairs(rows, by_labels)
+    lines = []
+    for pair in pairs[:MOST_GAINS]:
+        found, metric = pair.difference, pair.augmented.metric
+        if found is not None:
+            who = "" if len(pairs) == 1 else f"{', '.join(map(value_text, pair.augmented.cell.labels.values()))}: "
+            verdict = "no interval without a second seed" if found.n == 1 else found.verdict
+            lines.append(f"{who}With LRGA {metric.name} changes by {found.text(metric.decimals)}: {verdict}.")
+    return lines if len(pairs) == 1 else [*lines, *gains_note(rows)]
 
 
 def gains_note(rows: Sequence[Row]) -> list[str]:
     """In a line: in how many pairs LRGA is clearly better, and in how many nothing is clear."""
-    counts = Counter(difference.verdict for difference in gains(rows) if difference.n > 1)
+    found = [pair.difference for pair in lrga_pairs(rows, by_labels) if pair.difference is not None]
+    counts = Counter(difference.verdict for difference in found if difference.n > 1)
     if (pairs := counts.total()) < 2:
         return []
     return [
@@ -260,59 +299,37 @@ def gains_note(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _without_lrga(row: Row) -> str:
-    labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
-    return json.dumps(labels, sort_keys=True)
-
-
 def _run_json(outcome: Outcome) -> dict[str, Any]:
-    record = outcome.record
-    return {
-        "run": outcome.name,
-        "seed": outcome.config.run.seed,
-        "status": outcome.status,
-        "reason": None if record is None else record.reason,
-        "test": None if record is None else record.test,
-        "epochs": None if record is None else record.epochs,
-        "seconds": None if record is None else record.seconds,
-    }
+    found = {"run": outcome.name, "seed": outcome.config.run.seed, "status": outcome.status}
+    return found | {key: getattr(outcome.record, key, None) for key in ("reason", "test", "epochs", "seconds")}
 
 
-def _mean(spread: Spread | None, decimals: int) -> str:
-    return "" if spread is None else f"{spread.mean:.{decimals}f}"
+def _shown(value: Any, kind: str) -> str:
+    return "" if value is None else f"{value:{kind}}"
 
 
-def _spread(spread: Spread | None, decimals: int) -> str:
-    return "" if spread is None else spread.text(decimals)
-
-
-def _signed(value: float | None, decimals: int) -> str:
-    return "" if value is None else f"{value:+.{decimals}f}"
+def _spread(spread: Spread | Published | None, row: Row) -> str:
+    return "" if spread is None else spread.text(row.metric.decimals)
 
 
 def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:,.1f}" if 0 < value < 1 else f"{value:,.0f}"
+    return _shown(value, ",.1f" if value is not None and 0 < value < 1 else ",.0f")
 
 
-def _ours(row: Row) -> str:
-    ours = row.spread()
-    return row.state if ours is None else ours.text(row.metric.decimals)
-
-
-def _published(row: Row) -> str:
-    return "" if row.cell.published is None else row.cell.published.text(row.metric.decimals)
+def _mean(spread: Spread | None, row: Row) -> str:
+    return "" if spread is None else f"{spread.mean:.{row.metric.decimals}f}"
 
 
 COLUMNS: dict[str, Callable[[Row], str]] = {
-    "ours": lambda row: _ours(row) + (f" {DRAWN}" if row.generated else ""),
-    "test": _ours,
+    "ours": lambda row: (_spread(row.spread(), row) or row.state) + (f" {DRAWN}" if row.generated else ""),
+    "test": lambda row: _spread(row.spread(), row) or row.state,
     "n": lambda row: str(len(row.by_seed()) or ""),
-    "val": lambda row: _spread(row.spread(key="val_metric"), row.metric.decimals),
-    "best epoch": lambda row: _mean(row.spread("best"), row.metric.decimals),
-    "train": lambda row: _mean(row.spread(key="train_metric"), row.metric.decimals),
-    "published": _published,
-    "diff": lambda row: _signed(row.difference, row.metric.decimals),
-    "SE": lambda row: _signed(row.standard_errors, 1),
+    "val": lambda row: _spread(row.spread(key="val_metric"), row),
+    "best epoch": lambda row: _mean(row.spread("best"), row),
+    "train": lambda row: _mean(row.spread(key="train_metric"), row),
+    "published": lambda row: _spread(row.cell.published, row),
+    "diff": lambda row: _shown(row.difference, f"+.{row.metric.decimals}f"),
+    "SE": lambda row: _shown(row.standard_errors, "+.1f"),
     "params": lambda row: _count(row.parameters),
     "epochs": lambda row: _count(row.mean_of("epochs")),
     "seconds": lambda row: _count(row.mean_of("seconds")),
@@ -419,10 +436,8 @@ class Table(Tabular):
 
 def table_of(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], **options: Any) -> Table:
     """Puts the outcomes of a campaign beside its cells."""
-    rows, place = [], 0
-    for cell in cells:
-        rows.append(Row(cell=cell, outcomes=tuple(outcomes[place : place + len(cell.seeds)])))
-        place += len(cell.seeds)
+    left = iter(outcomes)
+    rows = (Row(cell=cell, outcomes=tuple(islice(left, len(cell.seeds)))) for cell in cells)
     return Table(title=title, rows=tuple(rows), **options)
 
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from lrga.errors import OptionError, RankLostError
+from lrga.checks import check_count
+from lrga.errors import RankLostError
 from lrga.experiments.campaign import Campaign, say_on_stderr
 from lrga.experiments.cell import Cell
 from lrga.experiments.records import CLOCK
@@ -51,12 +52,8 @@ def run_side_by_side(
         Interrupted: After Ctrl-C; every process has written a checkpoint.
         RankLostError: A process died.
     """
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
-        raise OptionError("a number of processes of at least 1", repr(processes), "pass for example --parallel 4")
-    began, deadline = (
-        time.strftime(CLOCK),
-        None if time_limit is None else time.time() + 60 * time_limit,
-    )
+    check_count("the number of processes", processes, minimum=1)
+    began, deadline = time.strftime(CLOCK), None if time_limit is None else time.time() + 60 * time_limit
     Campaign(cells, folder, time_limit=time_limit).prepare()  # what is wrong with data or device is wrong for all
     if deadline is not None and time.time() >= deadline:
         return

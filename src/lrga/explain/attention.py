@@ -1,7 +1,7 @@
 """What the attention of a trained network attends to, on one graph."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,9 @@ from torch import Tensor, nn
 
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.encodings import with_encodings
-from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import OptionError, UnsupportedError
 from lrga.explain.layout import communities, positions
-from lrga.explain.patience import Say
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.tasks.task import Task
 from lrga.training.evaluate import run_model
@@ -31,6 +29,7 @@ from lrga.training.runs.trust import data_from_file
 
 _SLOW_NODES = 2_000
 MOST_NODES, MOST_EDGES = 200_000, 4_000_000
+Say = Callable[[str], None]
 PAIRS = 300  # true ones that are judged where links are predicted, and as many false ones at most
 _LINKS = Task(level="edge", kind="classification", out_channels=2, classes=("no link", "link"))
 
@@ -163,7 +162,10 @@ def explain(
         output = run_model(predictor.model, batch).float().cpu()
     kept = chosen_layers(found, layers, run)
     edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
-    labels, predictions, confidence = _answers(predictor.task, batch, output, places_of)
+    labels = None if batch.y is None else batch.y.detach().cpu()
+    if predictor.task.level == "edge":  # those that are drawn; the network answers in the order of the batch's edges
+        shown = torch.from_numpy(places_of)
+        output, labels = output[shown], None if labels is None else labels[shown]
     pos = graphs.columns.get("pos")
     given = batch.attribute("pos") if pos is not None and pos.level == "node" else None
     own = graphs.objects.get("node_id")
@@ -176,10 +178,8 @@ def explain(
         graph_id=None if ids is None else str(ids[graph]),
         node_ids=None if own is None else [str(node) for node in own[graph]],
         task=predictor.task,
-        labels=labels,
-        predictions=predictions,
-        confidence=confidence,
         layers=kept,
+        **answers(predictor.task, output, labels),
         **drawn_graph(edges, batch.num_nodes, say, given),
     )
 
@@ -253,20 +253,26 @@ def recorded_factors(model: nn.Module) -> Iterator[list[LayerFactors]]:
         [('layers.0.attention', (5, 1, 4)), ('layers.1.attention', (5, 1, 4))]
     """
     found: list[LayerFactors] = []
-    names = {module: name for name, module in model.named_modules() if isinstance(module, LowRankGlobalAttention)}
+    names = {module: name for name, module in model.named_modules()}
 
-    def write_down(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        assert isinstance(module, LowRankGlobalAttention)
-        if module.rank == 0 and module.maps is None:
-            return
+    def write_down(module: LowRankGlobalAttention, arguments: tuple[Any, ...], options: dict[str, Any], _: Any) -> None:
         with torch.no_grad():
             factors = module.factors(*arguments, **options)
         u, v = (f.detach().float().cpu().view(f.size(0), module.heads, -1).numpy().copy() for f in factors)
         found.append(LayerFactors(names[module], u, v))
 
-    handles = [module.register_forward_pre_hook(write_down, with_kwargs=True) for module in names]
-    try:
+    with attention_hooks(model, write_down):
         yield found
+
+
+@contextmanager
+def attention_hooks(model: nn.Module, hook: Callable[..., Any]) -> Iterator[None]:
+    """While the block runs, ``hook(module, arguments, options, output)`` is called after every attention module."""
+    modules = [module for module in model.modules() if isinstance(module, LowRankGlobalAttention)]
+    attending = [module for module in modules if module.rank or module.maps is not None]
+    handles = [module.register_forward_hook(hook, with_kwargs=True) for module in attending]
+    try:
+        yield
     finally:
         for handle in handles:
             handle.remove()
@@ -337,30 +343,21 @@ def edges_once(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int32], N
     return pairs.astype(np.int32), first
 
 
-def _answers(
-    task: Task, batch: PackedBatch, output: Tensor, edges: NDArray[np.int64]
-) -> tuple[NDArray[Any] | None, NDArray[Any], NDArray[np.float32] | None]:
-    """Labels, predictions and confidence; of edges those that are drawn."""
-    labels = None if batch.y is None else batch.y.detach().cpu()
-    if task.level == "edge":
-        chosen = torch.from_numpy(edges)
-        # the network answers in the order in which the batch gives its edges, as their labels stand
-        output, labels = output[chosen], None if labels is None else labels[chosen]
+def answers(task: Task, output: Tensor, labels: Tensor | None) -> dict[str, Any]:
+    """Labels, predictions and confidence of an explanation, from the scores ``[rows, columns]``, all on the CPU."""
     rows = output.size(0)
     if task.kind == "classification":
-        shares = output.softmax(dim=1)
-        top = shares.max(dim=1)
-        labels = None if labels is None else labels.view(rows)
-        return _numpy(labels), top.indices.numpy().astype(np.int32), top.values.numpy()
+        top = output.softmax(dim=1).max(dim=1)
+        classes = None if labels is None else labels.view(rows).numpy().astype(np.int32)
+        return {
+            "labels": classes,
+            "predictions": top.indices.numpy().astype(np.int32),
+            "confidence": top.values.numpy(),
+        }
     output = output.sigmoid() if task.kind == "multilabel" else output
-    labels = None if labels is None else labels.view(rows, -1)[:, 0].double()
-    if labels is not None and task.target_mean is not None and task.target_std is not None:
-        labels = labels * task.target_std[0] + task.target_mean[0]
-    labels = None if labels is None else labels.float()
-    return _numpy(labels), output[:, 0].numpy(), None
-
-
-def _numpy(values: Tensor | None) -> NDArray[Any] | None:
-    if values is None:
-        return None
-    return values.numpy() if values.is_floating_point() else values.numpy().astype(np.int32)
+    if labels is not None:
+        labels = labels.view(rows, -1)[:, 0].double()
+        if task.target_mean is not None and task.target_std is not None:
+            labels = labels * task.target_std[0] + task.target_mean[0]
+    values = None if labels is None else labels.float().numpy()
+    return {"labels": values, "predictions": output[:, 0].numpy(), "confidence": None}

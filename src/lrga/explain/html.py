@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import CheckpointError, DataError, MissingDependencyError
+from lrga.errors import CheckpointError, DataError, optional_module
 from lrga.explain.style import COLOURS
 from lrga.io.files import write_bytes
 from lrga.version import __version__
@@ -87,27 +87,14 @@ def chart_text(text: str) -> str:
 @cache
 def plotly_bundle() -> str:
     """Plotly's own script, of the installed package."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise _missing("plotly", error) from error
-    return str(get_plotlyjs())
+    return str(optional_module("plotly.offline", "for pages", "report").get_plotlyjs())
 
 
 @cache
 def _environment() -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise _missing("jinja2", error) from error
-    return Environment(
-        loader=PackageLoader("lrga.explain"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-
-
-def _missing(package: str, error: ImportError) -> MissingDependencyError:
-    return MissingDependencyError(f"the package {package}, for pages", str(error), "pip install 'lrga[report]'")
+    jinja2 = optional_module("jinja2", "for pages", "report")
+    options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    return jinja2.Environment(loader=jinja2.PackageLoader("lrga.explain"), **options)
 
 
 def _file(name: str) -> str:

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from scipy.spatial import cKDTree
 
-from lrga.errors import MissingDependencyError
+from lrga.errors import optional_module
 
 SPRING_NODES = 600  # up to here forces between all pairs of nodes are affordable
 LOUVAIN_EDGES = 300_000
@@ -35,9 +35,8 @@ def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[
     if num_nodes < 2:
         return np.zeros((num_nodes, 2), dtype=np.float32)
     if num_nodes <= SPRING_NODES:
-        networkx = require_networkx()
         start = dict(enumerate(_spectral(edges, num_nodes, seed))) if num_nodes >= _SPECTRAL_NODES else None
-        placed = networkx.spring_layout(_graph(edges, num_nodes), pos=start, seed=seed, iterations=80)
+        placed = _networkx().spring_layout(_graph(edges, num_nodes), pos=start, seed=seed, iterations=80)
         found = np.array([placed[node] for node in range(num_nodes)])
     else:
         found = _spread(_spectral(edges, num_nodes, seed), edges, seed)
@@ -55,35 +54,28 @@ def communities(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArra
         >>> communities(np.array([[0, 1], [1, 2], [0, 2], [3, 4]]), 5).tolist()
         [0, 0, 0, 1, 1]
     """
-    networkx = require_networkx()
-    graph = _graph(edges, num_nodes)
+    graph, find = _graph(edges, num_nodes), _networkx().community
     # Rings and grids are full of ties, between which Louvain moves nodes to and fro for minutes: no two edges may
     # weigh alike.
     weights = 1.0 + 0.01 * np.random.default_rng(seed).random(graph.number_of_edges())
     for (_, _, facts), weight in zip(graph.edges(data=True), weights, strict=True):
         facts["weight"] = float(weight)
     if len(edges) <= LOUVAIN_EDGES:
-        found = networkx.community.louvain_communities(graph, seed=seed)
+        found = find.louvain_communities(graph, seed=seed)
     else:
-        found = networkx.community.fast_label_propagation_communities(graph, seed=seed)
+        found = find.fast_label_propagation_communities(graph, seed=seed)
     result = np.zeros(num_nodes, dtype=np.int32)
     for number, members in enumerate(sorted(found, key=lambda group: (-len(group), min(group)))):
         result[list(members)] = number
     return result
 
 
-def require_networkx() -> Any:
-    """The package, which draws graphs and finds communities."""
-    try:
-        import networkx
-    except ImportError as error:
-        remedy = "pip install 'lrga[report]'"
-        raise MissingDependencyError("the package networkx, to draw graphs", str(error), remedy) from error
-    return networkx
+def _networkx() -> Any:
+    return optional_module("networkx", "to draw graphs", "report")
 
 
 def _graph(edges: NDArray[Any], num_nodes: int) -> Any:
-    graph = require_networkx().Graph()
+    graph = _networkx().Graph()
     graph.add_nodes_from(range(num_nodes))
     graph.add_edges_from((int(a), int(b)) for a, b in edges if a != b)
     return graph

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from lrga.errors import DTypeError, ShapeError
-from lrga.explain.attention import Explanation, chosen_layers, drawn_graph, edges_once, recorded_factors
+from lrga.explain.attention import Explanation, answers, chosen_layers, drawn_graph, edges_once, recorded_factors
 from lrga.tasks.task import Task
 
 
@@ -56,24 +55,21 @@ def explain_model(
         model.train(was_training)
     name = type(model).__name__ if name is None else name
     layers = chosen_layers(factors, None, name)
-    output, task, labels = _answers(output, data, classes)
+    rows, task, labels = _predicted(output, data, classes)
     edges, _ = edges_once(data.edge_index, data.num_nodes)
-    shares = output.softmax(dim=1).max(dim=1) if task.kind == "classification" else None
     return Explanation(
         run=name,
         dataset=dataset,
         split="given",
         task=task,
-        labels=labels,
-        predictions=output[:, 0].numpy() if shares is None else shares.indices.numpy().astype(np.int32),
-        confidence=None if shares is None else shares.values.numpy(),
         layers=layers,
+        **answers(task, rows, labels),
         **drawn_graph(edges, data.num_nodes),
     )
 
 
-def _answers(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[Tensor, Task, Any]:
-    """The result as ``[rows, columns]`` on the CPU, what it predicts, and the labels in numpy."""
+def _predicted(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[Tensor, Task, Tensor | None]:
+    """The result as ``[rows, columns]``, what it predicts, and the labels, on the CPU."""
     remedy = "pass forward=lambda model, data: … that returns the scores"
     if not isinstance(output, Tensor):
         raise DTypeError("the model to return a tensor", type(output).__name__, remedy)
@@ -84,7 +80,5 @@ def _answers(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[
     y = y.detach().cpu().view(rows.size(0), -1)[:, 0] if y is not None and y.numel() % rows.size(0) == 0 else None
     level = "node" if rows.size(0) == data.num_nodes else "graph"
     if rows.size(1) > 1 and (classes is not None or y is None or not y.is_floating_point()):
-        task = Task(level=level, kind="classification", out_channels=rows.size(1), classes=classes)
-        return rows, task, None if y is None else y.numpy().astype(np.int32)
-    task = Task(level=level, kind="regression", out_channels=1)
-    return rows, task, None if y is None else y.float().numpy()
+        return rows, Task(level=level, kind="classification", out_channels=rows.size(1), classes=classes), y
+    return rows, Task(level=level, kind="regression", out_channels=1), y

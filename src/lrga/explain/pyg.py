@@ -14,6 +14,7 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 from lrga.checks import check_choice
 from lrga.errors import OptionError, UnsupportedError
+from lrga.explain.attention import attention_hooks
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.ops.attention.reference import segmented_attention
 from lrga.ops.attention.segments import Segments
@@ -155,10 +156,7 @@ def _recorded(model: nn.Module, *, with_values: bool) -> Iterator[list[_Call]]:
     """While the block runs, the calls of every attention module of ``model``."""
     calls: list[_Call] = []
 
-    def write_down(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Tensor) -> Tensor:
-        assert isinstance(module, LowRankGlobalAttention)
-        if module.rank == 0 and module.maps is None:
-            return output
+    def write_down(module: LowRankGlobalAttention, arguments: Any, options: dict[str, Any], output: Tensor) -> Tensor:
         call = inspect.signature(module.forward).bind(*arguments, **options)
         batch, count = call.arguments.get("batch"), call.arguments.get("num_graphs")
         x = call.arguments["x"]
@@ -171,13 +169,8 @@ def _recorded(model: nn.Module, *, with_values: bool) -> Iterator[list[_Call]]:
         calls.append(_Call(u, v, z, segments, output))
         return output
 
-    modules = [module for module in model.modules() if isinstance(module, LowRankGlobalAttention)]
-    handles = [module.register_forward_hook(write_down, with_kwargs=True) for module in modules]
-    try:
+    with attention_hooks(model, write_down):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _value(kind: Any) -> str:

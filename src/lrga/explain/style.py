@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import CheckpointError, MissingDependencyError, OptionError
+from lrga.errors import CheckpointError, OptionError, optional_module
 from lrga.io.files import write_bytes
 
 # Okabe and Ito's colours for the colour-blind, without the yellow, which is too pale on white.
@@ -71,12 +71,7 @@ def plain(text: str) -> str:
 
 def require_matplotlib() -> Any:
     """Matplotlib's figure class, which needs no display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        remedy = "pip install 'lrga[plot]'"
-        raise MissingDependencyError("matplotlib, to draw pictures", "no such package", remedy) from error
-    return Figure
+    return optional_module("matplotlib.figure", "to draw pictures", "plot").Figure
 
 
 def styled() -> AbstractContextManager[None]:
@@ -106,25 +101,8 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         figure = figure_class(figsize=(width, height), layout="constrained")
         draw(figure)
         figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
-    drawn = _shortened(content.getvalue()) if kind == "svg" else content.getvalue()
     try:
-        write_bytes(path, drawn)
+        write_bytes(path, content.getvalue())
     except CheckpointError as error:
         raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
     return path
-
-
-def _shortened(drawing: bytes) -> bytes:
-    """An SVG whose lines have one decimal of a point, relative to the point before; no less is seen."""
-
-    def rounded(attribute: re.Match[bytes]) -> bytes:
-        short = re.sub(rb"-?\d+\.\d{2,}", lambda number: b"%.1f" % float(number[0]), attribute[0])
-        short = re.sub(rb"(?<=\d) \n ?L (?=-?\d)", b" ", short)  # after M or L, further pairs are lines to them
-        return re.sub(rb"(?<=M )-?[\d.]+ -?[\d.]+(?: -?[\d.]+ -?[\d.]+){3,}", relative, short)
-
-    def relative(points: re.Match[bytes]) -> bytes:
-        tenths = [round(10 * float(number)) for number in points[0].split()]
-        steps = [b"%g" % ((now - before) / 10) for before, now in zip(tenths, tenths[2:], strict=False)]
-        return b" ".join([b"%g" % (value / 10) for value in tenths[:2]] + [b"l", *steps])
-
-    return re.sub(rb' (?:d|x|y)="[^"]*"', rounded, drawing)

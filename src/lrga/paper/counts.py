@@ -8,19 +8,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-import torch
-from torch import nn
-
-from lrga.data.datasets.spec import spec_of
 from lrga.errors import OptionError
-from lrga.models.budget import count_parameters
-from lrga.models.embeddings import MatrixFactorization, build_embedding
-from lrga.models.link import LinkModel, build_link_model
-from lrga.models.zoo import MODEL_LABELS, build_model
+from lrga.models.embeddings import EMBEDDINGS
 from lrga.paper.printed import PrintedCell, published
 from lrga.training.presets import make_config
 from lrga.training.problems.data import plan_network
-from lrga.training.recipes import RECIPES, recipe_row
 
 RANDOM_FEATURES = "PATTERN (random features)"  # the data set of Table 3
 
@@ -56,30 +48,17 @@ class CellSize:
         return asdict(self)
 
 
-def network_of(cell: PrintedCell) -> nn.Module:
-    """The network of a cell, on torch's current default device."""
-    if cell.table == 2:
-        if cell.model in ("Node2Vec", "DeepWalk", "MF"):
-            return build_embedding(cell.dataset, cell.model)
-        return build_link_model(cell.dataset, cell.model.lower(), lrga=cell.lrga)
-    return build_model(
-        cell.dataset, cell.model, budget=cell.budget or "100K", lrga=cell.lrga, random_features=cell.table == 3
-    )
-
-
 @cache
 def size_of(cell: PrintedCell) -> CellSize:
     """Width, depth and count of a cell's network."""
-    with torch.device("meta"):
-        network = network_of(cell)
+    given: dict[str, Any] = {} if cell.budget is None else {"budget": cell.budget}
+    given |= {"random_features": True} if cell.table == 3 else {}
+    config = make_config(cell.dataset, model=cell.model.lower(), lrga=cell.lrga, **given)
+    network = plan_network(config)
+    layers = None if config.model.model in EMBEDDINGS else network.num_layers
+    shape = (network.hidden_channels, layers, network.rank, network.size())
     dataset = RANDOM_FEATURES if cell.table == 3 else cell.dataset
-    if isinstance(network, MatrixFactorization):
-        shape: tuple[int, int | None, int | None] = (network.channels, None, None)
-    else:
-        gnn: Any = network.gnn if isinstance(network, LinkModel) else network
-        shape = (gnn.hidden_channels, gnn.num_layers, gnn.rank)
-    count = count_parameters(network)
-    return CellSize(dataset, cell.model, cell.budget, cell.lrga, *shape, count, cell.parameters)
+    return CellSize(dataset, cell.model, cell.budget, cell.lrga, *shape, cell.parameters)
 
 
 def sizes(
@@ -125,34 +104,3 @@ def _matching(name: str, value: str | None, choices: Iterable[str]) -> str | Non
 
 def _plain(text: str | None) -> str:
     return "".join(c for c in (text or "").lower() if c.isalnum()).removeprefix("ogbl")
-
-
-def recipe_sizes(
-    recipe: str,
-    *,
-    dataset: str | None = None,
-    model: str | None = None,
-    budget: str | None = None,
-    lrga: bool | None = None,
-) -> list[CellSize]:
-    """The networks of a recipe (:mod:`lrga.training.recipes`), each with LRGA and, as large, without; ``budget`` is
-    refused: a recipe has one for each data set.
-
-    Example:
-        >>> [size.parameters <= 500_000 for size in recipe_sizes("modern", dataset="ZINC")]
-        [True, True]
-    """
-    if budget is not None:
-        raise OptionError("no budget beside a recipe", repr(budget), "leave it out")
-    found = []
-    names = list(RECIPES.get(recipe, {"": None})) if dataset is None else [spec_of(dataset).name]
-    for name in names:
-        row = recipe_row(recipe, name)
-        for with_lrga in (False, True):
-            config = make_config(name, recipe=recipe, lrga=with_lrga)
-            if lrga in (None, with_lrga) and model in (None, config.model.model):
-                network = plan_network(config)
-                limit = None if row.budget is None else f"{row.budget // 1000}K"
-                shape = (network.hidden_channels, network.num_layers, network.rank, network.size())
-                found.append(CellSize(name, MODEL_LABELS[config.model.model], limit, with_lrga, *shape, None))
-    return found

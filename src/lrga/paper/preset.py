@@ -9,7 +9,7 @@ patience 10, and 5 on PATTERN and CLUSTER.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lrga.experiments.sheet import Listing
+from lrga.experiments.sheet import Sheet
 from lrga.models.zoo import MODELS, model_name, paper_set
 from lrga.training.problems.protocols import benchmark_schedule
 
@@ -52,7 +52,7 @@ def paper_choice(dataset: str, model: str, *, lrga: bool) -> dict[str, Any]:
     return options if choice.wiring is None else options | {"wiring": choice.wiring}
 
 
-def choices() -> Listing:
+def choices() -> Sheet:
     """All choices as a table.
 
     Example:
@@ -65,4 +65,4 @@ def choices() -> Listing:
     )
     rows = tuple((v["model"], v["layers"], v["wiring"] or "", v["reason"]) for v in values)
     headings = ("model", "layers", "wiring", "why")
-    return Listing(title="Preset paper", columns=tuple((h, False) for h in headings), rows=rows, values=values)
+    return Sheet(title="Preset paper", columns=tuple((h, False) for h in headings), rows=rows, values=values)

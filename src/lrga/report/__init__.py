@@ -4,7 +4,8 @@ import lrga
 lrga.report.write_report(["runs", "reproduction/results"], "page.html")
 """
 
+from lrga.experiments.loading import Collection
 from lrga.report.page import write_report
-from lrga.report.sources import Collection, gather
+from lrga.report.sources import gather
 
 __all__ = ["Collection", "gather", "write_report"]

@@ -1,21 +1,19 @@
 """The first minutes: LRGA beside the plain network, on data made on the spot, on a CPU."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from lrga.data.datasets.source import default_workers
 from lrga.errors import MissingDependencyError
-from lrga.experiments.comparison import comparison, gain
+from lrga.experiments.comparison import comparison
 from lrga.experiments.study import Study
-from lrga.experiments.table import Row, Table
+from lrga.experiments.table import Row, Table, gains
 from lrga.paper.reference import THE_PAPER
 from lrga.report.pictures import plot_curves
 from lrga.report.sources import gather
+from lrga.speed.measure import cpu_threads
 
 SIZES = (1500, 250, 250)
 EPOCHS = 12
@@ -56,7 +54,7 @@ def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = Non
 
 
 def _remarks(rows: Sequence[Row]) -> list[str]:
-    return [*gain(rows), "The paper trained on the full data set to the end: compare the gain, not the level."]
+    return [*gains(rows), "The paper trained on the full data set to the end: compare the gain, not the level."]
 
 
 def run_demo(
@@ -76,7 +74,7 @@ def run_demo(
         threads: Of the CPU; by default as many as are free.
         progress: Whether to show progress on stderr.
     """
-    with _threads(free_cores() if threads is None else threads):
+    with cpu_threads(free_cores() if threads is None else threads):
         study = demo_study(output, sizes=sizes, epochs=epochs)
         table = study.run(output, progress=progress)
     config = study.cells[0].config
@@ -93,13 +91,3 @@ def free_cores(most: int = MOST_THREADS) -> int:
     if not hasattr(os, "getloadavg"):
         return cores
     return max(1, min(cores, round(default_workers() - os.getloadavg()[0])))
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

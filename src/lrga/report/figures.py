@@ -1,6 +1,6 @@
-"""The charts of runs and benchmarks: what is in each, and each as Plotly draws it on the page.
+"""The charts of runs as Plotly draws them on the page.
 
-:mod:`lrga.report.pictures` draws the same charts with matplotlib. A figure of Plotly is
+:mod:`lrga.report.pictures` draws the rank curve with matplotlib, too. A figure of Plotly is
 ``{"data": [traces], "layout": {…}}``; the page adds its colours.
 """
 
@@ -12,8 +12,6 @@ from typing import Any
 from lrga.experiments.table import Row
 from lrga.explain.html import chart_text
 from lrga.explain.style import COLOURS, PAPER, colour
-from lrga.io.documents import is_number
-from lrga.report.speed import SpeedRecord, unit_name
 
 Figure = dict[str, Any]
 _FEW = 12  # series that a legend names; beyond, the pointer does
@@ -22,135 +20,66 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cros
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a chart, or its bars of one colour.
+    """A network's line of the rank curve, or a published point.
 
     Attributes:
         name: For the legend.
-        x, y: Positions and values; of bars, names and values.
-        error: Deviation of each value, where it is known.
-        texts: What is told of each value beside its name.
+        ranks, means, errors: Of each point; errors are deviations over the seeds.
+        texts: What is told of each point beside its name.
         published: Whether it is not ours.
     """
 
     name: str
-    x: list[Any]
-    y: list[float]
-    error: list[float] | None = None
-    texts: list[str] | None = None
+    ranks: list[int]
+    means: list[float]
+    errors: list[float]
+    texts: list[str]
     published: bool = False
 
 
-@dataclass(frozen=True)
-class Chart:
-    """Lines over ``x_label``, or with ``bars`` one group of horizontal bars for each name."""
-
-    title: str
-    x_label: str
-    y_label: str
-    series: list[Series]
-    log: bool = False
-    bars: bool = False
-
-
-def rank_chart(networks: Sequence[tuple[str, list[tuple[int, Row]]]]) -> Chart | None:
-    """The test result over the rank, one line for each network, beside published numbers; ``None`` of none."""
-    if not networks:
-        return None
-    series, metrics = [], []
+def rank_curve(networks: Sequence[tuple[str, list[tuple[int, Row]]]]) -> tuple[str, list[Series]]:
+    """The test result over the rank: what it is, and one line for each network, beside published numbers."""
+    series, published, metrics = [], [], []
     for label, line in networks:
         points = [(rank, spread) for rank, row in line if (spread := row.spread()) is not None]
+        ranks, means = [rank for rank, _ in points], [spread.mean for _, spread in points]
+        texts = [f"{spread.text(4)}, {_seeds(spread.n)}" for _, spread in points]
+        series.append(Series(label, ranks, means, [spread.std or 0.0 for _, spread in points], texts))
         metrics += [row.metric.name for _, row in line]
-        series.append(
-            Series(
-                label,
-                [rank for rank, _ in points],
-                [spread.mean for _, spread in points],
-                [spread.std or 0.0 for _, spread in points],
-                [f"{spread.text(4)}, {_seeds(spread.n)}" for _, spread in points],
-            )
-        )
-    for _, line in networks:
         for rank, row in line:
             if (cell := row.cell.published) is not None:
-                said = [f"{cell.text(4)}, {cell.source}"]
-                series.append(Series(f"published, κ {rank}", [rank], [cell.mean], [cell.std or 0.0], said, True))
-    return Chart("", "rank κ", f"test {', '.join(dict.fromkeys(metrics))}", series)
+                said = f"{cell.text(4)}, {cell.source}"
+                published.append(Series(f"published, κ {rank}", [rank], [cell.mean], [cell.std or 0.0], [said], True))
+    return f"test {', '.join(dict.fromkeys(metrics))}", series + published
 
 
-def speed_charts(record: SpeedRecord) -> list[Chart]:
-    """Time, memory, throughput and ratios of a benchmark: lines over its size where it has one, else bars."""
-    return [_speed_chart(record, title, columns) for title, columns in record.panels]
-
-
-def _speed_chart(record: SpeedRecord, title: str, columns: Sequence[str]) -> Chart:
-    words = {column: column.replace("_", " ") for column in columns}
-    unit = words[columns[0]] if len(columns) == 1 else unit_name(columns[0])
-    points: dict[str, list[tuple[Any, float]]] = {}
-    for column in columns:
-        for row in record.rows:
-            at = record.label(row) if record.size is None else row.get(record.size)
-            if is_number(row.get(column)) and (record.size is None or is_number(at)):
-                label = [] if record.size is None else [record.label(row)]
-                name = ", ".join([*label, *([words[column]] if record.size is None or len(columns) > 1 else [])])
-                points.setdefault(name, []).append((at, row[column]))
-    found = {name: line if record.size is None else sorted(line) for name, line in points.items()}
-    series = [Series(name, [at for at, _ in line], [value for _, value in line]) for name, line in found.items()]
-    if record.size is None:
-        return Chart(title, unit, "", series, log=True, bars=True)
-    return Chart(title, record.size.replace("_", " "), unit, series, log=True)
-
-
-def plotly_figure(chart: Chart) -> Figure:
-    """The chart for the page."""
-    axis = "log" if chart.log else "linear"
+def rank_figure(networks: Sequence[tuple[str, list[tuple[int, Row]]]]) -> Figure:
+    """The rank curve for the page."""
+    label, series = rank_curve(networks)
     layout: Figure = {
-        "xaxis": {"title": {"text": chart_text(chart.x_label)}, "type": axis},
-        "yaxis": {"title": {"text": chart_text(chart.y_label)}, "type": axis},
+        "xaxis": {"title": {"text": "rank κ"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": label}},
         "height": 420,
-        "showlegend": len(chart.series) <= _FEW,
+        "showlegend": len(series) <= _FEW,
     }
-    if not chart.log:
-        layout["xaxis"]["rangemode"] = "tozero"
-    if chart.bars:
-        rows = max((len(series.y) for series in chart.series), default=0)
-        layout["yaxis"] = {"type": "category", "automargin": True, "autorange": "reversed"}
-        layout |= {
-            "barmode": "group",
-            "height": 140 + rows * (14 + 12 * len(chart.series)),
-            "showlegend": len(chart.series) > 1,
-        }
-    return {"data": [_trace(chart, number, series) for number, series in enumerate(chart.series)], "layout": layout}
+    return {"data": [_trace(number, line) for number, line in enumerate(series)], "layout": layout}
 
 
-def _trace(chart: Chart, number: int, series: Series) -> dict[str, Any]:
-    shade = PAPER if series.published else colour(number)
-    if chart.bars:
-        return {
-            "type": "bar",
-            "orientation": "h",
-            "name": chart_text(series.name),
-            "y": [_wrapped(name) for name in series.x],
-            "x": series.y,
-            "marker": {"color": shade},
-            "hovertemplate": "%{y}<br>%{x:.4~g} %{fullData.name}<extra></extra>",
-        }
-    value = "%{y:.4~g}" if series.texts is None else "%{customdata}"
-    symbol = "diamond-open" if series.published else _SYMBOLS[number % len(_SYMBOLS)]
-    trace: dict[str, Any] = {
+def _trace(number: int, line: Series) -> dict[str, Any]:
+    shade = PAPER if line.published else colour(number)
+    symbol = "diamond-open" if line.published else _SYMBOLS[number % len(_SYMBOLS)]
+    return {
         "type": "scatter",
-        "mode": "markers" if series.published else "lines+markers",
-        "name": chart_text(series.name),
-        "x": series.x,
-        "y": series.y,
+        "mode": "markers" if line.published else "lines+markers",
+        "name": chart_text(line.name),
+        "x": line.ranks,
+        "y": line.means,
+        "error_y": {"type": "data", "array": line.errors},
         "marker": {"color": shade, "symbol": symbol, "size": 8},
         "line": {"color": shade},
-        "hovertemplate": f"{chart_text(chart.x_label)} %{{x}}<br>{value}<extra>%{{fullData.name}}</extra>",
+        "customdata": [chart_text(text) for text in line.texts],
+        "hovertemplate": "rank κ %{x}<br>%{customdata}<extra>%{fullData.name}</extra>",
     }
-    if series.texts is not None:
-        trace["customdata"] = [chart_text(text) for text in series.texts]
-    if series.error is not None:
-        trace["error_y"] = {"type": "data", "array": series.error}
-    return trace
 
 
 def result_figures(rows: Sequence[Row]) -> list[tuple[str, Figure]]:

@@ -1,23 +1,21 @@
 """``lrga report``: runs as one page that opens from disk."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lrga.experiments.cell import model_label
-from lrga.experiments.loading import Run, budget_label, grouped_rows, rank_series
+from lrga.experiments.cell import budget_label, model_label
+from lrga.experiments.loading import Collection, Run, grouped_rows, rank_series
 from lrga.experiments.published import Reference
 from lrga.experiments.records import DIGITS, spread_evenly
 from lrga.experiments.sheet import value_text
 from lrga.experiments.table import Row, change_text
 from lrga.explain.html import render, write_page
-from lrga.explain.patience import Say
 from lrga.io.documents import is_number
 from lrga.paper.reference import THE_PAPER
-from lrga.report.figures import plotly_figure, rank_chart, result_figures, speed_charts
-from lrga.report.sources import Gathered, gather
-from lrga.report.speed import SpeedRecord
+from lrga.report.figures import rank_figure, result_figures
+from lrga.report.sources import gather
 from lrga.report.summary import summary_of
 
 POINTS = 100  # of a curve; fewer where there are many runs, so that the page stays small
@@ -32,9 +30,9 @@ def write_report(
     *,
     title: str = "Runs of lrga",
     reference: Reference = THE_PAPER,
-    say: Say | None = None,
-) -> Gathered:
-    """Writes a page of all runs and benchmark records at or below ``paths``.
+    say: Callable[[str], None] | None = None,
+) -> Collection:
+    """Writes a page of all runs at or below ``paths``.
 
     Args:
         paths: Run folders, records, or folders of them.
@@ -49,20 +47,18 @@ def write_report(
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from lrga.io.documents import write_json
-        >>> from lrga.speed.record import make_record
         >>> folder = Path(tempfile.mkdtemp())
-        >>> write_json(folder / "speed.json", make_record("sums", [{"case": "small", "ms": 1.0}], device="cpu"))
+        >>> _ = (folder / "broken.json").write_text("{")
         >>> found = write_report([folder], folder / "page.html")
-        >>> len(found.speed), (folder / "page.html").stat().st_size < 7_000_000
-        (1, True)
+        >>> len(found.runs), len(found.problems), (folder / "page.html").stat().st_size < 7_000_000
+        (0, 1, True)
     """
     found = gather(paths, say=say)
     write_page(output, page_of(found, title=title, reference=reference))
     return found
 
 
-def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Reference = THE_PAPER) -> str:
+def page_of(found: Collection, *, title: str = "Runs of lrga", reference: Reference = THE_PAPER) -> str:
     """The page itself."""
     cells = grouped_rows(found.runs, reference)
     charts: dict[str, Any] = {}
@@ -70,8 +66,7 @@ def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Referenc
         {"name": name, "chart": _chart(charts, f"result-{number}", figure)}
         for number, (name, figure) in enumerate(result_figures(cells))
     ]
-    speed = [_speed(charts, number, record) for number, record in enumerate(found.speed)]
-    rank = rank_chart(rank_series(cells))
+    ranks = rank_series(cells)
     points = max(10, min(POINTS, _ALL_POINTS // max(len(found.runs), 1)))
     cell_of = {outcome.name: number for number, row in enumerate(cells) for outcome in row.outcomes}
     return render(
@@ -91,8 +86,7 @@ def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Referenc
         cells=[_cell_row(cell) for cell in cells],
         rows=[_run_row(run) for run in found.runs],
         details=[_details(run) for run in found.runs],
-        rank_chart=None if rank is None else _chart(charts, "rank-chart", plotly_figure(rank)),
-        speed=speed,
+        rank_chart=_chart(charts, "rank-chart", rank_figure(ranks)) if ranks else None,
         problems=found.problems[:_MOST_PROBLEMS],
         more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
         choices={
@@ -107,19 +101,6 @@ def page_of(found: Gathered, *, title: str = "Runs of lrga", reference: Referenc
 def _chart(charts: dict[str, Any], name: str, figure: dict[str, Any]) -> dict[str, Any]:
     charts[name] = figure
     return {"id": name, "height": figure["layout"]["height"]}
-
-
-def _speed(charts: dict[str, Any], number: int, record: SpeedRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "place": record.place,
-        "facts": record.facts,
-        "skipped": record.skipped,
-        "charts": [
-            {"title": chart.title, **_chart(charts, f"speed-{number}-{i}", plotly_figure(chart))}
-            for i, chart in enumerate(speed_charts(record))
-        ],
-    }
 
 
 def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:

@@ -1,23 +1,22 @@
-"""Figures for a paper: learning curves, the rank curve, the table of results, time and memory over size."""
+"""Figures for a paper: learning curves and the rank curve."""
 
-import textwrap
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lrga.errors import DataError, OptionError
-from lrga.experiments.loading import budget_label, grouped_rows, rank_series
+from lrga.experiments.cell import budget_label
+from lrga.experiments.loading import Collection, grouped_rows, rank_series
 from lrga.experiments.table import Row
 from lrga.explain.style import COLOURS, MARKERS, PAPER, WIDTH, colour, plain, save_figure
 from lrga.paper.reference import THE_PAPER
-from lrga.report.figures import Chart, rank_chart, speed_charts
-from lrga.report.sources import Gathered
-from lrga.report.speed import TITLES
+from lrga.report.figures import rank_curve
 
 _SPLITS = {"train": "dotted", "val": "solid", "test": "dashed"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
 _NAMED = 12  # series that a legend names
+_WIDEST = 60  # characters of a name
 QUANTITIES = ("metric", "loss")
 
 
@@ -25,7 +24,7 @@ MOST_POINTS = 80  # of a learning curve, about
 
 
 def plot_curves(
-    found: Gathered, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
+    found: Collection, path: str | Path, *, quantity: str = "metric", splits: Sequence[str] = ("train", "val"),
     log_x: bool = False, log_y: bool = False, width: float = WIDTH, title: str = "",
 ) -> Path:  # fmt: skip
     """Learning curves, one panel for each data set (and budget, if colours run out), one colour for each network."""
@@ -34,7 +33,7 @@ def plot_curves(
     if wrong := [split for split in splits if split not in _SPLITS]:
         raise OptionError(f"splits among {', '.join(_SPLITS)}", repr(wrong[0]), "choose among these")
     cells = [cell for cell in grouped_rows(found.runs, THE_PAPER) if any(_curves(cell))]
-    panels = _with_colours_enough(_by_dataset(cells, "learning curves"))
+    panels = _panels(cells)
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(len(panels), 1, squeeze=False)
@@ -73,143 +72,44 @@ def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequen
         marked = marked or bool(curves)
 
 
-def plot_rank(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
+def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
     """The test result over the rank κ, with its deviation over the seeds."""
-    chart = rank_chart(rank_series(grouped_rows(found.runs, THE_PAPER)))
-    if chart is None:
+    networks = rank_series(grouped_rows(found.runs, THE_PAPER))
+    if not networks:
         remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce run rank"
         raise DataError("finished runs of one network at several ranks", "none", remedy)
+    label, series = rank_curve(networks)
 
     def draw(figure: Any) -> None:
-        _draw(figure.subplots(), chart)
+        axes = figure.subplots()
+        for number, line in enumerate(series):
+            style = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)]}
+            if line.published:
+                style = {"color": PAPER, "marker": "D", "markerfacecolor": "none", "linestyle": "none"}
+            axes.errorbar(line.ranks, line.means, yerr=line.errors, label=_short(line.name), **style)
+        axes.set(xlabel="rank κ", ylabel=plain(label))
+        _legend(axes)
         _title(figure, title)
 
     return save_figure(path, draw, width=width, height=3.6)
 
 
-def plot_table(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
-    """Results beside the published ones as a table: mean ± deviation over the seeds."""
-    cells = [cell for cell in grouped_rows(found.runs, THE_PAPER) if cell.spread() is not None]
-    _by_dataset(cells, "results")
-    head = ("data set", "network", "metric", "ours", "n", "published", "difference")
-    rows = [_table_row(cell) for cell in cells]
-    heights = [1.3, *(0.35 + 0.85 * max(cell.count("\n") + 1 for cell in row) for row in rows)]
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        axes.set_axis_off()
-        share = (0.13, 0.27, 0.19, 0.15, 0.04, 0.15, 0.12)
-        table = axes.table(
-            cellText=[head, *rows], colWidths=[s / sum(share) for s in share], loc="center", bbox=(0, 0, 1, 1)
-        )
-        table.auto_set_font_size(False)
-        table.set_fontsize(7.5)
-        for (row, column), box in table.get_celld().items():
-            box.visible_edges = "TB" if row == 0 else "B"
-            box.set_edgecolor("black" if row == 0 else "#bbbbbb")
-            box.set_linewidth(0.8)
-            box.set_height(heights[row] / sum(heights))
-            box.get_text().set_horizontalalignment("left" if column < 3 else "right")
-            box.PAD = 0.03
-            if row == 0:
-                box.get_text().set_weight("bold")
-        _title(figure, title)
-
-    return save_figure(path, draw, width=width, height=0.25 + 0.2 * sum(heights))
-
-
-def _table_row(row: Row) -> list[str]:
-    ours, metric, printed = row.spread(), row.metric, row.cell.published
-    assert ours is not None
-    decimals = metric.decimals
-    return [
-        "\n".join(textwrap.wrap(plain(row.cell.labels["dataset"]), 12)),
-        "\n".join(
-            textwrap.wrap(plain(row.cell.labels["model"]) + (" *" if printed and row.cell.deviations() else ""), 26)
-        ),
-        "\n".join(textwrap.wrap(metric.name, 18)),
-        ours.text(decimals),
-        str(ours.n),
-        "" if printed is None else printed.text(decimals),
-        "" if row.difference is None else f"{row.difference:+.{decimals}f}",
-    ]
-
-
-def plot_scale(found: Gathered, path: str | Path, *, width: float = WIDTH, title: str = "", log: bool = True) -> Path:
-    """Time, memory and throughput from benchmark records: over the size where they have one, else as bars."""
-    panels = [
-        (record.name, chart)
-        for record in found.speed
-        for chart in speed_charts(record)
-        if chart.title != TITLES["ratio"] or len(record.panels) == 1
-    ]
-    if not panels:
-        remedy = "name records that the scripts under benchmarks/ wrote, such as reproduction/results/speed"
-        raise DataError("benchmark records", "none", remedy)
-    heights = [0.9 + 0.1 * len(_names(chart)) * (1 + len(chart.series)) if chart.bars else 2.8 for _, chart in panels]
-
-    def draw(figure: Any) -> None:
-        grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
-        for axes, (name, chart) in zip(grid[:, 0], panels, strict=True):
-            _draw(axes, replace(chart, log=log))
-            axes.set_title(f"{_short(name)}: {chart.title.lower()}")
-        _title(figure, title)
-
-    return save_figure(path, draw, width=width, height=sum(heights) + 0.3)
-
-
-def _draw(axes: Any, chart: Chart) -> None:
-    """A chart as matplotlib draws it."""
-    scale, names = "log" if chart.log else "linear", _names(chart)
-    thick = 0.8 / len(chart.series)
-    for number, series in enumerate(chart.series):
-        label = _short(series.name)
-        if chart.bars:
-            shift = thick * (number - (len(chart.series) - 1) / 2)
-            axes.barh([names.index(name) + shift for name in series.x], series.y, thick, color=colour(number),
-                      label=label)  # fmt: skip
-        elif series.published:
-            axes.errorbar(series.x, series.y, yerr=series.error, color=PAPER, marker="D", markerfacecolor="none",
-                          linestyle="none", label=label)  # fmt: skip
-        else:
-            axes.errorbar(series.x, series.y, yerr=series.error, color=colour(number),
-                          marker=MARKERS[number % len(MARKERS)], label=label)  # fmt: skip
-    axes.set(xlabel=plain(chart.x_label), ylabel=plain(chart.y_label), xscale=scale)
-    if chart.bars:
-        axes.set_yticks(range(len(names)), [_short(name, 40) for name in names])
-        axes.invert_yaxis()
-    else:
-        axes.set_yscale(scale)
-    if len(chart.series) > 1 or not chart.bars:
-        _legend(axes)
-
-
-def _names(chart: Chart) -> list[Any]:
-    """What the bars of a chart stand for, from above."""
-    return list(dict.fromkeys(name for series in chart.series for name in series.x))
-
-
-def _by_dataset(cells: Sequence[Row], what: str) -> dict[str, list[Row]]:
+def _panels(cells: Sequence[Row]) -> dict[str, list[Row]]:
+    """The networks by data set; budget by budget where they are more than there are colours."""
     if not cells:
-        raise DataError(f"runs with {what}", "none among these", "name folders of runs that trained an epoch or more")
-    groups: dict[str, list[Row]] = {}
-    for cell in cells:
-        groups.setdefault(cell.cell.labels["dataset"], []).append(cell)
-    return groups
-
-
-def _with_colours_enough(groups: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """The networks of a data set budget by budget where they are more than there are colours."""
+        remedy = "name folders of runs that trained an epoch or more"
+        raise DataError("runs with learning curves", "none among these", remedy)
+    of_set = Counter(cell.cell.labels["dataset"] for cell in cells)
     panels: dict[str, list[Row]] = {}
-    for dataset, group in groups.items():
-        for cell in group:
-            budget = budget_label(cell.cell.config) if len(group) > len(COLOURS) else ""
-            panels.setdefault(f"{dataset}, {budget}" if budget else dataset, []).append(cell)
+    for cell in cells:
+        dataset = cell.cell.labels["dataset"]
+        budget = budget_label(cell.cell.config) if of_set[dataset] > len(COLOURS) else ""
+        panels.setdefault(f"{dataset}, {budget}" if budget else dataset, []).append(cell)
     return panels
 
 
-def _short(text: str, width: int = 60) -> str:
-    return plain(text if len(text) <= width else f"{text[: width - 2]} …")
+def _short(text: str) -> str:
+    return plain(text if len(text) <= _WIDEST else f"{text[: _WIDEST - 2]} …")
 
 
 def _legend(axes: Any, title: str = "") -> None:

@@ -2,43 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lrga.experiments.cell import model_label
-from lrga.experiments.loading import Collection, key_of
-from lrga.experiments.table import CONFIDENCE, Difference, Row, paired_difference
+from lrga.experiments.loading import Collection
+from lrga.experiments.table import CONFIDENCE, Difference, Pair, Row, lrga_pairs
 
-LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of them
 MAX_NAMES = 6
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The same network with and without LRGA.
-
-    Attributes:
-        plain, augmented: The rows; both have results.
-        difference: Augmented minus plain over the seeds that both have; ``None`` where they share none.
-    """
-
-    plain: Row
-    augmented: Row
-    difference: Difference | None
-
-
-def lrga_pairs(rows: Sequence[Row]) -> list[Pair]:
-    """Rows with results whose options differ in LRGA alone, in their order; several ranks share their plain network."""
-    done = [row for row in rows if row.spread() is not None]
-    plain = {key_of(row.cell.config, *LRGA_OPTIONS): row for row in done if not row.cell.config.model.lrga}
-    found = []
-    for row in done:
-        other = plain.get(key_of(row.cell.config, *LRGA_OPTIONS)) if row.cell.config.model.lrga else None
-        if other is not None and other.metric == row.metric:
-            better = row.metric.higher_is_better
-            difference = paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better)
-            found.append(Pair(other, row, difference))
-    return found
 
 
 def best_rows(rows: Sequence[Row]) -> list[Row]:

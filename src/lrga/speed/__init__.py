@@ -1,6 +1,5 @@
-"""What ``lrga bench`` measures: the attention beside others on this machine, and which implementation is taken."""
+"""What ``lrga bench`` measures: the attention beside others on this machine."""
 
-from lrga.speed.backends import explain_choices
 from lrga.speed.measure import measure_speed
 
-__all__ = ["explain_choices", "measure_speed"]
+__all__ = ["measure_speed"]

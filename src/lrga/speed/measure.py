@@ -8,7 +8,8 @@ on every machine.
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -131,19 +132,26 @@ def measure_speed(
         if not sizes or min(sizes) < 1:
             got = str(list(sizes))
             raise OptionError(f"graphs of at least one node in {case!r}", got, "give the size of each graph")
-    place, before, started = choose_device(device), torch.get_num_threads(), conditions()
-    if threads is not None:
-        check_count("threads", threads, minimum=1)
-        torch.set_num_threads(threads)
-    try:
+    place, started = choose_device(device), conditions()
+    with cpu_threads(threads) as used:
         error, rows = _measure(cases, (width, rank), place, seconds or SECONDS, progress)
-        used = torch.get_num_threads()
-    finally:
-        torch.set_num_threads(before)
     return SpeedResult(
         device=device_name(str(place)), threads=used, width=width, rank=rank, error=error, rows=tuple(rows),
         started=started,
     )  # fmt: skip
+
+
+@contextmanager
+def cpu_threads(count: int | None) -> Iterator[int]:
+    """While the block runs, PyTorch takes so many threads; those it takes anyway by default."""
+    before = torch.get_num_threads()
+    if count is not None:
+        check_count("threads", count, minimum=1)
+        torch.set_num_threads(count)
+    try:
+        yield torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
 
 
 def _measure(

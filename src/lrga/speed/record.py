@@ -26,10 +26,7 @@ from typing import Any
 from lrga.io.documents import is_number
 from lrga.version import __version__
 
-UNITS = {  # how a measured number's name ends → what it measures
-    "ms": "time", "us": "time", "seconds": "time", "mb": "memory", "bytes": "memory", "per_second": "throughput",
-    "ratio": "ratio",
-}  # fmt: skip
+UNITS = ("ms", "us", "seconds", "mb", "bytes", "per_second", "ratio")  # how a measured number's name ends
 WORDS = ("case", "method", "launch", "precision")  # what a row is
 _TEXTS = {"benchmark": True, "commit": False, "date": False, "device": True, "torch": False, "lrga": False,
           "precision": False}  # fmt: skip

@@ -33,6 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv, Sequential
 
+from lrga.checks import check_choice
 from lrga.errors import OptionError
 from lrga.nn.random_features import DISTRIBUTIONS, RandomFeatures
 from lrga.theory.labelled import GraphLike, LabelledGraph, as_graph
@@ -123,8 +124,7 @@ def observed_deviation(
     _check_positive(channels=channels, deviation=deviation, trials=trials)
     if num_nodes < 2:
         raise OptionError("two nodes or more", str(num_nodes), "one node has no entry off the diagonal")
-    if distribution not in RANGES:
-        raise OptionError(f"a bounded distribution: {', '.join(RANGES)}", repr(distribution), "choose one of them")
+    check_choice("a bounded distribution", distribution, tuple(RANGES))
     one_entry = any_entry = 0
     step = max(_CHUNK // (num_nodes * channels), 1)
     for start in range(0, trials, step):

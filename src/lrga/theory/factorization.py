@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv
 
-from lrga.checks import check_count
+from lrga.checks import check_choice, check_count
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.attention import LowRankGlobalAttention, Maps
 from lrga.nn.random_features import DISTRIBUTIONS
@@ -181,8 +181,7 @@ def random_factorization(
         distribution: ``"rademacher"``, ``"uniform"`` or ``"normal"``.
         generator: Source of randomness.
     """
-    if distribution not in DISTRIBUTIONS:
-        raise OptionError(f"a distribution of {', '.join(DISTRIBUTIONS)}", repr(distribution), "choose one of them")
+    check_choice("distribution", distribution, tuple(DISTRIBUTIONS))
     graph = as_graph(graph)
     features = _features_of(graph, features)
     width = features.size(1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, MissingDependencyError, OptionError
+from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, optional_module
 from lrga.io.limits import read_bytes
 from lrga.theory.labelled import AUTO, LabelledGraph, as_graph, graph_from_arcs
 
@@ -56,11 +56,7 @@ def read_graphs(
 def _by_networkx(
     path: Path, kind: str, directed: bool, node_attribute: str | None, edge_attribute: str | None
 ) -> list[LabelledGraph]:
-    try:
-        import networkx
-    except ImportError as error:
-        remedy = "pip install 'lrga[graphs]'"
-        raise MissingDependencyError(f"networkx, to read {kind}", "no such package", remedy) from error
+    networkx = optional_module("networkx", f"to read {kind}", "graphs")
     options: dict[str, Any] = {"gml": {"label": "id"}}.get(kind, {})
     if kind in ("adjlist", "multiline_adjlist") and directed:
         options["create_using"] = networkx.DiGraph

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
@@ -21,7 +20,7 @@ from lrga.errors import DataError, DTypeError, OptionError, ShapeError, Unsuppor
 from lrga.io import limits
 
 Array = np.ndarray
-_CHECKED_ABOVE, _BYTES_PER_NODE = 10**6, 48  # row pointers and what it takes to make them
+_CHECKED_ABOVE, _BYTES_PER_NODE = 10**6, 48  # pointers to the arcs of each node, and what it takes to make them
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,28 +112,16 @@ def graph_from_arcs(
     if both_ways:
         source, target = np.concatenate([source, target]), np.concatenate([target, source])
         edges = None if edges is None else np.concatenate([edges, edges])
-    if edges is None:
-        source, target, symmetric = _ordered(source, target, num_nodes)
-    else:
-        source, target, edges = _ordered_labelled(source, target, edges)
-        back = np.lexsort((source, target))
-        there, reverse = (source, target, edges), (target[back], source[back], edges[back])
-        symmetric = all(map(np.array_equal, there, reverse))
-    return LabelledGraph(num_nodes, source, target, nodes, edges, symmetric)
+    labels = np.empty((len(source), 0), dtype=np.int64) if edges is None else edges
+    source, target, labels = _ordered(source, target, labels)
+    back = np.lexsort((source, target))
+    there, reverse = (source, target, labels), (target[back], source[back], labels[back])
+    symmetric = all(map(np.array_equal, there, reverse))
+    return LabelledGraph(num_nodes, source, target, nodes, None if edges is None else labels, symmetric)
 
 
-def _ordered(source: Array, target: Array, num_nodes: int) -> tuple[Array, Array, bool]:
-    """Arcs by (source, target), each once, and whether each has its reverse; by counting, in linear time."""
-    ones = np.ones(len(source), dtype=bool)
-    rows = sp.csr_array((ones, (source, target)), shape=(num_nodes, num_nodes))
-    rows.sum_duplicates()
-    columns = rows.tocsc()
-    reverse = np.array_equal(rows.indptr, columns.indptr) and np.array_equal(rows.indices, columns.indices)
-    degree = np.diff(rows.indptr)
-    return np.repeat(np.arange(num_nodes, dtype=np.int64), degree), rows.indices.astype(np.int64), reverse
-
-
-def _ordered_labelled(source: Array, target: Array, labels: Array) -> tuple[Array, Array, Array]:
+def _ordered(source: Array, target: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """Arcs by (source, target), each once, with their labels."""
     order = np.lexsort((target, source))
     source, target, labels = source[order], target[order], labels[order]
     same = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
@@ -328,19 +315,10 @@ def _edge_index(edge_index: Any) -> tuple[Array, Array]:
     return edge_index[0].astype(np.int64), edge_index[1].astype(np.int64)
 
 
-def check_fits(
-    num_nodes: int,
-    need: Callable[[int], int],
-    *,
-    what: str,
-    device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
-) -> None:
+def check_fits(num_nodes: int, need: Callable[[int], int], *, what: str, device: torch.device | str = "cpu") -> None:
     """Raises when ``need(num_nodes)`` bytes are not there, naming the largest number of nodes for which they are."""
-    limit = memory_limit
-    if limit is None:
-        on_gpu = torch.device(device).type == "cuda"
-        limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.available_memory()
+    on_gpu = torch.device(device).type == "cuda"
+    limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.max_memory()
     if need(num_nodes) <= limit:
         return
     most = bisect.bisect_right(range(num_nodes), limit, key=need) - 1

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from lrga.errors import OptionError
+from lrga.checks import check_choice
 from lrga.theory import bounds, kernels
 from lrga.theory.factorization import (
     align,
@@ -443,8 +443,6 @@ def choose(keys: list[str], statements: tuple[Statement, ...] = STATEMENTS) -> l
         >>> [s.place for s in choose(["alignment"])]
         ['Theorem 1']
     """
-    known = [s.key for s in statements]
     for key in keys:
-        if key not in known:
-            raise OptionError(f"a statement of {', '.join(known)}", repr(key), "choose one of them")
+        check_choice("a statement", key, tuple(statement.key for statement in statements))
     return [s for s in statements if not keys or s.key in keys]

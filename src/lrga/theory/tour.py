@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lrga.errors import DataError, MissingDependencyError
+from lrga.errors import DataError, MissingDependencyError, optional_module
 
 
 @dataclass(frozen=True)
@@ -141,11 +141,7 @@ def draw(stop: Stop, folder: Path) -> Path | None:
     series = stop.measurement.series
     if series is None:
         return None
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("matplotlib, for plots", "no such package", "pip install 'lrga[plot]'") from error
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = optional_module("matplotlib.figure", "for plots", "plot").Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for name, values in series.curves.items():
         axes.plot(series.x, values, marker="o", label=name)

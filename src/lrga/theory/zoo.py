@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrga.errors import MissingDependencyError, OptionError
+from lrga.errors import OptionError, optional_module
 from lrga.theory.labelled import Array, LabelledGraph, as_graph, graph_from_arcs
 
 
@@ -46,8 +46,8 @@ def zoo() -> dict[str, HardGraphs]:
 
     Example:
         >>> entry = zoo()["rook-shrikhande"]
-        >>> entry.verdicts["1-wl"], entry.verdicts["2-fwl"], entry.verdicts["3-fwl"]
-        (False, False, True)
+        >>> entry.verdicts["1-wl"], entry.verdicts["2-fwl"]
+        (False, False)
     """
     entries = (
         HardGraphs(
@@ -73,7 +73,7 @@ def zoo() -> dict[str, HardGraphs]:
         HardGraphs(
             "rook-shrikhande",
             (rook(), shrikhande()),
-            {**_UNSEEN_BY_2FWL, "3-fwl": True},
+            _UNSEEN_BY_2FWL,
             "Shrikhande, The uniqueness of the L2 association scheme, Ann. Math. Stat. 30 (1959): srg(16, 6, 2, 2)",
         ),
         HardGraphs(
@@ -86,7 +86,7 @@ def zoo() -> dict[str, HardGraphs]:
         HardGraphs(
             "chang",
             tuple(chang_family()),
-            {**_UNSEEN_BY_2FWL, "3-fwl": True},
+            _UNSEEN_BY_2FWL,
             "Chang, Association schemes of partially balanced designs with parameters v = 28, n1 = 12, n2 = 15 and "
             "p211 = 4, Science Record 4 (1960): all four srg(28, 12, 6, 4)",
         ),
@@ -101,7 +101,7 @@ def _cai_fuerer_immerman(k: int) -> HardGraphs:
     return HardGraphs(
         f"cai-fuerer-immerman-{k}",
         pair,
-        {"1-wl": False, "2-wl": False, "2-fwl": k < 2, "3-fwl": k < 3},
+        _SEEN_BY_2FWL if k < 2 else _UNSEEN_BY_2FWL,
         "Cai, Fürer, Immerman, An optimal lower bound on the number of variables for graph identification, "
         f"Combinatorica 12 (1992), over K_{k + 2}, whose treewidth {k + 1} decides (Dawar, Richerby 2007)",
     )
@@ -222,11 +222,7 @@ def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
     """
     if not 1 <= num_nodes <= _LARGEST:
         raise OptionError(f"1 to {_LARGEST} nodes", str(num_nodes), "the atlas goes no further")
-    try:
-        import networkx
-    except ImportError as error:
-        remedy = "pip install 'lrga[graphs]'"
-        raise MissingDependencyError("networkx, for the atlas of small graphs", "no such package", remedy) from error
+    networkx = optional_module("networkx", "for the atlas of small graphs", "graphs")
     graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
     return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))
 
@@ -302,18 +298,6 @@ _PAULUS = (
     "4c1fcab68d27780e2d489be0cedb59283d541b529691ac9f8c79f01a58f8ad1e39bc4cfa712",
     "9067a7f181e2641afa575caec99299494d5d5ced414cf3c72de0e6f2c241bf75025c336290f",
 )
-
-
-def is_strongly_regular(graph: LabelledGraph, degree: int, common: int, uncommon: int) -> bool:
-    """Whether A² = d I + λ A + μ (J − I − A).
-
-    Example:
-        >>> is_strongly_regular(shrikhande(), 6, 2, 2)
-        True
-    """
-    matrix = graph.adjacency()
-    one, rest = np.eye(len(matrix), dtype=np.int64), 1 - matrix - np.eye(len(matrix), dtype=np.int64)
-    return np.array_equal(matrix @ matrix, degree * one + common * matrix + uncommon * rest)
 
 
 def _adjacency(nodes: Sequence[tuple[int, int]], adjacent: Callable[[tuple[int, int], tuple[int, int]], bool]) -> Array:

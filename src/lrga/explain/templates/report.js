@@ -73,20 +73,6 @@
     input.addEventListener("input", () => LRGA.tables.filter(table, extra()));
   }
 
-  const logSpeed = document.getElementById("log-speed");
-  if (logSpeed) {
-    logSpeed.addEventListener("change", () => {
-      const type = logSpeed.checked ? "log" : "linear";
-      for (const [id, figure] of Object.entries(data.charts)) {
-        if (!id.startsWith("speed-")) continue;
-        for (const axis of ["xaxis", "yaxis"]) {
-          if (figure.layout[axis].type !== "category") figure.layout[axis].type = type;
-        }
-        draw(id, figure.data, figure.layout);
-      }
-    });
-  }
-
   // A link to a run opens its configuration.
   const open = () => {
     const target = location.hash.startsWith("#run-") && document.getElementById(location.hash.slice(1));

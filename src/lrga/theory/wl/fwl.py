@@ -1,8 +1,8 @@
-"""2-FWL, the refinement of pairs by what they see through every third node.
+"""2-FWL and 2-WL, the refinements of pairs.
 
-In a round the new colour of a pair names its old one and the multiset over k of the *joint* colours (Y_ik, Y_kj): the
-paper's equation for Y^{l+1}. As there, the multiset is encoded by matrix products: with random weights f, g of the
-colours,
+2-FWL: in a round the new colour of a pair names its old one and the multiset over k of the *joint* colours
+(Y_ik, Y_kj): the paper's equation for Y^{l+1}. As there, the multiset is encoded by matrix products: with random
+weights f, g of the colours,
 
     H_ij = Σ_k f(Y_ik) g(Y_kj)    (mod a prime p),    that is    H = f(Y) g(Y),
 
@@ -14,6 +14,12 @@ of the machine or GPU costs: O(n³) time in blocks of rows, O(n²) memory.
 Unequal hashes mean unequal multisets; a collision could only hide a difference. So the colouring that comes out stable
 is compared with the exact sorted multisets once at the end, block by block: being stable and no finer than the coarsest
 stable colouring, it is that one, and no collision decides a verdict.
+
+Oblivious 2-WL: a pair's new colour names its old one, the multiset of colours of (k, j) over all k, and that of (i, k)
+over all k. The two multisets belong to a column and a row of the colour matrix, so a round costs O(n² log n); rows are
+sorted and compared in full, without any hash. On graphs this test tells apart exactly what 1-WL does (the paper calls
+vertex colouring "2-WL"); it is here to show that, and the difference to 2-FWL, which keeps the two colours seen at k
+together.
 
 Letters: G graphs of n nodes each.
 """
@@ -30,45 +36,57 @@ from lrga.errors import DeviceError
 from lrga.theory.labelled import LabelledGraph, check_fits
 from lrga.theory.wl.joint import Refinement, check_no_self_loops, join, pair_types
 
-_BYTES_PER_PAIR = 224  # tests/theory/test_fwl.py measures it
+_BYTES_PER_PAIR = {"2-fwl": 224, "2-wl": 144}  # tests/theory/test_fwl.py measures them
 _BLOCK_BYTES = 16 * 1024**2
 _BITS = 128
 
 
 def refine_pairs(
     graphs: Sequence[LabelledGraph],
+    test: str = "2-fwl",
     *,
     rounds: int | None = None,
     until_apart: bool = False,
-    memory_limit: int | None = None,
     device: torch.device | str = "cpu",
 ) -> Refinement:
-    """Refines the pairs of graphs of one size together; options as of :func:`lrga.theory.wl.refinement.refine_nodes`.
+    """Refines the pairs of graphs of one size together, by ``"2-fwl"`` or ``"2-wl"``.
 
-    ``device`` is where the products run; a CUDA device must have double precision, which all have.
+    Options are those of :func:`lrga.theory.wl.refinement.refine_nodes`; ``device`` is where the products of 2-FWL run.
     """
-    check_no_self_loops(graphs, "2-fwl")
+    check_no_self_loops(graphs, test)
     device = _check_device(device)
-    size, count = graphs[0].num_nodes, len(graphs)
+    size, count, folklore = graphs[0].num_nodes, len(graphs), test == "2-fwl"
 
     def need(n: int) -> int:
-        return _BYTES_PER_PAIR * count * n * n + 8 * _BLOCK_BYTES
+        return _BYTES_PER_PAIR[test] * count * n * n + 8 * _BLOCK_BYTES * folklore
 
-    check_fits(size, need, what="2-FWL", device=device, memory_limit=memory_limit)
+    check_fits(size, need, what=test.upper(), device=device)
     types, num_colours = pair_types(join(graphs))
     colours = torch.from_numpy(types).to(device)
     apart = until_apart and _histograms_differ(colours, num_colours)
     done, seed, stable = 0, 0, num_colours == colours.numel()
     while not (apart or stable) and (rounds is None or done < rounds):
         before = num_colours
-        colours, num_colours = _round(colours, num_colours, seed)
+        colours, num_colours = _round(colours, before, seed) if folklore else _oblivious_round(colours)
         if num_colours == before:
-            stable = _is_stable(colours, num_colours)
+            stable = not folklore or _is_stable(colours, num_colours)
             seed += 1  # only matters after a collision of 128 bits: other weights
             continue
         done, stable = done + 1, num_colours == colours.numel()  # all different: nothing left to split
         apart = until_apart and _histograms_differ(colours, num_colours)
     return Refinement(list(colours.cpu().numpy()), done, stable, done if apart else None)
+
+
+def _oblivious_round(pairs: Tensor) -> tuple[Tensor, int]:
+    """2-WL: a pair's colour, and the multisets of colours in the row and in the column that it stands in."""
+    colours = pairs.numpy()
+    both = np.concatenate([colours, colours.transpose(0, 2, 1)])
+    rows = np.sort(both, axis=2).reshape(-1, colours.shape[2])
+    multisets, number = np.unique(rows, axis=0, return_inverse=True)
+    row, column = number.reshape(2, *colours.shape[:2])
+    frames, frame = np.unique(row[:, :, None] * len(multisets) + column[:, None, :], return_inverse=True)
+    different, refined = np.unique(colours * len(frames) + frame.reshape(colours.shape), return_inverse=True)
+    return torch.from_numpy(refined.reshape(colours.shape)), len(different)
 
 
 def _round(colours: Tensor, num_colours: int, seed: int) -> tuple[Tensor, int]:

@@ -112,12 +112,12 @@ def _number(values: Array) -> tuple[Array, int]:
 
 @dataclass(frozen=True, eq=False)
 class Colouring:
-    """Colours of the nodes, pairs or k-tuples of one graph.
+    """Colours of the nodes or pairs of one graph.
 
     Attributes:
         test: Name of the test that made it.
-        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL, ``[N] * k`` for k-FWL. Names are shared by all graphs
-            refined together, and do not depend on the order of the nodes: isomorphic graphs have equal histograms.
+        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL. Names are shared by all graphs refined together and do
+            not depend on the order of the nodes: isomorphic graphs have equal histograms.
         rounds: Rounds that changed the partition of all graphs refined together.
         stable: Whether one more round would change nothing; ``False`` when cut short.
     """
@@ -154,9 +154,3 @@ class Refinement:
     rounds: int
     stable: bool
     apart_after: int | None
-
-
-def histograms_differ(colours: Array, num_colours: int) -> bool:
-    """Whether the first two of ``[G, …]`` colours have different histograms."""
-    first, second = (np.bincount(c.reshape(-1), minlength=num_colours) for c in colours[:2])
-    return not np.array_equal(first, second)

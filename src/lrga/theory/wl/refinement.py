@@ -3,8 +3,8 @@
 In a round each node's new colour names its old colour and the multiset of its neighbours' colours (with the labels of
 the edges). Two facts make it fast and exact:
 
-- When a class splits, one part may keep the name: how many neighbours of that part a node has follows from the other
-  parts and from the count before. So a round looks only at the neighbours of nodes that were renamed in the last one.
+- When a class splits, one part keeps the name. So a round looks only at the nodes that see a renamed node: the others
+  see what they saw before, and no name that is new.
 - Multisets are told apart by sums of two 64-bit mixing functions, 128 bits in all. A difference of hashes is a
   difference of multisets, so a collision could only hide one; hence the colouring that comes out stable is compared
   with the exact sorted multisets once, at the end. The coarsest stable colouring is unique: one that is stable and has
@@ -27,11 +27,7 @@ _BYTES_PER_NODE, _BYTES_PER_ARC = 200, 140  # tests/theory/test_refinement.py me
 
 
 def refine_nodes(
-    graphs: Sequence[LabelledGraph],
-    *,
-    rounds: int | None = None,
-    until_apart: bool = False,
-    memory_limit: int | None = None,
+    graphs: Sequence[LabelledGraph], *, rounds: int | None = None, until_apart: bool = False
 ) -> Refinement:
     """Refines the nodes of all graphs together.
 
@@ -39,9 +35,8 @@ def refine_nodes(
         graphs: Graphs with labels of the same types.
         rounds: At most so many rounds; until stable by default.
         until_apart: Stop as soon as the histograms of the first two graphs differ.
-        memory_limit: Bytes that may be used; what is free by default.
     """
-    _check_memory(graphs, memory_limit)
+    _check_memory(graphs)
     joint = join(graphs)
     views = views_of(joint)
     partition = _Partition(joint.colour, joint.num_labels)
@@ -63,33 +58,20 @@ def refine_nodes(
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Row v lists the nodes that v is adjacent to, each with its relation, in CSR form. Views are mutual.
+    """Row v lists the nodes that v is adjacent to, each with its relation, in CSR form.
 
     Attributes:
         ptr: ``[N + 1]`` first view of each row.
         seen: ``[E]`` the other node.
-        relation: ``[E]`` number of the relation of v to the other, or ``None`` where there is only one.
+        relation: ``[E]`` number of the relation of v to the other: the label of their edge or, where a graph is
+            directed, those of the arcs to the other and back (0: no arc).
         num_relations: One more than the largest relation.
-        labels: Where arcs differ from their reverse, a relation is ``out * labels + in``, the label of the arc to the
-            other and that of the arc back (0: no arc); 0 where all graphs are undirected and a relation is a label.
     """
 
     ptr: Array
     seen: Array
-    relation: Array | None
+    relation: Array
     num_relations: int
-    labels: int
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.ptr) - 1
-
-    def mirrored(self, relation: Array) -> Array:
-        """The same relations seen from the other node."""
-        if not self.labels:
-            return relation
-        outward, inward = np.divmod(relation, self.labels)
-        return inward * self.labels + outward
 
     def rows(self, nodes: Array) -> tuple[Array, Array]:
         """Positions of the views of several rows, one after another, and the length of each row."""
@@ -107,7 +89,7 @@ def ranges(start: Array, length: Array) -> Array:
 def views_of(joint: JointGraphs) -> Views:
     """Views of all graphs; as soon as one of them is directed, relations tell the arc out from the arc in."""
     directed = not all(g.symmetric for g in joint.graphs)
-    rows, seen, relations = [], [], []
+    rows, seen, relations = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for graph, first, label in zip(joint.graphs, joint.node_ptr[:-1], joint.relations, strict=True):
         row, other, relation = graph.source, graph.target, label
         if directed:
@@ -115,17 +97,9 @@ def views_of(joint: JointGraphs) -> Views:
         rows.append(row + first)
         seen.append(other + first)
         relations.append(relation)
-    count = np.bincount(np.concatenate(rows), minlength=joint.num_nodes) if rows else np.zeros(0, dtype=np.int64)
-    ptr = np.concatenate([[0], np.cumsum(count)])
-    labels = joint.num_relations if directed else 0
-    several = directed or joint.num_relations > 2
-    return Views(
-        ptr,
-        np.concatenate(seen) if seen else np.empty(0, dtype=np.int64),
-        np.concatenate(relations) if several else None,
-        max(labels * labels, joint.num_relations) if several else 1,
-        labels,
-    )
+    count = np.bincount(np.concatenate(rows), minlength=joint.num_nodes)
+    num_relations = joint.num_relations ** (2 if directed else 1)
+    return Views(np.append(0, np.cumsum(count)), np.concatenate(seen), np.concatenate(relations), num_relations)
 
 
 def _both_directions(
@@ -140,7 +114,6 @@ def _both_directions(
     return row, other, relation
 
 
-@dataclass(eq=False, init=False)
 class _Partition:
     """The classes of nodes while they are refined.
 
@@ -167,85 +140,55 @@ class _Partition:
 
     def refine(self, views: Views) -> bool:
         """One round; whether any class was split."""
-        if self.num_classes == 1 and views.relation is None:
-            return self._split_by_degree(np.diff(views.ptr))
-        nodes, first, second = self._signatures(views)
-        nodes, part, head = _grouped(nodes, self.colour[nodes], first, second)
-        classes, owner = _compact(self.colour[nodes[head]], self.num_classes)  # class of each part
-        part_size = np.bincount(part, minlength=len(head))
-        # Members that saw nothing new are a part of their own and keep the name; without such the largest part does.
-        rest = self.size[classes] - np.bincount(owner, weights=part_size, minlength=len(classes)).astype(np.int64)
-        is_renamed = (rest[owner] > 0) | (_largest_part(owner, part_size, len(classes))[owner] != np.arange(len(head)))
+        nodes = self._observers(views)
+        if not len(nodes):
+            return False
+        first, second = self._hashes(views, nodes)
+        order = np.lexsort((second, first, self.colour[nodes]))
+        nodes = nodes[order]
+        differs = _differs(self.colour[nodes]) | _differs(first[order]) | _differs(second[order])
+        head, part = np.flatnonzero(differs), np.cumsum(differs) - 1
+        part_size, owner = np.diff(np.append(head, len(nodes))), self.colour[nodes[head]]  # the class of each part
+        # Members that see no renamed node keep the name; without such the largest part does, of equal ones the first.
+        by_size = np.lexsort((-part_size, owner))
+        largest = by_size[_differs(owner[by_size])]
+        complete = np.add.reduceat(part_size, np.flatnonzero(_differs(owner))) == self.size[owner[largest]]
+        is_renamed = np.ones(len(head), dtype=bool)
+        is_renamed[largest[complete]] = False
         name = self.num_classes - 1 + np.cumsum(is_renamed)
         moved = is_renamed[part]
         self.renamed = nodes[moved]
         self.colour[self.renamed] = name[part[moved]]
         self.size[name[is_renamed]] = part_size[is_renamed]
-        np.subtract.at(self.size, classes[owner[is_renamed]], part_size[is_renamed])
-        count = int(np.count_nonzero(is_renamed))
-        self.num_classes += count
-        return count > 0
+        np.subtract.at(self.size, owner[is_renamed], part_size[is_renamed])
+        self.num_classes += int(np.count_nonzero(is_renamed))
+        return len(self.renamed) > 0
 
-    def _split_by_degree(self, degree: Array) -> bool:
-        """The first round of unlabelled graphs, which needs no hash: new names follow the order of the degrees."""
-        count = np.bincount(degree)
-        keeps = int(np.argmax(count))
-        others = np.flatnonzero(count)
-        others = others[others != keeps]
-        name = np.zeros(len(count), dtype=np.int64)
-        name[others] = 1 + np.arange(len(others))
-        self.colour = name[degree]
-        self.renamed = np.flatnonzero(self.colour)
-        self.size[0], self.size[name[others]] = count[keeps], count[others]
-        self.num_classes += len(others)
-        return len(others) > 0
+    def _observers(self, views: Views) -> Array:
+        """The nodes that see a renamed one, or simply all where these are many; not those alone in their class."""
+        many = 4 * len(self.renamed) > len(self.colour)
+        nodes = np.arange(len(self.colour)) if many else np.unique(views.seen[views.rows(self.renamed)[0]])
+        return nodes[self.size[self.colour[nodes]] > 1]
 
-    def _signatures(self, views: Views) -> tuple[Array, Array, Array]:
-        """The nodes that may leave their class, and two hashes of the multiset of colours that each sees.
+    def _hashes(self, views: Views, nodes: Array) -> list[Array]:
+        """Two hashes of the multiset that each node sees; 0 for a node without neighbours."""
+        symbol, length = self._seen(views, nodes)
+        sees = length > 0
+        starts = (np.cumsum(length) - length)[sees]
+        hashes = [np.zeros(len(nodes), dtype=np.uint64) for _ in range(2)]
+        for word, values in enumerate(hashes):
+            values[sees] = np.add.reduceat(_mix(symbol, 2 * self.seed + word), starts) if len(starts) else 0
+        return hashes
 
-        Either those that see a renamed node, with the renamed colours only, or simply all that are not alone in their
-        class, with all colours: whichever is less to look at.
-        """
-        many = 4 * len(self.renamed) > views.num_nodes
-        nodes, starts, colours, relation = self._seen_by_all(views) if many else self._seen_of_renamed(views)
-        if not len(nodes):
-            return nodes, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64)
-        hashes = []
-        for word in (2 * self.seed, 2 * self.seed + 1):
-            if relation is None and self.num_classes < len(colours):  # mix each colour once
-                values = _mix(np.arange(self.num_classes), word)[colours]
-            else:
-                values = _mix(colours if relation is None else colours * views.num_relations + relation, word)
-            hashes.append(np.add.reduceat(values, starts))
-        return nodes, hashes[0], hashes[1]
-
-    def _seen_by_all(self, views: Views) -> tuple[Array, Array, Array, Array | None]:
-        degree = np.diff(views.ptr)
-        nodes = np.flatnonzero((self.size[self.colour] > 1) & (degree > 0))
-        if 2 * len(nodes) > views.num_nodes:  # taking the rest along is cheaper than picking these
-            nodes = np.flatnonzero(degree)
-            return nodes, views.ptr[nodes], self.colour[views.seen], views.relation
+    def _seen(self, views: Views, nodes: Array) -> tuple[Array, Array]:
+        """What the nodes see, one after another, as numbers of colour and relation, and how much each of them sees."""
         at, length = views.rows(nodes)
-        relation = None if views.relation is None else views.relation[at]
-        return nodes, np.cumsum(length) - length, self.colour[views.seen[at]], relation
-
-    def _seen_of_renamed(self, views: Views) -> tuple[Array, Array, Array, Array | None]:
-        at, length = views.rows(self.renamed)
-        observer = views.seen[at]  # views are mutual: who is seen by a renamed node sees it
-        order = np.argsort(observer, kind="stable")
-        observer = observer[order]
-        colours = np.repeat(self.colour[self.renamed], length)[order]
-        relation = None if views.relation is None else views.mirrored(views.relation[at[order]])
-        starts = np.flatnonzero(_differs(observer))
-        return observer[starts], starts, colours, relation
+        return self.colour[views.seen[at]] * views.num_relations + views.relation[at], length
 
     def is_stable(self, views: Views) -> bool:
         """Whether all nodes of a class see exactly the same multiset, by comparing the multisets themselves."""
         nodes = np.flatnonzero(self.size[self.colour] > 1)
-        at, length = views.rows(nodes)
-        symbol = self.colour[views.seen[at]]
-        if views.relation is not None:
-            symbol = symbol * views.num_relations + views.relation[at]
+        symbol, length = self._seen(views, nodes)
         row = np.repeat(np.arange(len(nodes)), length)
         symbol = symbol[np.lexsort((symbol, row))]
         _, example, owner = np.unique(self.colour[nodes], return_index=True, return_inverse=True)
@@ -256,46 +199,11 @@ class _Partition:
         return np.array_equal(symbol, symbol[ranges(start[example], length)])
 
 
-def _compact(names: Array, num_names: int) -> tuple[Array, Array]:
-    """Which names there are and the position of each given one among them; all names where most are there anyway."""
-    if 4 * len(names) > num_names:
-        return np.arange(num_names), names
-    present, position = np.unique(names, return_inverse=True)
-    return present, position
-
-
-def _grouped(nodes: Array, colour: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """The nodes ordered by (colour, hashes), the part of each, and the position of the first of each part."""
-    key, order = _sorted_with_order(_mix(first + _mix(colour, 1), 0))
-    differs = _differs(colour[order]) | _differs(first[order]) | _differs(second[order])
-    if (differs & ~_differs(key)).any():  # unequal parts under one key: sort by the parts themselves
-        order = np.lexsort((second, first, colour))
-        differs = _differs(colour[order]) | _differs(first[order]) | _differs(second[order])
-    return nodes[order], np.cumsum(differs) - 1, np.flatnonzero(differs)
-
-
-def _sorted_with_order(key: Array) -> tuple[Array, Array]:
-    """Sorts by the leading bits of 64-bit keys; the order takes the place of the trailing ones, which saves a sort."""
-    mask = np.uint64((1 << len(key).bit_length()) - 1)
-    packed = np.sort((key & ~mask) | np.arange(len(key), dtype=np.uint64))
-    return packed & ~mask, (packed & mask).astype(np.int64)
-
-
 def _differs(values: Array) -> Array:
     """Where a sorted array differs from the entry before; the first always does."""
     differs = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=differs[1:])
     return differs
-
-
-def _largest_part(owner: Array, part_size: Array, num_classes: int) -> Array:
-    """For each class its largest part; of equal ones the first, which is the same for any order of the nodes."""
-    largest = np.zeros(num_classes, dtype=np.int64)
-    np.maximum.at(largest, owner, part_size)
-    candidates = np.flatnonzero(part_size == largest[owner])[::-1]
-    chosen = np.empty(num_classes, dtype=np.int64)
-    chosen[owner[candidates]] = candidates  # the first is written last
-    return chosen
 
 
 def _mix(values: Array, word: int) -> Array:
@@ -320,7 +228,7 @@ def _unbalanced(colours: Array, is_first: Array) -> bool:
     return bool(np.bincount(colours - colours.min(), weights=weights).any())
 
 
-def _check_memory(graphs: Sequence[LabelledGraph], memory_limit: int | None) -> None:
+def _check_memory(graphs: Sequence[LabelledGraph]) -> None:
     nodes, arcs = sum(g.num_nodes for g in graphs), sum(len(g.source) for g in graphs)
     bytes_per_node = _BYTES_PER_NODE + arcs / max(nodes, 1) * _BYTES_PER_ARC
-    check_fits(nodes, lambda n: int(n * bytes_per_node), what="1-WL", memory_limit=memory_limit)
+    check_fits(nodes, lambda n: int(n * bytes_per_node), what="1-WL")

@@ -10,9 +10,8 @@ Example:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,16 +22,9 @@ from lrga.theory.files import read_graphs
 from lrga.theory.labelled import Array, GraphLike, LabelledGraph, as_graph
 from lrga.theory.wl.fwl import refine_pairs
 from lrga.theory.wl.joint import Colouring, Refinement, check_same_label_types
-from lrga.theory.wl.kfwl import refine_pairs_obliviously, refine_tuples
 from lrga.theory.wl.refinement import refine_nodes
 
-_REFINERS: dict[str, Callable[..., Refinement]] = {
-    "1-wl": refine_nodes,
-    "2-wl": refine_pairs_obliviously,
-    "2-fwl": refine_pairs,
-    "3-fwl": partial(refine_tuples, k=3),
-}
-TESTS = tuple(_REFINERS)
+TESTS = ("1-wl", "2-wl", "2-fwl")
 
 
 @dataclass(frozen=True)
@@ -60,18 +52,16 @@ def distinguishes(
     edge_labels: tuple[Any, Any] | None = None,
     directed: bool | None = None,
     device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
 ) -> bool:
     """Whether a test tells two graphs apart; ``False`` for isomorphic graphs, in any order of their nodes.
 
     Args:
         a, b: Each a PyG ``Data``, a networkx graph, a list of edges, or what :func:`lrga.theory.as_graph` returned.
-        test: ``"1-wl"``, ``"2-wl"`` (oblivious), ``"2-fwl"`` or ``"3-fwl"``.
+        test: ``"1-wl"``, ``"2-wl"`` (oblivious) or ``"2-fwl"``.
         num_nodes: For edge lists: the number of nodes, one for both or one each.
         node_labels, edge_labels: A pair, the labels of a and those of b.
         directed: Whether the edges have a direction; see :func:`lrga.theory.as_graph`.
         device: Where 2-FWL runs.
-        memory_limit: Bytes the test may use; what is free by default.
 
     Example:
         >>> distinguishes([(0, 1)], [(0, 1)], node_labels=([6, 8], [6, 6]))
@@ -89,7 +79,7 @@ def distinguishes(
         as_graph(graph, directed=directed, **{name: pair[i] for name, pair in pairs.items()})
         for i, graph in enumerate((a, b))
     )
-    return compare(first, second, test, device=device, memory_limit=memory_limit).distinguished
+    return compare(first, second, test, device=device).distinguished
 
 
 def compare(
@@ -98,7 +88,6 @@ def compare(
     test: str = "1-wl",
     *,
     device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
 ) -> Comparison:
     """What a test says about two graphs, and after how many rounds.
 
@@ -111,7 +100,7 @@ def compare(
     check_same_label_types(graphs)
     if graphs[0].num_nodes != graphs[1].num_nodes:
         return Comparison(name, distinguished=True, rounds=0)
-    result = _refine(graphs, name, until_apart=True, device=device, memory_limit=memory_limit)
+    result = _refine(graphs, name, until_apart=True, device=device)
     return Comparison(name, distinguished=result.apart_after is not None, rounds=result.rounds)
 
 
@@ -121,7 +110,6 @@ def refine(
     *,
     rounds: int | None = None,
     device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
 ) -> list[Colouring]:
     """Stable colourings of several graphs, refined together: equal names are equal colours in all of them.
 
@@ -132,7 +120,7 @@ def refine(
         graphs: Graphs with labels of the same types.
         test: As for :func:`distinguishes`.
         rounds: At most so many; until stable by default.
-        device, memory_limit: As for :func:`distinguishes`.
+        device: As for :func:`distinguishes`.
 
     Example:
         >>> path, star = refine([[(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (0, 3)]])
@@ -152,7 +140,7 @@ def refine(
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
         own = [read[i] for i in members]
-        result = _refine(own, name, rounds=rounds, device=device, memory_limit=memory_limit)
+        result = _refine(own, name, rounds=rounds, device=device)
         for i, colours in zip(members, result.colours, strict=True):
             found[i] = Colouring(name, colours + names, result.rounds, result.stable)
         names += 1 + max((int(c.max(initial=-1)) for c in result.colours), default=-1)
@@ -165,7 +153,6 @@ def stable_colouring(
     *,
     rounds: int | None = None,
     device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
 ) -> Colouring:
     """The stable colouring of one graph, with its histogram and number of rounds; options as for :func:`refine`.
 
@@ -175,7 +162,7 @@ def stable_colouring(
         >>> len(set(ends.tolist())), len(set(middle.tolist())), ends[0] != middle[0], colouring.rounds
         (1, 1, ..., 1)
     """
-    return refine([graph], test, rounds=rounds, device=device, memory_limit=memory_limit)[0]
+    return refine([graph], test, rounds=rounds, device=device)[0]
 
 
 def verdict_matrix(
@@ -183,7 +170,6 @@ def verdict_matrix(
     test: str = "1-wl",
     *,
     device: torch.device | str = "cpu",
-    memory_limit: int | None = None,
 ) -> Array:
     """``[G, G]`` of bool: entry (a, b) says whether the test tells graph a from graph b.
 
@@ -193,7 +179,7 @@ def verdict_matrix(
                [0, 0, 1],
                [1, 1, 0]])
     """
-    colourings = refine(graphs, test, device=device, memory_limit=memory_limit)
+    colourings = refine(graphs, test, device=device)
     histograms = [tuple(sorted(c.histogram.items())) for c in colourings]
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     kind = np.array([numbers.setdefault(h, len(numbers)) for h in histograms], dtype=np.int64)
@@ -203,47 +189,38 @@ def verdict_matrix(
 def check_test(test: str) -> str:
     """The test's name in lower case, or an error that lists the choices."""
     name = test.lower() if isinstance(test, str) else test
-    if name not in _REFINERS:
+    if name not in TESTS:
         raise OptionError(f"a test of {', '.join(TESTS)}", repr(test), "choose one of them")
     return name
 
 
 def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device | str, **options: Any) -> Refinement:
-    if test == "2-fwl":  # it alone has work that a GPU would speed up
-        options["device"] = device
-    return _REFINERS[test](graphs, **options)
+    if test == "1-wl":
+        return refine_nodes(graphs, **options)
+    # 2-FWL alone has work that a GPU would speed up
+    return refine_pairs(graphs, test, device=device if test == "2-fwl" else "cpu", **options)
 
 
-DEFAULT_TESTS = ("1-wl", "2-wl", "2-fwl")
-
-
-class NamedGraph(NamedTuple):
-    """A graph and what to call it."""
-
-    name: str
-    graph: LabelledGraph
-
-
-def read_named_graphs(paths: Sequence[Path], **options: Any) -> list[NamedGraph]:
+def read_named_graphs(paths: Sequence[Path], **options: Any) -> list[tuple[str, LabelledGraph]]:
     """All graphs of the files, named by file and, where a file has several, by number; options as ``read_graphs``."""
-    found: list[NamedGraph] = []
+    found: list[tuple[str, LabelledGraph]] = []
     for path in paths:
         graphs = read_graphs(path, **options)
         names = [str(path)] if len(graphs) == 1 else [f"{path}:{number}" for number in range(1, len(graphs) + 1)]
-        found += map(NamedGraph, names, graphs)
+        found += zip(names, graphs, strict=True)
     if len(found) < 2:
         raise OptionError("two graphs or more", f"{len(found)} in {len(paths)} file(s)", "name another file")
     return found
 
 
 def chosen_tests(name: str) -> tuple[str, ...]:
-    """The tests that a name stands for: itself, or the first three for ``"all"``."""
-    return DEFAULT_TESTS if name == "all" else (check_test(name),)
+    """The tests that a name stands for: itself, or every test for ``"all"``."""
+    return TESTS if name == "all" else (check_test(name),)
 
 
 def verdict_report(
-    graphs: Sequence[NamedGraph],
-    tests: Sequence[str] = DEFAULT_TESTS,
+    graphs: Sequence[tuple[str, LabelledGraph]],
+    tests: Sequence[str] = TESTS,
     *,
     device: torch.device | str = "cpu",
     on_start: Callable[[str], None] | None = None,
@@ -256,15 +233,15 @@ def verdict_report(
     """
     report: dict[str, Any] = {
         "graphs": [
-            {"name": g.name, "nodes": g.graph.num_nodes, "edges": g.graph.num_edges, "directed": not g.graph.symmetric}
-            for g in graphs
+            {"name": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "directed": not graph.symmetric}
+            for name, graph in graphs
         ],
         "tests": {},
     }
     for test in tests:
         if on_start is not None:
             on_start(test)
-        report["tests"][test] = _verdict([g.graph for g in graphs], test, device)
+        report["tests"][test] = _verdict([graph for _, graph in graphs], test, device)
     return report
 
 

@@ -1,51 +1,20 @@
-"""2-WL and k-FWL by their definitions, and where all tests on pairs start."""
+"""2-WL against its definition, and where all tests on pairs start."""
 
 import tracemalloc
 
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 
-from lrga.errors import DataError, DTypeError, OptionError
+from lrga.errors import DataError, DTypeError
 from lrga.theory.kernels import same_partition
 from lrga.theory.labelled import as_graph
-from lrga.theory.wl import kfwl
+from lrga.theory.wl import fwl
 from lrga.theory.wl.fwl import refine_pairs
-from lrga.theory.wl.joint import check_no_self_loops, histograms_differ, join, pair_types
-from lrga.theory.wl.kfwl import refine_pairs_obliviously, refine_tuples
+from lrga.theory.wl.joint import check_no_self_loops, join, pair_types
 from lrga.theory.wl.verdicts import verdict_matrix
-from lrga.theory.zoo import cai_fuerer_immerman, connected_graphs, random_graph, rook, shrikhande
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_two_dimensions_are_2fwl(seed):
-    graphs = [random_graph(9, 0.3, seed), as_graph([(0, 1), (1, 2)], num_nodes=9)]
-    plain, fast = refine_tuples(graphs, 2), refine_pairs(graphs)
-    assert same_partition(np.stack(plain.colours), np.stack(fast.colours))
-    assert plain.rounds == fast.rounds
-
-
-def test_three_dimensions_see_what_two_do_not():
-    assert refine_tuples([rook(), shrikhande()], 2, until_apart=True).apart_after is None
-    assert refine_tuples([rook(), shrikhande()], 3, until_apart=True).apart_after == 1
-
-
-def test_the_order_of_the_nodes_changes_nothing():
-    pair = [cai_fuerer_immerman(4, twisted=twisted) for twisted in (False, True)]
-    rng = np.random.default_rng(0)
-    moved = [g.permuted(rng.permutation(g.num_nodes)) for g in pair]
-    assert refine_tuples(moved, 3, until_apart=True).apart_after is not None
-    assert refine_tuples([pair[0], moved[0]], 3, until_apart=True).apart_after is None
-
-
-def test_colours_too_many_for_one_word_are_renumbered():
-    """Five dimensions and many colours: products of colours pass 2^63 and must not wrap around."""
-    graphs = [
-        as_graph(random_graph(5, 0.5, 0), node_labels=range(5)),
-        as_graph([(0, 1)], num_nodes=5, node_labels=range(5)),
-    ]
-    result = refine_tuples(graphs, 5)
-    assert [len(np.unique(c)) for c in result.colours] == [5**5, 5**5]
+from lrga.theory.zoo import connected_graphs, random_graph
 
 
 def by_definition(graph):
@@ -70,7 +39,7 @@ def test_colours_and_rounds_are_those_of_the_definition(seed):
     graph = random_graph(9, 0.3, seed)
     if seed % 2:
         graph = as_graph(graph, node_labels=np.arange(9) % 2)
-    result = refine_pairs_obliviously([graph])
+    result = refine_pairs([graph], "2-wl")
     wanted, rounds = by_definition(graph)
     assert same_partition(result.colours[0], wanted)
     assert (result.rounds, result.stable) == (rounds, True)
@@ -87,21 +56,13 @@ def test_it_tells_directed_graphs_apart_exactly_as_1wl_does():
     assert np.array_equal(verdict_matrix(graphs, "2-wl"), verdict_matrix(graphs, "1-wl"))
 
 
-@pytest.mark.parametrize(
-    ("refine", "size", "allowed"),
-    [
-        (refine_pairs_obliviously, 200, kfwl._BYTES_PER_PAIR * 200**2),
-        (lambda graphs: refine_tuples(graphs, 3), 14, kfwl._BYTES_PER_ENTRY * 14**4),
-    ],
-    ids=["2-wl", "3-fwl"],
-)
-def test_memory_stays_within_what_is_asked_for(refine, size, allowed):
-    graph = random_graph(size, 0.1, 0)
+def test_memory_stays_within_what_is_asked_for():
+    graph = random_graph(200, 0.1, 0)
     tracemalloc.start()
-    refine([graph])
+    refine_pairs([graph], "2-wl")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < allowed
+    assert peak < fwl._BYTES_PER_PAIR["2-wl"] * 200**2
 
 
 PATH = [(0, 1), (1, 2)]
@@ -166,13 +127,11 @@ def test_types_are_shared_by_all_graphs():
     assert types[0, 0, 1] == types[1, 1, 2]
 
 
-def test_a_self_loop_and_too_few_dimensions_are_refused():
-    with pytest.raises(OptionError, match="2 or more"):
-        refine_tuples([rook()], 1)
+def test_a_self_loop_is_refused():
     with pytest.raises(DataError, match="graph 1 with 1, the first at node 2"):
         check_no_self_loops([as_graph([(0, 1)]), as_graph([(0, 1), (2, 2)])], "2-fwl")
 
 
 def test_histograms_differ_by_counts_not_by_places():
-    assert not histograms_differ(np.array([[0, 1, 1], [1, 0, 1]]), 2)
-    assert histograms_differ(np.array([[0, 1, 1], [1, 0, 0]]), 2)
+    assert not fwl._histograms_differ(torch.tensor([[0, 1, 1], [1, 0, 1]]), 2)
+    assert fwl._histograms_differ(torch.tensor([[0, 1, 1], [1, 0, 0]]), 2)
