@@ -447,14 +447,14 @@ def make_arrays(folder: Path) -> None:
 
 
 def read_array_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels.images import read_prepared as read_superpixels
-    from lrga.data.datasets.tsp import read_tours, tour_graphs
+    from lrga.data.datasets import tsp
+    from lrga.data.datasets.superpixels import read_prepared as read_superpixels
     from lrga.data.datasets.zinc import read_prepared
 
     return [
         lambda: [read_prepared(folder / "zinc12k.npz", split)[:2] for split in ("train", "val", "test")],
-        lambda: read_superpixels(folder / "mnist_sp_train.npz", pixels=784, channels=1)[0].features(28),
-        lambda: tour_graphs(read_tours(folder / "tsp_train.npz"), neighbours=3),
+        lambda: read_superpixels(folder / "mnist_sp_train.npz", 28, 1),
+        lambda: tsp.tour_graphs(tsp.read_prepared(folder / "tsp_train.npz"), neighbours=3),
     ]
 
 
@@ -495,18 +495,18 @@ def make_pickles(folder: Path) -> None:
     (folder / "val.pickle").write_bytes(pickle.dumps(arrays, 4))
     for split in ("train", "val"):
         (folder / f"{split}.index").write_text("0,2,3,5")
-    batch = {b"data": rng.integers(0, 256, (4, 3072)).astype(np.uint8), b"labels": [1, 2, 3, 9], b"batch_label": b"one"}
-    (folder / "data_batch_1").write_bytes(pickle.dumps(batch, 2))
+    images = [(rng.random((12, 1)), rng.random((12, 2)), np.arange(12)) for _ in range(4)]
+    (folder / "mnist_75sp_train.pkl").write_bytes(pickle.dumps((np.array([1, 2, 3, 9], np.int32), images), 2))
 
 
 def read_pickle_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels.cifar10 import read_batch
+    from lrga.data.datasets.superpixels import read_published
     from lrga.data.datasets.zinc import read_pickles
 
     return [
         lambda: read_pickles(folder / "train.pickle", folder / "train.index")[:2],
         lambda: read_pickles(folder / "val.pickle", folder / "val.index")[:2],
-        lambda: read_batch(folder / "data_batch_1"),
+        lambda: read_published(folder / "mnist_75sp_train.pkl", 28, 1),
     ]
 
 

@@ -38,7 +38,7 @@ __all__ = [
     "with_encodings",
 ]
 
-# Loaded on first use: processes that build a set (lrga.data.datasets.shards) need neither PyTorch nor PyG.
+# Loaded on first use: a name or a path needs neither PyTorch nor PyG.
 _MODULES = {
     "datasets.building": ("built_sets", "load", "verify"),
     "datasets.source": ("data_root",),

@@ -29,9 +29,6 @@ from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, show_progress, silent
 from lrga.version import __version__
 
-COMMAND_OPTIONS = ("seed", "sizes", "split", "missing")
-"""Options that ``lrga data build`` knows; the others are options of :func:`lrga.data.load` alone."""
-
 DEFAULT_VARIANT = "default"
 MANIFEST_FILE = "manifest.json"
 GRAPH_FILE = "graph.safetensors"  # of a set that is one graph
@@ -90,8 +87,6 @@ def rebuild_remedy(folder: Path, manifest: Manifest | None = None) -> str:
     """
     spec = spec_of(folder.parent.name)
     parts = [] if folder.name == DEFAULT_VARIANT else [part.partition("-") for part in folder.name.split("_")]
-    if any(key not in COMMAND_OPTIONS for key, _, _ in parts):
-        return f"delete {folder} and build it again with lrga.data.load and the options that its name says"
     words = [f"--{key} {text.replace('-', ',')}" for key, _, text in parts]
     words.append(f"--data-root {shlex.quote(str(folder.parent.parent))}")
     if spec.reads_source and manifest is None:
@@ -192,7 +187,7 @@ def build_dataset(
     Args:
         plan: What to build, from :func:`plan_dataset`.
         source: Folder of raw or prepared files to build from.
-        workers: Processes or threads; all cores where it is ``None``. The result does not depend on it.
+        workers: Threads; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress.
         download: Whether the network may be used.
         force: Builds it again even if it is there.
@@ -244,9 +239,9 @@ def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
     for split in SPLITS:
         made[split].meta |= meta | {"split": split}
         made[split].save(plan.folder / f"{split}.safetensors")
-        incomplete = {key: value for key, value in made[split].meta.items() if key == "incomplete"}
-        statistics[split] = made[split].statistics | incomplete
-    return [f"{split}.safetensors" for split in SPLITS], {"statistics": statistics, "note": plan.spec.note}
+        statistics[split] = made[split].statistics
+    note = made["train"].meta.get("note", plan.spec.note)
+    return [f"{split}.safetensors" for split in SPLITS], {"statistics": statistics, "note": note}
 
 
 def load_splits(plan: Plan, manifest: Manifest) -> Any:
@@ -256,9 +251,6 @@ def load_splits(plan: Plan, manifest: Manifest) -> Any:
         return load_link_data(plan.folder / GRAPH_FILE)
     if plan.spec.one_graph:
         return masked_splits(PackedGraphs.load(plan.folder / GRAPH_FILE))
-    for statistics in manifest.notes.get("statistics", {}).values():
-        if "incomplete" in statistics:  # results on it must not pass for results on the whole set
-            warnings.warn(f"{plan.spec.name} is incomplete: {statistics['incomplete']}", stacklevel=3)
     return {split: PackedGraphs.load(plan.folder / f"{split}.safetensors") for split in SPLITS}
 
 
@@ -280,7 +272,7 @@ def load(
         root: Data root; see :func:`lrga.data.datasets.source.data_root`.
         source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
             something else, a warning says so.
-        workers: Processes or threads of a build; all cores where it is ``None``. The result does not depend on it.
+        workers: Threads of a build; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress; shown on stderr where it is ``None``.
         download: Whether the network may be used.
         options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.

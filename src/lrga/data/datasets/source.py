@@ -32,11 +32,9 @@ class BuildContext:
 
     Attributes:
         raw: Folder for downloaded files; they stay (use :func:`lrga.io.download.obtain`).
-        work: Folder for shards of a long build, so that it resumes after a kill; write them atomically
-            (:func:`lrga.io.files.atomic_path`). It survives a kill and is deleted when the set is finished.
-            It belongs to this set and these options alone.
+        work: Folder for what archives unpack to, of this set and these options alone; deleted when the set is built.
         source: Folder of raw or prepared files that the user named, or ``None``.
-        workers: Number of processes or threads to use. The result must not depend on it.
+        workers: Number of threads to use. The result must not depend on it.
         progress: Is told of the progress: ``progress(label, done, total)``.
         download: Whether the network may be used.
     """
