@@ -12,18 +12,17 @@ from data_files import Hostile
 from lrga.data.datasets.source import (
     BuildContext,
     cache_folder,
-    check_md5,
     check_seed,
     check_sizes,
     check_sums,
     data_root,
     default_workers,
-    find_files,
     parse_sizes,
     read_arrays,
     sizes_option,
 )
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
+from lrga.io.download import RemoteFile
 
 
 def test_the_root_is_the_argument_or_else_the_environment_and_absolute(tmp_path, monkeypatch):
@@ -102,15 +101,31 @@ def test_text_that_is_no_size_is_refused(text):
         parse_sizes(text)
 
 
-def test_files_are_found_in_the_folder_or_together_in_a_subfolder(tmp_path):
+def test_the_first_layout_that_is_whole_is_taken_and_what_is_missing_named(tmp_path):
+    context = BuildContext(tmp_path / "raw", tmp_path / "work", tmp_path / "mine")
+    files = [RemoteFile("https://example.org/all.zip", "all.zip")]
+    layouts = (["prepared"], ["a", "b"])
+    (tmp_path / "mine/sub").mkdir(parents=True)
+    (tmp_path / "mine/a").write_text("")
+    with pytest.raises(DataMissingError, match=r"prepared or a, b in .*got no prepared\. .*example\.org/all\.zip"):
+        context.locate(files, *layouts)
+    (tmp_path / "mine/sub/b").write_text("")
+    found = context.locate(files, *layouts, below=["sub"])
+    assert found == ([tmp_path / "mine/./a", tmp_path / "mine/sub/b"], 1)
+    (tmp_path / "mine/prepared").write_text("")
+    assert context.locate(files, *layouts)[1] == 0
+
+
+def test_an_archive_is_unpacked_and_its_files_found(tmp_path):
+    context = BuildContext(tmp_path / "raw", tmp_path / "work", download=False)
+    files = [RemoteFile("https://example.org/all.zip", "all.zip"), RemoteFile("https://example.org/b", "b")]
     (tmp_path / "raw").mkdir()
-    (tmp_path / "a").write_text("")
+    (tmp_path / "raw/prepared").write_text("")  # only a source may hold other forms
     (tmp_path / "raw/b").write_text("")
-    assert find_files(tmp_path, ["a", "b"], below=["raw"]) is None
-    (tmp_path / "raw/a").write_text("")
-    assert find_files(tmp_path, ["a", "b"], below=["raw"]) == [tmp_path / "raw/a", tmp_path / "raw/b"]
-    (tmp_path / "b").write_text("")
-    assert find_files(tmp_path, ["a", "b"], below=["raw"]) == [tmp_path / "a", tmp_path / "b"]
+    with zipfile.ZipFile(tmp_path / "raw/all.zip", "w") as archive:
+        archive.writestr("set/a", "")
+    found = context.locate(files, ["prepared"], ["a", "b"], below=["set"])
+    assert found == ([tmp_path / "work/set/a", tmp_path / "raw/b"], 1)
 
 
 def test_a_list_of_checksums_above_a_file_is_heeded(tmp_path):
@@ -165,12 +180,6 @@ def test_a_damaged_archive_is_named(kind, tmp_path):
     )
     with pytest.raises(ChecksumError, match=r"a\.npz"):
         read_arrays(path, ["n"])
-
-
-def test_md5_of_a_content_is_compared(tmp_path):
-    check_md5(tmp_path / "a", b"abc", "900150983cd24fb0d6963f7d28e17f72", what="the file")
-    with pytest.raises(ChecksumError, match="the file with MD5 0000"):
-        check_md5(tmp_path / "a", b"abc", "0000", what="the file")
 
 
 def test_sizes_beyond_what_is_there_are_refused():

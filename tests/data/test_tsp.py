@@ -161,7 +161,7 @@ def test_the_prepared_tours_are_read_and_said_to_be_a_fresh_draw(tmp_path):
 
 
 def test_a_source_without_tours_is_told_which_files_belong_there(tmp_path):
-    with pytest.raises(DataMissingError, match=r"tsp50-500_train\.txt.*tsp_train\.npz"):
+    with pytest.raises(DataMissingError, match=r"tsp_train\.npz.* or tsp50-500_train\.txt"):
         tsp.build(context(tmp_path, tmp_path), sizes=[1, 1, 1])
     with pytest.raises(OptionError, match="at most 1,000 graphs of val"):
         SPEC.options(sizes=(1, 1001, 1))

@@ -335,20 +335,17 @@ class LinkScorer:
         return str(node) if self.data.node_ids is None else self.data.node_ids[node]
 
     def read(self, path: str | Path) -> Tensor:
-        """Pairs of a file, ``[P, 2]``: two numbers of each pair are all of the file that is ever in memory."""
+        """Pairs of a file, ``[P, 2]``."""
         ids = self.data.node_ids
         known = {} if ids is None else {name: i for i, name in enumerate(ids)}
-        blocks = []
-        for pairs, lines in read_pairs(path, nodes=known):
-            rows = []
-            for pair, line in zip(pairs, lines, strict=True):
-                try:
-                    rows.append([known[name] if ids is not None else self.number(name) for name in pair])
-                except (KeyError, DataError) as error:
-                    got = f"{', '.join(pair)} in {path}, line {line}"
-                    raise DataError("two nodes of the graph that the model was trained on", got, "drop it") from error
-            blocks.append(torch.tensor(rows, dtype=torch.int64).view(-1, 2))
-        return torch.cat(blocks)
+        rows = []
+        for pair, line in zip(*read_pairs(path, nodes=known), strict=True):
+            try:
+                rows.append([known[name] if ids is not None else self.number(name) for name in pair])
+            except (KeyError, DataError) as error:
+                got = f"{', '.join(pair)} in {path}, line {line}"
+                raise DataError("two nodes of the graph that the model was trained on", got, "drop it") from error
+        return torch.tensor(rows, dtype=torch.int64).view(-1, 2)
 
     def score(self, pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:
         """Probabilities of ``pairs`` ``[P, 2]``: ``[P]``."""

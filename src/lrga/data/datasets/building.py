@@ -23,7 +23,7 @@ from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import write_json
-from lrga.io.download import check_recorded
+from lrga.io.download import problem_of
 from lrga.io.files import FileFacts, facts_of, verify_file, writing
 from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, show_progress, silent
@@ -368,8 +368,11 @@ def verify(name: str, root: str | Path | None = None) -> list[Check]:
         >>> [check.problem for check in verify("PATTERN", root)]
         [None, None, None]
     """
-    base = data_root(root) / spec_of(name).name
-    checks = [Check(*found) for found in check_recorded(base / RAW_FOLDER)]
+    spec = spec_of(name)
+    base = data_root(root) / spec.name
+    downloads = [(file, base / RAW_FOLDER / file.name) for file in spec.files]
+    found = [(path, problem_of(file, path)) for file, path in downloads if path.exists()]
+    checks = [Check(path, None if problem is None else str(problem)) for path, problem in found]
     for folder, manifest, problem in built_sets(name, root):
         if manifest is None:
             ended = f"no such file: the build of {folder} did not end. To fix: {rebuild_remedy(folder)}."

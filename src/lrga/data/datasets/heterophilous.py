@@ -37,7 +37,7 @@ def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
     (file,) = spec.files
     stem = file.name.removesuffix(".npz")
     below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
-    (path,) = context.files(spec.files, f"put it there, from {file.url}", below=below)
+    (path,), _ = context.locate(spec.files, [file.name], below=below)
     return masked_graph(spec, path, read(path, split), sizes=spec.splits if split == 0 else None)
 
 

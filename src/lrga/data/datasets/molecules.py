@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.ogb import OGB, unzipped
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.ogb import OGB
+from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError
-from lrga.io.archive import extract
+from lrga.errors import DataError
 from lrga.io.download import RemoteFile
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
@@ -28,7 +27,15 @@ ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 BONDS = (5, 6, 2)
 """Categories of a bond's type, stereo and conjugation."""
 _ARRAYS = ("num_node", "num_bond", "x", "bond_index", "bond_attr", "y", *SPLITS)
-_OGB_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+_OGB_FILES = {  # and their columns
+    "raw/num-node-list.csv.gz": 1,
+    "raw/num-edge-list.csv.gz": 1,
+    "raw/node-feat.csv.gz": len(ATOMS),
+    "raw/edge-feat.csv.gz": len(BONDS),
+    "raw/edge.csv.gz": 2,
+    "raw/graph-label.csv.gz": 1,
+    **{f"split/scaffold/{split}.csv.gz": 1 for split in ("train", "valid", "test")},
+}
 
 
 class Molecules(NamedTuple):
@@ -48,27 +55,16 @@ class Layout(NamedTuple):
 
     name: str
     prepared: str  # the file of flat arrays
-    folder: str  # what a folder of the set is called
-    archive: str  # the folder in the official archive
-    marker: str  # a file of the official layout
-    read: Callable[[Path], Molecules]  # reads the official layout
+    folders: tuple[str, ...]  # what a folder of the set is called, and that of its archive
+    official: tuple[str, ...]  # the official files
+    read: Callable[[list[Path]], Molecules]  # reads them
 
     def build(self, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
         """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""
-        spec, source = spec_of(self.name), context.source
-        if source is None:
-            extract(context.obtain(spec.files)[0], context.work)
-            source = context.work
-        elif (found := find_files(source, [self.prepared], below=(self.folder,))) is not None:
-            return _splits(spec, found[0], read_prepared(found[0]), sizes)
-        for folder in (source / name for name in (".", self.folder, self.archive, self.name, "raw")):
-            if unzipped(folder / self.marker).is_file():
-                return _splits(spec, folder, self.read(folder), sizes)
-        raise DataMissingError(
-            f"{self.prepared}, or {self.marker} and the files beside it, in {source}",
-            "neither of them",
-            f"put there what {spec.files[0].url} unpacks to, or leave the source out to download it",
-        )
+        spec = spec_of(self.name)
+        below = (*self.folders, self.name, "raw")
+        paths, form = context.locate(spec.files, [self.prepared], self.official, below=below)
+        return _splits(spec, paths[0], read_prepared(paths[0]) if form == 0 else self.read(paths), sizes)
 
 
 def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
@@ -112,19 +108,16 @@ def read_prepared(path: Path) -> Molecules:
     return _both_ways(path, Molecules(nodes, bonds, index, x, attributes, y, dict(zip(SPLITS, splits, strict=True))))
 
 
-def read_ogb(folder: Path) -> Molecules:
-    """The molecules in the folder that OGB's archive unpacks to."""
+def read_ogb(paths: list[Path]) -> Molecules:
+    """The molecules in the files of OGB's archive, by the names of :data:`_OGB_FILES`."""
 
-    def numbers(name: str, columns: int) -> np.ndarray:
-        path = unzipped(folder / f"{name}.csv.gz")
+    def numbers(path: Path, columns: int) -> np.ndarray:
         check_sums(path)
         return read_numbers(path, columns=columns)
 
-    nodes, bonds = (numbers(f"raw/num-{what}-list", 1)[:, 0] for what in ("node", "edge"))
-    x, attributes = numbers("raw/node-feat", len(ATOMS)), numbers("raw/edge-feat", len(BONDS))
-    splits = {split: numbers(f"split/scaffold/{name}", 1)[:, 0] for split, name in _OGB_SPLITS.items()}
-    index, y = numbers("raw/edge", 2).T, numbers("raw/graph-label", 1)
-    return _both_ways(folder, Molecules(nodes, bonds, index, x, attributes, y, splits))
+    nodes, bonds, x, attributes, index, y, *splits = map(numbers, paths, _OGB_FILES.values())
+    chosen = {split: numbers[:, 0] for split, numbers in zip(SPLITS, splits, strict=True)}
+    return _both_ways(paths[0].parent, Molecules(nodes[:, 0], bonds[:, 0], index.T, x, attributes, y, chosen))
 
 
 def _both_ways(where: Path, once: Molecules) -> Molecules:
@@ -140,12 +133,11 @@ def _both_ways(where: Path, once: Molecules) -> Molecules:
     return once._replace(num_edges=twice, edge_index=edge_index, edge_attr=attributes.repeat(2, 0))
 
 
-def read_lrgb(folder: Path) -> Molecules:
+def read_lrgb(paths: list[Path]) -> Molecules:
     """The molecules in ``train.pt``, ``val.pt`` and ``test.pt``, lists of (x, edge_attr, edge_index, y)."""
     splits: dict[str, np.ndarray] = {}
     graphs: list[Any] = []
-    for split in SPLITS:
-        path = folder / f"{split}.pt"
+    for split, path in zip(SPLITS, paths, strict=True):
         check_sums(path)
         found = read_pt(path)
         if not isinstance(found, list | tuple) or not all(_is_graph(graph) for graph in found):
@@ -175,8 +167,9 @@ def _is_graph(graph: Any) -> bool:
     )  # fmt: skip
 
 
-_PEPTIDES = Layout("Peptides-func", "peptides_func.npz", "peptides_func", "peptidesfunc", "train.pt", read_lrgb)
-_MOLHIV = Layout("ogbg-molhiv", "molhiv.npz", "ogbg_molhiv", "hiv", "raw/node-feat.csv.gz", read_ogb)
+_PT_FILES = tuple(f"{split}.pt" for split in SPLITS)
+_PEPTIDES = Layout("Peptides-func", "peptides_func.npz", ("peptides_func", "peptidesfunc"), _PT_FILES, read_lrgb)
+_MOLHIV = Layout("ogbg-molhiv", "molhiv.npz", ("ogbg_molhiv", "hiv"), tuple(_OGB_FILES), read_ogb)
 _PEPTIDES_SIZES = {"train": 10_873, "val": 2_331, "test": 2_331}
 _MOLHIV_SIZES = {"train": 32_901, "val": 4_113, "test": 4_113}
 SPECS = (

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lrga.data.datasets.masked import Graph, masked_graph
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays
+from lrga.data.datasets.source import BuildContext, check_sums, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
@@ -28,12 +28,11 @@ _ARRAYS = ("x_indptr", "x_indices", "x_data", "x_shape", "y", "edge_index", *SPL
 
 def build(name: str, context: BuildContext) -> PackedGraphs:
     """The graph, from the prepared file or Planetoid's own in the folder the user names, else downloaded."""
-    spec, prepared = spec_of(name), f"{name.lower()}.npz"
-    if context.source is not None and (found := find_files(context.source, [prepared], below=("planetoid",))):
-        return masked_graph(spec, found[0], read_prepared(found[0]), sizes=spec.splits)
-    remedy = f"put {prepared} there, or the files from {spec.files[0].url.rpartition('/')[0]}"
-    raw = context.files(spec.files, remedy, below=("raw", f"{name}/raw", "planetoid", "data"))
-    return masked_graph(spec, raw[0].parent, read_raw(dict(zip(PARTS, raw, strict=True))), sizes=spec.splits)
+    spec = spec_of(name)
+    below = ("raw", f"{name}/raw", "planetoid", "data")
+    paths, form = context.locate(spec.files, [f"{name.lower()}.npz"], [file.name for file in spec.files], below=below)
+    graph = read_prepared(paths[0]) if form == 0 else read_raw(dict(zip(PARTS, paths, strict=True)))
+    return masked_graph(spec, paths[0].parent, graph, sizes=spec.splits)
 
 
 def read_prepared(path: Path) -> Graph:
@@ -56,7 +55,6 @@ def read_raw(paths: Mapping[str, Path]) -> Graph:
     if len(allx) != len(ally) or not len(tx) == len(ty) == len(test) or tx.shape[1:] != allx.shape[1:]:
         got = f"{len(allx)} and {len(ally)} nodes, {len(tx)}, {len(ty)} and {len(test)} of the test"
         raise DataError(f"files that fit each other beside {paths['allx']}", got, "get them from one source")
-    check_memory(4 * num_nodes * allx.shape[1], f"the features of {num_nodes:,} nodes in {paths['allx']}")
     features = np.zeros((num_nodes, allx.shape[1]), np.float32)  # a node that no file but the graph has stays zero
     classes = np.zeros(num_nodes, np.int64)
     features[: len(allx)], features[test] = allx, tx

@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
-from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
 from lrga.io.progress import Progress, silent
 from lrga.io.unpickle import load_pickle
@@ -64,19 +63,12 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     spec, channels = spec_of(name), _channels(name)
     published = [f"{PUBLISHED[name]}_{part}.pkl" for part in PARTS]
     prepared = [f"{name.lower()}_sp_{part}.npz" for part in PARTS]
-    if context.source is None:
-        members = [f"superpixels/{file}" for file in published]
-        extract(context.obtain(spec.files)[0], context.work, members=members)
-        train, test = (read_published(context.work / member, WIDTH[name], channels) for member in members)
-    elif found := find_files(context.source, prepared, below=("superpixels",)):
-        train, test = (read_prepared(path, WIDTH[name], channels) for path in found)
-    else:
-        remedy = f"put them or {' and '.join(prepared)} there, or leave the source out to download them"
-        paths = context.find(published, remedy, below=("superpixels",))
-        train, test = (read_published(path, WIDTH[name], channels) for path in paths)
-    for part, read, least in (("train", train, VALIDATION + 1), ("test", test, 1)):
-        if len(read.count) < least:
-            got = f"{len(read.count):,}"
+    paths, form = context.locate(spec.files, prepared, published, below=("superpixels",))
+    read = (read_prepared, read_published)[form]
+    train, test = (read(path, WIDTH[name], channels) for path in paths)
+    for part, found, least in (("train", train, VALIDATION + 1), ("test", test, 1)):
+        if len(found.count) < least:
+            got = f"{len(found.count):,}"
             raise DataError(f"at least {least:,} images in the official {part} part", got, "get the complete files")
     chosen = {
         "train": train.between(VALIDATION, VALIDATION + sizes[0]),

@@ -18,14 +18,13 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
-from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
-from lrga.io.limits import limited_lines, reading
+from lrga.io.limits import reading
 
 NEIGHBOURS = 25
 GRID = 65_536  # of prepared files: coordinates are multiples of 1 / GRID, exact in 16 bits and in float32
@@ -59,40 +58,31 @@ class Tours:
 def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The graphs, from the tours in the folder the user names, else from the benchmark's archive."""
     texts, prepared = [f"tsp50-500_{split}.txt" for split in SPLITS], [f"tsp_{split}.npz" for split in SPLITS]
-    if context.source is None:
-        members = [f"TSP/{name}" for name in texts]
-        extract(context.obtain(SPEC.files)[0], context.work, members=members)
-        paths = [context.work / member for member in members]
-    elif (found := find_files(context.source, prepared, below=("tsp",))) is not None:
-        paths = found
-    else:
-        remedy = f"put them or {', '.join(prepared)} there, or leave the source out to download them"
-        paths = context.find(texts, remedy, below=("TSP", "tsp"))
+    paths, form = context.locate(SPEC.files, prepared, texts, below=("TSP", "tsp"))
     result = {}
     for done, (split, size, path) in enumerate(zip(SPLITS, sizes, paths, strict=True)):
         context.progress("graphs of TSP", done, len(SPLITS))
-        tours = (read_prepared(path) if path.suffix == ".npz" else read_text(path, size)).first(size)
+        tours = (read_text(path, size) if form else read_prepared(path)).first(size)
         if len(tours.n) < size:
             got = f"{len(tours.n):,}"
             raise DataError(f"{size:,} instances of {split} in {path}", got, "get the complete file, or ask for fewer")
-        note = {"note": PREPARED_NOTE} if path.suffix == ".npz" else None
-        result[split] = tour_graphs(tours, meta=note)
+        result[split] = tour_graphs(tours, meta={} if form else {"note": PREPARED_NOTE})
     return result
 
 
 def read_text(path: Path, limit: int) -> Tours:
     """The first instances, at most ``limit``, of one of the benchmark's text files, every tour checked."""
     check_sums(path)
-    points, tours, line = [], [], 0
+    points, tours = [], []
     try:
         with reading(path, remedy="get the file again"), open(path, encoding="ascii") as file:
-            for line, text in enumerate(islice(limited_lines(file, path), limit), start=1):
+            for text in islice(file, limit):
                 before, _, after = text.partition("output")
                 points.append(np.array(before.split(), np.float64).reshape(-1, 2))
                 tours.append(np.array(after.split(), np.int64)[:-1] - 1)  # the last is the first again
     except ValueError as error:
         expected = f"coordinates, 'output' and the nodes of a tour on each line of {path}"
-        raise DataError(expected, f"another text in line {line} ({error})", "get the file again") from error
+        raise DataError(expected, f"another text in line {len(tours) + 1} ({error})", "get the file again") from error
     n = np.array([len(xy) for xy in points], np.int64)
     return _checked(path, Tours(n, np.concatenate([np.empty((0, 2)), *points]), np.concatenate([n[:0], *tours])))
 

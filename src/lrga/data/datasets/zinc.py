@@ -7,12 +7,11 @@ import numpy as np
 import torch
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
-from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory, read_bytes
 from lrga.io.unpickle import load_pickle
@@ -26,26 +25,15 @@ _ARRAYS = ("num_node", "num_edge", "x", "edge_index", "edge_attr", "y")
 
 def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The molecules: x [N, 1] atom type, edge_attr [E] bond type, y [G]."""
-    folder = context.source or context.raw
-    if (prepared := find_files(folder, [PREPARED], below=("zinc",))) is not None:
-        return {split: read_prepared(prepared[0], split)[:size] for split, size in zip(SPLITS, sizes, strict=True)}
     names = [f"{split}.{kind}" for split in SPLITS for kind in ("pickle", "index")]
-    below = ("raw", "molecules", "zinc/raw")
-    if context.source is not None:
-        remedy = f"put them or {PREPARED} there, or leave the source out to download them"
-        paths: list[Path] | None = context.find(names, remedy, below=below)
-    else:
-        paths = find_files(folder, names, below=below)
-    if paths is None:
-        archive, *indices = context.obtain(SPEC.files)
-        members = [f"molecules/{split}.pickle" for split in SPLITS]
-        extract(archive, context.raw, members=members)
-        pickles = [context.raw / member for member in members]
-        paths = [path for pair in zip(pickles, indices, strict=True) for path in pair]
+    paths, form = context.locate(SPEC.files, [PREPARED], names, below=("raw", "molecules", "zinc", "zinc/raw"))
     result = {}
     for number, (split, size) in enumerate(zip(SPLITS, sizes, strict=True)):
         context.progress("reading the molecules of ZINC", number, len(SPLITS))
-        result[split] = read_pickles(paths[2 * number], paths[2 * number + 1], limit=size)
+        if form == 0:
+            result[split] = read_prepared(paths[0], split)[:size]
+        else:
+            result[split] = read_pickles(paths[2 * number], paths[2 * number + 1], limit=size)
     return result
 
 

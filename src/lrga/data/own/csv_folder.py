@@ -32,7 +32,7 @@ import numpy as np
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.own.table import GraphTable, Split, Target, as_float32, finite, number
 from lrga.errors import DataError, DataMissingError
-from lrga.io.limits import check_memory, limited_lines, reading
+from lrga.io.limits import reading
 
 IDS = ("graph", "node", "source", "target")
 BLOCK_ROWS = 4096  # whose numbers are converted together: never more than these are Python objects
@@ -252,9 +252,6 @@ def _features(
 def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
     where = f"column y of {table.path.name}"
     if "y" in table.texts:
-        longest = max(map(len, table.texts["y"]), default=0)  # numpy gives every name as much memory as the longest
-        what = f"the class names in column 'y' of {table.path}"
-        check_memory(4 * longest * table.rows, what, remedy="shorten the names")
         return Target(level, np.asarray(table.texts["y"])[order], where)
     if "y" in table.numbers:
         return Target(level, table.numbers["y"][order], where)
@@ -360,7 +357,7 @@ def _read_label(table: Table) -> None:
 def _open(path: Path) -> Iterator[Any]:
     """A reader of ``path``; what goes wrong while it is read is put into words."""
     with reading(path, remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(limited_lines(file, path), strict=True)
+        reader = csv.reader(file, strict=True)
         try:
             yield reader
         except csv.Error as error:
