@@ -121,10 +121,7 @@ def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
     edges = "source,target,w\n0,1,1.5\n0,1,2.5\n1,0,1\n0,1,1.5\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
     assert table.edge_attr.tolist() == [[1.5], [2.5], [1.0]]
-    assert table.notes == (
-        "1 duplicate rows of edges.csv removed",
-        "1 parallel edges in edges.csv (same nodes, other values)",
-    )
+    assert table.notes == ("1 duplicate rows of edges.csv removed",)
 
 
 def test_repeated_rows_without_a_target_are_one_edge(tmp_path):
