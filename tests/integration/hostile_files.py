@@ -643,11 +643,10 @@ def read_records(folder: Path) -> list[Callable[[], Any]]:
 
 def make_data_set(folder: Path) -> None:
     from lrga.data.datasets.building import load
-    from lrga.data.datasets.ogb import SETS
 
     load("CLUSTER", folder / "root", sizes=(6, 2, 2))
     make_ogb(folder / "source")
-    load("ogbl-ddi", folder / "root", source=SETS["ogbl-ddi"].find(folder / "source"))
+    load("ogbl-ddi", folder / "root", source=folder / "source")
     (folder / "root" / "ZINC" / "raw").mkdir(parents=True)
     (folder / "root" / "ZINC" / "raw" / "train.index").write_text("1,2,3")
 

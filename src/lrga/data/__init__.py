@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from lrga.data.datasets.building import built_sets, load, verify
     from lrga.data.datasets.source import data_root
     from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
-    from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
+    from lrga.data.datasets.synthetic import synthetic_edges, synthetic_graph
     from lrga.data.encodings import AddEncodings, with_encodings
     from lrga.data.links.data import LinkData, LinkSplit
     from lrga.data.own.reading import OwnData, load_custom
@@ -24,7 +24,6 @@ __all__ = [
     "OwnData",
     "PackedBatch",
     "PackedGraphs",
-    "SyntheticGraph",
     "built_sets",
     "data_root",
     "dataset_specs",
@@ -43,7 +42,7 @@ _MODULES = {
     "datasets.building": ("built_sets", "load", "verify"),
     "datasets.source": ("data_root",),
     "datasets.spec": ("DatasetSpec", "dataset_specs", "spec_of"),
-    "datasets.synthetic": ("SyntheticGraph", "synthetic_edges", "synthetic_graph"),
+    "datasets.synthetic": ("synthetic_edges", "synthetic_graph"),
     "encodings": ("AddEncodings", "with_encodings"),
     "links.data": ("LinkData", "LinkSplit"),
     "own.reading": ("OwnData", "load_custom"),
