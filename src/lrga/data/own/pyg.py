@@ -209,8 +209,7 @@ def _check_graph(graph: Any, where: str) -> None:
     _check_whole(graph, where)
     for name, value in graph.to_dict().items():
         if isinstance(value, Tensor) and (value.is_nested or value.is_quantized):
-            got = "a nested one" if value.is_nested else "a quantized one"
-            raise DataError(f"a tensor of numbers as {name} of {where}", got, "save it as a dense float tensor")
+            raise DataError(f"a dense tensor as {name} of {where}", "a nested or quantized one", "save it as floats")
     if graph.edge_index is None and {"adj", "adj_t"} & set(graph.keys()):
         raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
     try:

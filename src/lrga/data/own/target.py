@@ -128,9 +128,6 @@ def _classes(target: Target, rows: np.ndarray) -> Labels:
     if values.dtype.kind == "f" and (values[rows] != np.round(values[rows])).any():
         bad = values[rows][values[rows] != np.round(values[rows])][0]
         raise DataError(f"whole numbers in {target.where} for classification", f"{bad:g}", "ask for regression")
-    if values.dtype.kind == "f" and np.abs(values[rows]).max(initial=0) > 2**53:
-        expected = f"labels of at most 2⁵³ where they are real numbers, in {target.where}"
-        raise DataError(expected, f"{np.abs(values[rows]).max():.17g}", "write integers, or smaller numbers")
     used, codes = np.unique(values[rows], return_inverse=True)
     if len(used) < 2:
         got = f"{len(used)} class in {target.where}"
