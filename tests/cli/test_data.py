@@ -58,7 +58,7 @@ def test_info_shows_citation_files_and_licence(run):
 
 
 def test_build_says_what_it_built(run, tmp_path):
-    output = run("build", "CLUSTER", *SMALL, "--workers", "2")
+    output = run("build", "CLUSTER", *SMALL)
     assert "6 graphs" in output
     assert str(tmp_path / "CLUSTER" / "seed-5_sizes-6-2-3") in output
     assert (tmp_path / "CLUSTER/seed-5_sizes-6-2-3/manifest.json").is_file()

@@ -71,7 +71,7 @@ def test_an_unknown_name_or_option_lists_the_choices(tmp_path):
 
 def test_a_finished_set_has_its_files_and_a_manifest_and_nothing_else(plan):
     assert plan.finished() is None
-    manifest = build_dataset(plan, workers=1)
+    manifest = build_dataset(plan)
     assert files_of(plan.folder) == FINISHED
     assert plan.finished() == manifest
     assert manifest.recipe == {"version": CLUSTER.recipe_version, "options": {"seed": 5, "sizes": [6, 2, 3]}}
@@ -239,12 +239,6 @@ def test_a_source_that_is_not_there_is_named(plan, tmp_path):
         build_dataset(plan, source=tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("workers", [0, -2, 1.5, True])
-def test_workers_are_checked(plan, workers):
-    with pytest.raises(OptionError, match="workers"):
-        build_dataset(plan, workers=workers)
-
-
 def test_offline_the_error_says_which_file_to_put_where(tmp_path):
     with pytest.raises(DataMissingError) as caught:
         load("ZINC", tmp_path, download=False)
@@ -273,7 +267,7 @@ def test_a_killed_build_is_not_believed(tmp_path):
         "from lrga.data.datasets.building import build_dataset, plan_dataset\n"
         "plan = plan_dataset('CLUSTER', sys.argv[1], sizes=(1000, 100, 100))\n"
         "print('ready', flush=True)\n"
-        "build_dataset(plan, workers=1)\n"
+        "build_dataset(plan)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -71,7 +71,7 @@ FULL = {"train": 10, "val": 2, "test": 3}
 def test_a_place_needs_only_its_folders(tmp_path):
     place = BuildContext(tmp_path / "raw", tmp_path / "work")
     place.progress("step", 1, None)
-    assert (place.source, place.workers, place.download) == (None, 1, True)
+    assert (place.source, place.download) == (None, True)
 
     assert default_workers() >= 1
 

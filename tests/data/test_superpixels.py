@@ -37,7 +37,7 @@ def published(count: int, channels: int = 1, **changed) -> bytes:
     ],
 )
 def test_the_first_graphs_are_those_the_benchmark_prints(name, first_counts, first_labels, width, tmp_path):
-    graphs = build(name, context(tmp_path, shared("superpixels"), workers=2), sizes=[40, 40, 40])
+    graphs = build(name, context(tmp_path, shared("superpixels")), sizes=[40, 40, 40])
     first = [graphs[split][0] for split in ("train", "val", "test")]
     assert tuple(data.num_nodes for data in first) == first_counts
     assert tuple(int(data.y) for data in first) == first_labels
@@ -219,15 +219,12 @@ def test_so_few_superpixels_are_all_joined_to_each_other(n):
     assert np.isfinite(weight).all()
 
 
-def test_the_number_of_threads_does_not_matter_and_progress_is_told():
+def test_progress_is_told():
     rng = np.random.default_rng(5)
     count = rng.integers(10, 80, 300)
     position = rng.random((count.sum(), 2))
     seen = []
-    one = superpixel_edges(count, position, workers=1)
-    two = superpixel_edges(count, position, workers=2, progress=lambda *args: seen.append(args))
-    for part, other in zip(one, two, strict=True):
-        np.testing.assert_array_equal(part, other)
+    superpixel_edges(count, position, progress=lambda *args: seen.append(args))
     assert seen[-1] == ("edges", 300, 300)
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
 

@@ -136,9 +136,6 @@ def build(
     source: Annotated[
         Path | None, typer.Option(help="Folder of raw or prepared files to build from.", metavar="DIR")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Threads; all cores if left out. The result is the same.", metavar="N")
-    ] = None,
     download: Annotated[bool, typer.Option("--download/--no-download", help="Whether to use the network.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Build it again even if it is there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
@@ -160,7 +157,7 @@ def build(
     plan = plan_dataset(name, data_root, **{key: value for key, value in given.items() if value is not None})
     if not dry_run:
         with show_progress() as progress:
-            build_dataset(plan, source=source, workers=workers, progress=progress, download=download, force=force)
+            build_dataset(plan, source=source, progress=progress, download=download, force=force)
     report = plan.report(source)
     if as_json:
         print_json(report)

@@ -120,6 +120,8 @@ def reading(path: Path, *, remedy: str, damage: type[LRGAError] = DataError) -> 
     A file that is not there is a ``DataMissingError``.
     """
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # opening a pipe would wait for its writer
+            raise DataError(f"a plain file at {path}", "a pipe or a device", "replace it by the file itself")
         yield
     except LRGAError:  # some are an OSError as well
         raise

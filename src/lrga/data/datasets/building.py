@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrga.data.datasets.masked import masked_splits
-from lrga.data.datasets.source import BuildContext, data_root, default_workers
+from lrga.data.datasets.source import BuildContext, data_root
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, dataset_specs, spec_of
 from lrga.data.links.data import LinkData, load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
@@ -177,7 +177,6 @@ def build_dataset(
     plan: Plan,
     *,
     source: str | Path | None = None,
-    workers: int | None = None,
     progress: Progress = silent,
     download: bool = True,
     force: bool = False,
@@ -187,15 +186,12 @@ def build_dataset(
     Args:
         plan: What to build, from :func:`plan_dataset`.
         source: Folder of raw or prepared files to build from.
-        workers: Threads; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress.
         download: Whether the network may be used.
         force: Builds it again even if it is there.
     """
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise OptionError("workers, an integer of at least 1", repr(workers), "pass for example workers=2")
-    folder, cores = _existing_folder(source), default_workers() if workers is None else workers
-    context = BuildContext(plan.raw, plan.work, folder, cores, progress, download)
+    folder = _existing_folder(source)
+    context = BuildContext(plan.raw, plan.work, folder, progress, download)
     with FolderLock(plan.folder.parent, wait=progress):  # variants share raw files
         manifest = None if force else plan.finished()
         if manifest is not None:
@@ -259,7 +255,6 @@ def load(
     root: str | Path | None = None,
     *,
     source: str | Path | None = None,
-    workers: int | None = None,
     progress: Progress | None = None,
     download: bool = True,
     **options: Any,
@@ -272,7 +267,6 @@ def load(
         root: Data root; see :func:`lrga.data.datasets.source.data_root`.
         source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
             something else, a warning says so.
-        workers: Threads of a build; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress; shown on stderr where it is ``None``.
         download: Whether the network may be used.
         options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.
@@ -287,7 +281,7 @@ def load(
     manifest = plan.finished()
     if manifest is None:
         with show_progress() if progress is None else nullcontext(progress) as told:
-            manifest = build_dataset(plan, source=source, workers=workers, progress=told, download=download)
+            manifest = build_dataset(plan, source=source, progress=told, download=download)
     else:
         plan.warn_of_other_source(manifest, source)
     return load_splits(plan, manifest)

@@ -4,7 +4,8 @@ Both are read from a prepared ``.npz`` file of flat arrays (each bond once), ogb
 Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG downloads (both directions).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lrga.data.datasets.ogb import OGB
-from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -50,21 +51,23 @@ class Molecules(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-class Layout(NamedTuple):
-    """Where the files of a set lie, and what reads them."""
+def build(
+    name: str,
+    prepared: str,
+    official: Sequence[str],
+    read: Callable[[list[Path]], Molecules],
+    below: tuple[str, ...],
+    context: BuildContext,
+    *,
+    sizes: list[int],
+) -> dict[str, PackedGraphs]:
+    """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1.
 
-    name: str
-    prepared: str  # the file of flat arrays
-    folders: tuple[str, ...]  # what a folder of the set is called, and that of its archive
-    official: tuple[str, ...]  # the official files
-    read: Callable[[list[Path]], Molecules]  # reads them
-
-    def build(self, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-        """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""
-        spec = spec_of(self.name)
-        below = (*self.folders, self.name, "raw")
-        paths, form = context.locate(spec.files, [self.prepared], self.official, below=below)
-        return _splits(spec, paths[0], read_prepared(paths[0]) if form == 0 else self.read(paths), sizes)
+    They are read from the file ``prepared`` of flat arrays or, by ``read``, from the ``official`` files.
+    """
+    spec = spec_of(name)
+    paths, form = context.locate(spec.files, [prepared], official, below=(*below, name, "raw"))
+    return _splits(spec, paths[0], read_prepared(paths[0]) if form == 0 else read(paths), sizes)
 
 
 def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
@@ -110,12 +113,8 @@ def read_prepared(path: Path) -> Molecules:
 
 def read_ogb(paths: list[Path]) -> Molecules:
     """The molecules in the files of OGB's archive, by the names of :data:`_OGB_FILES`."""
-
-    def numbers(path: Path, columns: int) -> np.ndarray:
-        check_sums(path)
-        return read_numbers(path, columns=columns)
-
-    nodes, bonds, x, attributes, index, y, *splits = map(numbers, paths, _OGB_FILES.values())
+    tables = [read_numbers(path, columns=columns) for path, columns in zip(paths, _OGB_FILES.values(), strict=True)]
+    nodes, bonds, x, attributes, index, y, *splits = tables
     chosen = {split: numbers[:, 0] for split, numbers in zip(SPLITS, splits, strict=True)}
     return _both_ways(paths[0].parent, Molecules(nodes[:, 0], bonds[:, 0], index.T, x, attributes, y, chosen))
 
@@ -138,7 +137,6 @@ def read_lrgb(paths: list[Path]) -> Molecules:
     splits: dict[str, np.ndarray] = {}
     graphs: list[Any] = []
     for split, path in zip(SPLITS, paths, strict=True):
-        check_sums(path)
         found = read_pt(path)
         if not isinstance(found, list | tuple) or not all(_is_graph(graph) for graph in found):
             expected = f"a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T]) in {path}"
@@ -167,14 +165,13 @@ def _is_graph(graph: Any) -> bool:
     )  # fmt: skip
 
 
-_PT_FILES = tuple(f"{split}.pt" for split in SPLITS)
-_PEPTIDES = Layout("Peptides-func", "peptides_func.npz", ("peptides_func", "peptidesfunc"), _PT_FILES, read_lrgb)
-_MOLHIV = Layout("ogbg-molhiv", "molhiv.npz", ("ogbg_molhiv", "hiv"), tuple(_OGB_FILES), read_ogb)
+_PEPTIDES = ("Peptides-func", "peptides_func.npz", [f"{split}.pt" for split in SPLITS], read_lrgb)
+_MOLHIV = ("ogbg-molhiv", "molhiv.npz", list(_OGB_FILES), read_ogb)
 _PEPTIDES_SIZES = {"train": 10_873, "val": 2_331, "test": 2_331}
 _MOLHIV_SIZES = {"train": 32_901, "val": 4_113, "test": 4_113}
 SPECS = (
     DatasetSpec(
-        name=_PEPTIDES.name,
+        name=_PEPTIDES[0],
         inputs=Inputs("graph", 10, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "average_precision"),
         splits=_PEPTIDES_SIZES,
@@ -193,12 +190,12 @@ SPECS = (
             "Nucleic Acids Research 44(D1), 2016",
         ),
         options=sizes_option(_PEPTIDES_SIZES),
-        build=_PEPTIDES.build,
+        build=partial(build, *_PEPTIDES, ("peptides_func", "peptidesfunc")),
         files=(RemoteFile("https://www.dropbox.com/s/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1", "peptidesfunc.zip"),),
         schedule=Schedule(max_epochs=250),
     ),
     DatasetSpec(
-        name=_MOLHIV.name,
+        name=_MOLHIV[0],
         inputs=Inputs("graph", 1, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "roc_auc"),
         splits=_MOLHIV_SIZES,
@@ -216,7 +213,7 @@ SPECS = (
             "machine learning. Chemical Science 9(2), 2018",
         ),
         options=sizes_option(_MOLHIV_SIZES),
-        build=_MOLHIV.build,
+        build=partial(build, *_MOLHIV, ("ogbg_molhiv", "hiv")),
         files=(RemoteFile("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),),
         schedule=Schedule(max_epochs=100),
     ),

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.source import BuildContext, check_sums
+from lrga.data.datasets.source import BuildContext
 from lrga.data.datasets.spec import DatasetSpec, Inputs, TaskSpec, no_options, spec_of
 from lrga.data.links.data import LinkData, LinkSplit
 from lrga.errors import DataError
@@ -64,7 +64,6 @@ class OgbSet:
             if name not in self.files:
                 return None
             progress(f"reading {name}", 0, None)
-            check_sums(folder / self.files[name])
             return read_numbers(folder / self.files[name], **options)
 
         def count(name: str) -> int:
@@ -98,7 +97,6 @@ class OgbSet:
         return data
 
     def _split(self, path: Path, *, need_negatives: bool) -> LinkSplit:
-        check_sums(path)
         value = read_pt(path)
         wanted = ("edge", "edge_neg") if need_negatives else ("edge",)
         if not isinstance(value, Mapping) or any(key not in value for key in wanted):

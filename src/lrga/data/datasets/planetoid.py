@@ -13,12 +13,13 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lrga.data.datasets.masked import Graph, masked_graph
-from lrga.data.datasets.source import BuildContext, check_sums, read_arrays
+from lrga.data.datasets.source import BuildContext, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 from lrga.io.download import RemoteFile
-from lrga.io.limits import check_memory, read_bytes
+from lrga.io.limits import check_memory
+from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
@@ -46,9 +47,7 @@ def read_prepared(path: Path) -> Graph:
 
 def read_raw(paths: Mapping[str, Path]) -> Graph:
     """The graph in Planetoid's files, by the names of :data:`PARTS`, with the nodes numbered as they are there."""
-    for path in paths.values():
-        check_sums(path)
-    test = _test_index(paths["test.index"])
+    test = read_numbers(paths["test.index"], columns=1)[:, 0]
     tx, allx = (_dense(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("tx", "allx"))
     y, ty, ally = (_classes(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("y", "ty", "ally"))
     num_nodes = max(len(allx), int(test.max(initial=-1)) + 1)
@@ -61,13 +60,6 @@ def read_raw(paths: Mapping[str, Path]) -> Graph:
     classes[: len(ally)], classes[test] = ally, ty
     splits = {"train": np.arange(len(y)), "val": np.arange(len(y), len(y) + VALIDATION), "test": test}
     return Graph(features, classes, _edges(load_pickle(paths["graph"], encoding="latin1"), paths["graph"]), splits)
-
-
-def _test_index(path: Path) -> np.ndarray:
-    try:
-        return np.array([int(line) for line in read_bytes(path).split()], np.int64)
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"a node number a line in {path}", str(error), "get the file again") from error
 
 
 def _dense(matrix: Any, path: Path) -> np.ndarray:

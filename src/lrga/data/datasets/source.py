@@ -32,7 +32,6 @@ class BuildContext:
         raw: Folder for downloaded files; they stay (use :func:`lrga.io.download.obtain`).
         work: Folder for what archives unpack to, of this set and these options alone; deleted when the set is built.
         source: Folder of raw or prepared files that the user named, or ``None``.
-        workers: Number of threads to use. The result must not depend on it.
         progress: Is told of the progress: ``progress(label, done, total)``.
         download: Whether the network may be used.
     """
@@ -40,7 +39,6 @@ class BuildContext:
     raw: Path
     work: Path
     source: Path | None = None
-    workers: int = 1
     progress: Progress = silent
     download: bool = True
 
@@ -71,6 +69,8 @@ class BuildContext:
             found = {name: next((f / name for f in folders if (f / name).is_file()), None) for name in names}
             paths = [path for path in found.values() if path is not None]
             if len(paths) == len(names):
+                for path in paths:
+                    check_sums(path)
                 return paths, number
             absent.append([name for name, path in found.items() if path is None])
         expected = " or ".join(", ".join(names) for _, names in forms)
@@ -195,7 +195,6 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays called ``names`` of an ``.npz`` file; Python objects in it are refused."""
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", "name the folder that holds it")
-    check_sums(path)
     remedy = f"delete {path} and get it again"
     if not zipfile.is_zipfile(path):
         raise ChecksumError(f"a sound .npz file {path}", "a truncated one, or no such file at all", remedy)

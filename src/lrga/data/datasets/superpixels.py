@@ -16,7 +16,6 @@ Letters: I images, R superpixels of all of them, C colour channels.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -37,6 +36,7 @@ VALIDATION = 5_000  # the first images of the official training set, as in the b
 NEIGHBOURS = 8
 PARTS = ("train", "test")
 WIDTH = {"MNIST": 28, "CIFAR10": 32}  # of an image, in pixels; it is as high
+CHANNELS = {"MNIST": 1, "CIFAR10": 3}
 PUBLISHED = {"MNIST": "mnist_75sp", "CIFAR10": "cifar10_150sp"}
 _PREPARED_ARRAYS = ("label", "count", "size", "pix_q", "pix_r", "pos_q", "pos_r")
 _CHUNK_ENTRIES = 1 << 17  # of A at once: a megabyte an array stays in the cache
@@ -60,7 +60,7 @@ class Superpixels(NamedTuple):
 
 def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The first ``sizes`` graphs of each split, from the folder the user names, else from the benchmark's archive."""
-    spec, channels = spec_of(name), _channels(name)
+    spec, channels = spec_of(name), CHANNELS[name]
     published = [f"{PUBLISHED[name]}_{part}.pkl" for part in PARTS]
     prepared = [f"{name.lower()}_sp_{part}.npz" for part in PARTS]
     paths, form = context.locate(spec.files, prepared, published, below=("superpixels",))
@@ -83,14 +83,8 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     return packed
 
 
-def _channels(name: str) -> int:
-    return {"MNIST": 1, "CIFAR10": 3}[name]
-
-
 def _graphs(found: Superpixels, context: BuildContext, step: str) -> PackedGraphs:
-    num_edges, index, weight = superpixel_edges(
-        found.count, found.position, workers=context.workers, progress=context.progress, label=step
-    )
+    num_edges, index, weight = superpixel_edges(found.count, found.position, progress=context.progress, label=step)
     return pack_arrays(
         num_nodes=found.count,
         num_edges=num_edges,
@@ -105,7 +99,6 @@ def _graphs(found: Superpixels, context: BuildContext, step: str) -> PackedGraph
 
 def read_published(path: Path, width: int, channels: int) -> Superpixels:
     """Superpixels of one of the benchmark's pickles ``{mnist_75sp,cifar10_150sp}_{train,test}.pkl``, checked."""
-    check_sums(path)
     loaded = load_pickle(path)
     try:
         labels, images = loaded
@@ -158,14 +151,13 @@ def _checked(found: Superpixels, path: Path, *, sound: bool) -> Superpixels:
 
 
 def superpixel_edges(
-    count: np.ndarray, position: np.ndarray, *, workers: int = 1, progress: Progress = silent, label: str = "edges"
+    count: np.ndarray, position: np.ndarray, *, progress: Progress = silent, label: str = "edges"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Joins every superpixel to 8 of its nearest ones; the result does not depend on the number of threads.
+    """Joins every superpixel to 8 of its nearest ones, many graphs at a time.
 
     Args:
         count: [G] superpixels of each graph.
         position: [N, 2] their mean positions, all graphs one after the other, float64.
-        workers: Threads.
         progress: Is told of the graphs done, as work called ``label``.
 
     Returns:
@@ -183,22 +175,16 @@ def superpixel_edges(
     edge_start = np.cumsum(edges_of) - edges_of
     index = np.empty((2, int(edges_of.sum())), np.int16)
     weight = np.empty(int(edges_of.sum()), np.float32)
-
-    def work(graphs: np.ndarray) -> int:
+    done = 0
+    for graphs in _groups(count):
         n, k = int(count[graphs[0]]), int(degree[graphs[0]])
-        nodes = node_start[graphs][:, None] + np.arange(n)
-        target, value = _neighbours(position[nodes])
+        target, value = _neighbours(position[node_start[graphs][:, None] + np.arange(n)])
         places = edge_start[graphs][:, None] + np.arange(n * k)
         index[0, places] = np.repeat(np.arange(n), k)
         index[1, places] = target.reshape(len(graphs), -1)
         weight[places] = value.reshape(len(graphs), -1)
-        return len(graphs)
-
-    done = 0
-    with ThreadPoolExecutor(max_workers=workers) as pool:  # numpy lets go of the interpreter in all that takes long
-        for finished in pool.map(work, _groups(count)):
-            done += finished
-            progress(label, done, len(count))
+        done += len(graphs)
+        progress(label, done, len(count))
     return edges_of, index, weight
 
 
@@ -236,7 +222,7 @@ def _spec(
     name: str, sizes: tuple[int, int, int], means: tuple[float, float], colour: str, citation: str
 ) -> DatasetSpec:
     splits: dict[str, Any] = dict(zip(SPLITS, sizes, strict=True))
-    features = _channels(name) + 2
+    features = CHANNELS[name] + 2
     return DatasetSpec(
         name=name,
         inputs=Inputs("graph", 10, "linear", features),

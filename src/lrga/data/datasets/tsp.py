@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -72,7 +72,6 @@ def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]
 
 def read_text(path: Path, limit: int) -> Tours:
     """The first instances, at most ``limit``, of one of the benchmark's text files, every tour checked."""
-    check_sums(path)
     points, tours = [], []
     try:
         with reading(path, remedy="get the file again"), open(path, encoding="ascii") as file:

@@ -7,13 +7,14 @@ import numpy as np
 import torch
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 from lrga.io.download import RemoteFile
-from lrga.io.limits import check_memory, read_bytes
+from lrga.io.limits import check_memory
+from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 ATOM_TYPES, BOND_TYPES = 28, 4  # bond 0 is no bond
@@ -59,15 +60,13 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     The pickle is a list of dictionaries with ``num_atom``, ``atom_type`` [N], ``bond_type`` [N, N] and
     ``logP_SA_cycle_normalized`` [1]; it is read by :func:`lrga.io.unpickle.load_pickle`.
     """
-    for path in (pickle, index):
-        check_sums(path)
-    chosen = _read_index(index)[:limit]
+    chosen = read_numbers(index).ravel()[:limit].tolist()
     molecules = load_pickle(pickle)
     remedy = f"get {pickle.name} again from its official source"
     if not isinstance(molecules, list) or not molecules:
         raise DataError(f"a list of molecules in {pickle}", f"a {type(molecules).__name__}", remedy)
-    if (last := max(chosen)) >= len(molecules):
-        got = f"molecule {last:,} in {index} and {len(molecules):,} molecules in {pickle}"
+    if not chosen or min(chosen) < 0 or max(chosen) >= len(molecules):
+        got = f"{chosen[:5]}… in {index} and {len(molecules):,} molecules in {pickle}"
         raise DataError("an index of molecules that are there", got, "get both files from the same source")
     parts = [_molecule(molecules[i], i, pickle) for i in chosen]
     return _packed(
@@ -79,18 +78,6 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
         np.concatenate([bonds for _, _, bonds, _ in parts]),
         np.array([target for _, _, _, target in parts]),
     )
-
-
-def _read_index(path: Path) -> list[int]:
-    text = read_bytes(path).decode("utf-8", errors="replace").strip().strip(",")
-    try:
-        chosen = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        got = f"{str(error).rsplit(':', 1)[-1].strip()} in {path}"
-        raise DataError("numbers of molecules separated by commas", got, f"get {path.name} again") from error
-    if min(chosen) < 0:
-        raise DataError("numbers of molecules from 0", f"{min(chosen)} in {path}", f"get {path.name} again")
-    return chosen
 
 
 def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
