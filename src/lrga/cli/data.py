@@ -13,9 +13,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets
 Name = Annotated[str, typer.Argument(help="Data set, such as ZINC, Cora or ogbl-ddi; lrga data ls lists them.")]
 Root = Annotated[
     Path | None,
-    typer.Option(
-        "--data-root", help="Where data live; else LRGA_DATA, else the platform's cache folder.", metavar="DIR"
-    ),
+    typer.Option("--data-root", help="Where data live; else LRGA_DATA, else ~/.cache/lrga.", metavar="DIR"),
 ]
 
 

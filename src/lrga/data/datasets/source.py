@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +63,7 @@ class BuildContext:
                     extract(path, self.work, layouts[-1])
             roots.append(self.raw)
         folders = [root / name for root in roots for name in (".", *below)]
-        absent = []
+        absent: list[list[str]] = []
         for number, names in forms:
             found = {name: next((f / name for f in folders if (f / name).is_file()), None) for name in names}
             paths = [path for path in found.values() if path is not None]
@@ -73,14 +72,15 @@ class BuildContext:
                     check_sums(path)
                 return paths, number
             absent.append([name for name, path in found.items() if path is None])
+        fewest: list[str] = min(absent, key=len)
         expected = " or ".join(", ".join(names) for _, names in forms)
         urls = ", ".join(dict.fromkeys(file.url for file in files))
         remedy = f"put them there, from {urls}, or leave the source out to download them"
-        raise DataMissingError(f"{expected} in {roots[0]}", f"no {', '.join(min(absent, key=len))}", remedy)
+        raise DataMissingError(f"{expected} in {roots[0]}", f"no {', '.join(fewest)}", remedy)
 
 
 def data_root(root: str | Path | None = None) -> Path:
-    """Folder that holds every data set: the argument, else ``$LRGA_DATA``, else the platform's cache folder.
+    """Folder that holds every data set: the argument, else ``$LRGA_DATA``, else ``lrga`` in the cache folder.
 
     The folder need not exist; it is created by the first build.
 
@@ -90,7 +90,8 @@ def data_root(root: str | Path | None = None) -> Path:
     """
     if root is not None and str(root) == "":
         raise OptionError("a folder for the data", "an empty path", "name a folder, or leave the data root out")
-    given = root if root is not None else os.environ.get(ENVIRONMENT_VARIABLE) or cache_folder(sys.platform, os.environ)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "lrga"
+    given = root if root is not None else os.environ.get(ENVIRONMENT_VARIABLE) or cache
     remedy = f"name a folder with --data-root, root= or {ENVIRONMENT_VARIABLE}"
     try:
         path = Path(given).expanduser().absolute()
@@ -103,23 +104,6 @@ def data_root(root: str | Path | None = None) -> Path:
             raise
         raise OptionError("a usable folder for the data", f"{str(given)!r} ({error})", remedy) from error
     return path
-
-
-def cache_folder(platform: str, environment: Mapping[str, str]) -> Path:
-    """The folder where ``platform`` (as in ``sys.platform``) keeps what can be made again.
-
-    Example:
-        >>> cache_folder("linux", {"XDG_CACHE_HOME": "/var/cache"}).as_posix()
-        '/var/cache/lrga'
-    """
-    if platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "lrga"
-    if platform == "win32":
-        local = environment.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "lrga" / "Cache"
-    # The XDG rule: a relative XDG_CACHE_HOME is to be ignored.
-    xdg = environment.get("XDG_CACHE_HOME", "")
-    return (Path(xdg) if xdg.startswith("/") else Path.home() / ".cache") / "lrga"
 
 
 def default_workers() -> int:

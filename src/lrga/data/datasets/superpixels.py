@@ -16,9 +16,10 @@ Letters: I images, R superpixels of all of them, C colour channels.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,8 @@ _PREPARED_ARRAYS = ("label", "count", "size", "pix_q", "pix_r", "pos_q", "pos_r"
 _CHUNK_ENTRIES = 1 << 17  # of A at once: a megabyte an array stays in the cache
 
 
-class Superpixels(NamedTuple):
+@dataclass(frozen=True)
+class Superpixels:
     """Of a list of images: ``count`` [I] of each, its ``label`` [I]; ``colour`` [R, C] and ``position`` [R, 2], means
     in 0..1."""
 
@@ -102,14 +104,13 @@ def read_published(path: Path, width: int, channels: int) -> Superpixels:
     loaded = load_pickle(path)
     try:
         labels, images = loaded
-        label = np.asarray(labels, np.int64)
         colour = [np.asarray(image[0]).reshape(-1, channels) for image in images]
         position = [(image[1] / width).reshape(-1, 2) for image in images]
-        found = Superpixels(
-            np.array([len(rows) for rows in colour], np.int64), label, np.concatenate(colour), np.concatenate(position)
-        )
-        sound = label.shape == found.count.shape and [len(rows) for rows in position] == found.count.tolist()
-        return _checked(found._replace(position=found.position.astype(np.float64)), path, sound=sound)
+        count = np.array([len(rows) for rows in colour], np.int64)
+        places = np.concatenate(position).astype(np.float64)
+        found = Superpixels(count, np.asarray(labels, np.int64), np.concatenate(colour), places)
+        sound = found.label.shape == count.shape and [len(rows) for rows in position] == count.tolist()
+        return _checked(found, path, sound=sound)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         expected = f"labels and images of (colours [n, {channels}], positions [n, 2]) in {path}"
         raise DataError(expected, f"another object ({error})", "get the file again from its official source") from error
@@ -142,9 +143,8 @@ def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
 
 
 def _checked(found: Superpixels, path: Path, *, sound: bool) -> Superpixels:
-    count, label, colour, position = found
-    values = np.concatenate([colour, position], axis=1) if sound else colour
-    if not sound or not len(count) or (count == 0).any() or not np.isfinite(values).all() or (label > 9).any():
+    finite = all(np.isfinite(values).all() for values in (found.colour, found.position))
+    if not sound or not finite or not len(found.count) or (found.count == 0).any() or (found.label > 9).any():
         got = "an image without superpixels, an empty superpixel, features that are not finite or a label above 9"
         raise DataError(f"images, superpixels and labels 0..9 in {path}", got, "get the file again")
     return found
