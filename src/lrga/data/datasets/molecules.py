@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from lrga.data.datasets.ogb import OGB
-from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
 from lrga.io.download import RemoteFile
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
@@ -72,23 +71,21 @@ def build(
 
 def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The first ``sizes`` molecules of each split; all of them are compared with the published totals."""
-    remedy = "get the files again from their official source"
     for what, values, bounds in (("atom", found.x, ATOMS), ("bond", found.edge_attr, BONDS)):
         low, high = values.min(0, initial=0), values.max(0, initial=0)
-        if values.shape[1:] != (len(bounds),) or (low < 0).any() or (high >= bounds).any():
-            got = f"shape {list(values.shape)}, up to {high.tolist()}"
-            raise DataError(f"{what} features below {list(bounds)} in {where}", got, remedy)
-    if found.y.shape != (len(found.num_nodes), spec.inputs.out_channels) or not np.isin(found.y, (0, 1)).all():
-        raise DataError(f"{spec.inputs.out_channels} labels, 0 or 1, in {where}", f"{list(found.y.shape)}", remedy)
+        fits = values.shape[1:] == (len(bounds),) and (low >= 0).all() and (high < bounds).all()
+        got = f"shape {list(values.shape)}, up to {high.tolist()}"
+        demand(fits, where, f"{what} features below {list(bounds)}", got)
+    fits = found.y.shape == (len(found.num_nodes), spec.inputs.out_channels) and np.isin(found.y, (0, 1)).all()
+    demand(fits, where, f"{spec.inputs.out_channels} labels, 0 or 1,", f"shape {list(found.y.shape)}")
     totals = {split: len(numbers) for split, numbers in found.splits.items()}
     count, nodes, edges = sum(spec.splits.values()), int(found.num_nodes.sum()), int(found.num_edges.sum())
     means = [round(number / max(1, len(found.num_nodes)), 2) for number in (nodes, edges)]
-    if totals != spec.splits or len(found.num_nodes) != count or means != [spec.mean_nodes, spec.mean_edges]:
-        expected = f"{spec.splits} molecules of {spec.mean_nodes} atoms and {spec.mean_edges} edges in {where}"
-        raise DataError(expected, f"{totals} of {means[0]} and {means[1]}", remedy)
-    numbers = np.concatenate(list(found.splits.values()))
-    if len(np.unique(numbers)) != count or numbers.min() < 0 or numbers.max() >= count:
-        raise DataError(f"every molecule of {where} in one split", "some in none or in several", remedy)
+    fits = totals == spec.splits and len(found.num_nodes) == count and means == [spec.mean_nodes, spec.mean_edges]
+    expected = f"{spec.splits} molecules of {spec.mean_nodes} atoms and {spec.mean_edges} edges"
+    demand(fits, where, expected, f"{totals} of {means[0]} and {means[1]}")
+    numbers = np.sort(np.concatenate(list(found.splits.values())))
+    demand((numbers == np.arange(count)).all(), where, "every molecule in one split", "some in none or in several")
     packed = pack_arrays(
         num_nodes=found.num_nodes.astype(np.int64),
         num_edges=found.num_edges.astype(np.int64),
@@ -124,9 +121,9 @@ def _both_ways(where: Path, once: Molecules) -> Molecules:
     nodes, bonds, index, x, attributes, y, _ = once
     total = int(bonds.sum(dtype=np.int64))
     fits = nodes.shape == bonds.shape == y.shape[:1] and len(x) == int(nodes.sum(dtype=np.int64))
-    if not fits or index.shape != (2, total) or len(attributes) != total:
-        got = f"{len(nodes)} molecules, {len(x)} atoms, {list(index.shape)} ends of bonds, {len(attributes)} features"
-        raise DataError(f"arrays that fit each other in {where}", got, "get the files again")
+    got = f"{len(nodes)} molecules, {len(x)} atoms, {list(index.shape)} ends of bonds, {len(attributes)} features"
+    fits = fits and index.shape == (2, total) and len(attributes) == total
+    demand(fits, where, "arrays that fit each other", got)
     edge_index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
     twice = 2 * bonds.astype(np.int64)
     return once._replace(num_edges=twice, edge_index=edge_index, edge_attr=attributes.repeat(2, 0))
@@ -138,9 +135,9 @@ def read_lrgb(paths: list[Path]) -> Molecules:
     graphs: list[Any] = []
     for split, path in zip(SPLITS, paths, strict=True):
         found = read_pt(path)
-        if not isinstance(found, list | tuple) or not all(_is_graph(graph) for graph in found):
-            expected = f"a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T]) in {path}"
-            raise DataError(expected, "another object", "get the file again from its official source")
+        is_list = isinstance(found, list | tuple) and all(_is_graph(graph) for graph in found)
+        expected = "a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T])"
+        demand(is_list, path, expected, "another object")
         splits[split] = np.arange(len(graphs), len(graphs) + len(found))
         graphs += found
     x, attributes, index, y = ([graph[part] for graph in graphs] for part in range(4))

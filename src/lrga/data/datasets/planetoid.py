@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lrga.data.datasets.masked import Graph, masked_graph
-from lrga.data.datasets.source import BuildContext, read_arrays
+from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
@@ -51,9 +51,9 @@ def read_raw(paths: Mapping[str, Path]) -> Graph:
     tx, allx = (_dense(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("tx", "allx"))
     y, ty, ally = (_classes(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("y", "ty", "ally"))
     num_nodes = max(len(allx), int(test.max(initial=-1)) + 1)
-    if len(allx) != len(ally) or not len(tx) == len(ty) == len(test) or tx.shape[1:] != allx.shape[1:]:
-        got = f"{len(allx)} and {len(ally)} nodes, {len(tx)}, {len(ty)} and {len(test)} of the test"
-        raise DataError(f"files that fit each other beside {paths['allx']}", got, "get them from one source")
+    fits = len(allx) == len(ally) and len(tx) == len(ty) == len(test) and tx.shape[1:] == allx.shape[1:]
+    got = f"{len(allx)} and {len(ally)} nodes, {len(tx)}, {len(ty)} and {len(test)} of the test"
+    demand(fits, paths["allx"].parent, "files that fit each other", got)
     features = np.zeros((num_nodes, allx.shape[1]), np.float32)  # a node that no file but the graph has stays zero
     classes = np.zeros(num_nodes, np.int64)
     features[: len(allx)], features[test] = allx, tx
@@ -78,16 +78,16 @@ def _dense(matrix: Any, path: Path) -> np.ndarray:
 
 
 def _classes(one_hot: Any, path: Path) -> np.ndarray:
-    if not isinstance(one_hot, np.ndarray) or one_hot.ndim != 2 or one_hot.dtype.kind not in "biuf":
-        raise DataError(f"classes, one-hot, in {path}", f"a {type(one_hot).__name__}", "get the file again")
+    is_matrix = isinstance(one_hot, np.ndarray) and one_hot.ndim == 2 and one_hot.dtype.kind in "biuf"
+    demand(is_matrix, path, "classes, one-hot,", f"a {type(one_hot).__name__}")
     return one_hot.argmax(1)
 
 
 def _edges(neighbours: Any, path: Path) -> np.ndarray:
     """[2, E] the edges of lists of neighbours, each once, without loops, ordered by (destination, source)."""
     lists: list[Any] = list(neighbours.values()) if isinstance(neighbours, dict) else [None]
-    if not all(isinstance(own, list) and all(type(node) is int for node in own) for own in lists):
-        raise DataError(f"lists of neighbours by node in {path}", "another object", "get the file again")
+    are_lists = all(isinstance(own, list) and all(type(node) is int for node in own) for own in lists)
+    demand(are_lists, path, "lists of neighbours by node", "another object")
     counts = [len(own) for own in lists]
     source = np.repeat(np.array(list(neighbours), np.int64), counts)
     target = np.array([node for own in lists for node in own], np.int64)

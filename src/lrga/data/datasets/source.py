@@ -160,6 +160,12 @@ def sizes_option(splits: Mapping[str, int]) -> Callable[..., dict[str, Any]]:
     return options
 
 
+def demand(fits: Any, where: object, expected: str, got: object) -> None:
+    """Refuses files, found at ``where``, that do not hold what is ``expected``."""
+    if not fits:
+        raise DataError(f"{expected} in {where}", str(got), "get it again from its official source")
+
+
 def check_sums(path: Path) -> None:
     """Compares ``path`` with the nearest ``SHA256SUMS`` above it that lists it; no list, no check."""
     absolute = path.absolute()

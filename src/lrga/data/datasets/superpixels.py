@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -69,9 +69,7 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     read = (read_prepared, read_published)[form]
     train, test = (read(path, WIDTH[name], channels) for path in paths)
     for part, found, least in (("train", train, VALIDATION + 1), ("test", test, 1)):
-        if len(found.count) < least:
-            got = f"{len(found.count):,}"
-            raise DataError(f"at least {least:,} images in the official {part} part", got, "get the complete files")
+        demand(len(found.count) >= least, paths[0].parent, f"at least {least:,} images of {part}", len(found.count))
     chosen = {
         "train": train.between(VALIDATION, VALIDATION + sizes[0]),
         "val": train.between(0, sizes[1]),
@@ -126,27 +124,26 @@ def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
     count, size = arrays["count"], arrays["size"]
     widths = {"pix_q": channels, "pix_r": channels, "pos_q": 2, "pos_r": 2}
     shapes = {name: (len(size), columns) for name, columns in widths.items()} | {"label": count.shape}
-    if any(arrays[name].shape != shape for name, shape in shapes.items()) or count.sum() != len(size):
-        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise DataError(f"superpixels of {channels} channels in {path}, one row each", got, "get the file again")
+    fits = all(arrays[name].shape == shape for name, shape in shapes.items()) and count.sum() == len(size)
+    got = {name: array.shape for name, array in arrays.items()}
+    demand(fits, path, f"superpixels of {channels} channels, one row each,", got)
     sound = not (count == 0).any() and not (size == 0).any()
     rows = np.maximum(size, 1)[:, None]
     colour = (arrays["pix_q"] + arrays["pix_r"] / rows) / 255
     position = (arrays["pos_q"] + arrays["pos_r"] / rows) / width
     found = _checked(Superpixels(count, arrays["label"], colour, position), path, sound=sound)
     area = np.add.reduceat(size, np.cumsum(count) - count)
-    if (area != width**2).any():
-        image = int(np.argmax(area != width**2))
-        expected = f"superpixels that tile images of {width**2} pixels in {path}"
-        raise DataError(expected, f"{area[image]} in image {image}", "get the file again")
+    image = int(np.argmax(area != width**2))
+    expected = f"superpixels that tile images of {width**2} pixels"
+    demand(area[image] == width**2, path, expected, f"{area[image]} in image {image}")
     return found
 
 
 def _checked(found: Superpixels, path: Path, *, sound: bool) -> Superpixels:
     finite = all(np.isfinite(values).all() for values in (found.colour, found.position))
-    if not sound or not finite or not len(found.count) or (found.count == 0).any() or (found.label > 9).any():
-        got = "an image without superpixels, an empty superpixel, features that are not finite or a label above 9"
-        raise DataError(f"images, superpixels and labels 0..9 in {path}", got, "get the file again")
+    fits = sound and finite and len(found.count) and (found.count > 0).all() and (found.label <= 9).all()
+    got = "an image without superpixels, an empty superpixel, features that are not finite or a label above 9"
+    demand(fits, path, "images, superpixels and labels 0..9", got)
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -63,9 +63,7 @@ def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]
     for done, (split, size, path) in enumerate(zip(SPLITS, sizes, paths, strict=True)):
         context.progress("graphs of TSP", done, len(SPLITS))
         tours = (read_text(path, size) if form else read_prepared(path)).first(size)
-        if len(tours.n) < size:
-            got = f"{len(tours.n):,}"
-            raise DataError(f"{size:,} instances of {split} in {path}", got, "get the complete file, or ask for fewer")
+        demand(len(tours.n) == size, path, f"{size:,} instances of {split}", f"{len(tours.n):,}")
         result[split] = tour_graphs(tours, meta={} if form else {"note": PREPARED_NOTE})
     return result
 
@@ -89,17 +87,15 @@ def read_text(path: Path, limit: int) -> Tours:
 def read_prepared(path: Path) -> Tours:
     """The instances of a prepared ``tsp_{train,val,test}.npz``: n [G], xy [N, 2] times 65,536, tour [N]; checked."""
     arrays = read_arrays(path, ("n", "xy", "tour"))
-    if arrays["xy"].dtype != np.uint16:
-        raise DataError(f"xy of 16 bits in {path}", str(arrays["xy"].dtype), "get the file again")
+    demand(arrays["xy"].dtype == np.uint16, path, "xy of 16 bits", arrays["xy"].dtype)
     return _checked(path, Tours(arrays["n"].astype(np.int64), arrays["xy"] / GRID, arrays["tour"].astype(np.int64)))
 
 
 def _checked(path: Path, found: Tours) -> Tours:
     n, xy, tour = found.n, found.xy, found.tour
     fits = n.ndim == 1 and len(n) and (n >= 3).all() and xy.shape == (n.sum(), 2) and tour.shape == (n.sum(),)
-    if not fits or not np.isfinite(xy).all():
-        got = f"n {list(n.shape)}, xy {list(xy.shape)}, tour {list(tour.shape)}"
-        raise DataError(f"instances of n [G] points xy [N, 2] with tour [N] in {path}", got, "get the file again")
+    got = f"n {list(n.shape)}, xy {list(xy.shape)}, tour {list(tour.shape)}"
+    demand(fits and np.isfinite(xy).all(), path, "instances of n [G] points xy [N, 2] with tour [N]", got)
     # Each tour visits each node once: shifted by its instance's first node, all tours together are one permutation.
     instance = np.repeat(np.arange(len(n)), n)
     inside = (tour >= 0) & (tour < n[instance])

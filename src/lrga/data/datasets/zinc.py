@@ -7,11 +7,10 @@ import numpy as np
 import torch
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
 from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory
 from lrga.io.numeric_csv import read_numbers
@@ -48,9 +47,7 @@ def read_prepared(path: Path, split: str) -> PackedGraphs:
         and edge_index.shape == (2, len(edge_attr))
         and len(edge_attr) == num_edge.sum(dtype=np.int64)
     )
-    if not sound:
-        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
+    demand(sound, path, "arrays that fit each other", {name: array.shape for name, array in arrays.items()})
     return _packed(path, num_node, num_edge, edge_index, x, edge_attr, y)
 
 
@@ -62,12 +59,10 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     """
     chosen = read_numbers(index).ravel()[:limit].tolist()
     molecules = load_pickle(pickle)
-    remedy = f"get {pickle.name} again from its official source"
-    if not isinstance(molecules, list) or not molecules:
-        raise DataError(f"a list of molecules in {pickle}", f"a {type(molecules).__name__}", remedy)
-    if not chosen or min(chosen) < 0 or max(chosen) >= len(molecules):
-        got = f"{chosen[:5]}… in {index} and {len(molecules):,} molecules in {pickle}"
-        raise DataError("an index of molecules that are there", got, "get both files from the same source")
+    is_list = isinstance(molecules, list) and molecules
+    demand(is_list, pickle, "a list of molecules", f"a {type(molecules).__name__}")
+    there = chosen and 0 <= min(chosen) <= max(chosen) < len(molecules)
+    demand(there, index, "an index of molecules that are there", f"{chosen[:5]}… of {len(molecules):,} molecules")
     parts = [_molecule(molecules[i], i, pickle) for i in chosen]
     return _packed(
         pickle,
@@ -82,19 +77,14 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
 
 def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """(atom types [N], edges [2, E], bond types [E], target)."""
-    remedy = f"get {path.name} again from its official source"
     where = f"molecule {number} of {path}"
-    if not isinstance(molecule, dict) or not set(_KEYS) <= set(molecule):
-        keys = list(molecule) if isinstance(molecule, dict) else type(molecule).__name__
-        raise DataError(f"{', '.join(_KEYS)} in {where}", str(keys), remedy)
-    atoms = _numbers(molecule["atom_type"])
-    bonds = _numbers(molecule["bond_type"])
-    target = _numbers(molecule["logP_SA_cycle_normalized"])
-    n = molecule["num_atom"]
+    is_whole = isinstance(molecule, dict) and set(_KEYS) <= set(molecule)
+    demand(is_whole, where, ", ".join(_KEYS), f"a {type(molecule).__name__} without them")
+    n, (atoms, bonds, target) = molecule[_KEYS[0]], (_numbers(molecule[key]) for key in _KEYS[1:])
     check_memory(8 * (atoms.size + bonds.size), where)  # of views that repeat one number, too
-    if type(n) is not int or atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
-        got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
-        raise DataError(f"N atom types, N x N bond types and one target in {where}", got, remedy)
+    fits = type(n) is int and atoms.shape == (n,) and bonds.shape == (n, n) and target.size == 1
+    got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
+    demand(fits, where, "N atom types, N x N bond types and one target", got)
     edges = np.stack(bonds.nonzero())
     return atoms, edges, bonds[edges[0], edges[1]], float(target.reshape(()))
 
@@ -116,11 +106,9 @@ def _packed(
     y: np.ndarray,
 ) -> PackedGraphs:
     for what, values, bound in (("atom types", x, ATOM_TYPES), ("bond types", edge_attr, BOND_TYPES)):
-        if len(values) and not 0 <= values.min() <= values.max() < bound:
-            got = f"{values.min()} to {values.max()} in {path}"
-            raise DataError(f"{what} 0 to {bound - 1}", got, "get the file again from its official source")
-    if not np.isfinite(y).all():
-        raise DataError(f"finite targets in {path}", "NaN or infinity", "get the file again from its official source")
+        low, high = values.min(initial=0), values.max(initial=0)
+        demand(0 <= low <= high < bound, path, f"{what} 0 to {bound - 1}", f"{low} to {high}")
+    demand(np.isfinite(y).all(), path, "finite targets", "NaN or infinity")
     return pack_arrays(
         num_nodes=num_node.astype(np.int64),
         num_edges=num_edge.astype(np.int64),
