@@ -27,9 +27,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from reporting import make_parser, report
+from torch_geometric.data import Data
 
 import lrga
-from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_graph
+from lrga.data.datasets.synthetic import synthetic_graph
 from lrga.distributed import count_traffic, joined, partition_graph, partition_model, training_step
 from lrga.distributed.collectives import rank_of, world_size
 
@@ -43,7 +44,7 @@ def make_model(rank: int | None) -> lrga.GNN:
     return lrga.GNN(WIDTH, WIDTH, CLASSES, LAYERS, conv="gcn", rank=rank)
 
 
-def differences(graph: SyntheticGraph, rank: int | None, method: str) -> dict[str, float]:
+def differences(graph: Data, rank: int | None, method: str) -> dict[str, float]:
     """Of loss and gradients of one step in float64, between the divided graph and the whole one."""
     whole = make_model(rank).double()
     part = partition_graph(graph.edge_index, graph.num_nodes, method=method)
@@ -57,7 +58,7 @@ def differences(graph: SyntheticGraph, rank: int | None, method: str) -> dict[st
     return {"loss": abs(float(loss) - float(expected.detach())), "gradient": worst}
 
 
-def measure(graph: SyntheticGraph, rank: int | None, method: str, steps: int) -> dict[str, Any]:
+def measure(graph: Data, rank: int | None, method: str, steps: int) -> dict[str, Any]:
     """Seconds and bytes of a training step in float32."""
     part = partition_graph(graph.edge_index, graph.num_nodes, method=method)
     model = partition_model(make_model(rank), part)

@@ -31,10 +31,10 @@ def test_without_a_path_a_clone_shows_its_records(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("lrga.cli.clone.ROOT", tmp_path / "clone")
     (tmp_path / "clone" / "reproduction").mkdir(parents=True)
-    (tmp_path / "clone" / "reproduction" / "results").symlink_to(RESULTS / "rank")
+    (tmp_path / "clone" / "reproduction" / "results").symlink_to(RESULTS / "speed")
     result = lrga("-o", "page.html", "--json")
     assert "Reading" in result.stderr
-    assert json.loads(result.stdout)["runs"] > 1
+    assert json.loads(result.stdout)["benchmarks"] > 1
 
 
 def test_json_is_pure(tmp_path):
@@ -52,11 +52,11 @@ def test_nothing_to_show_and_nowhere_to_write_are_errors(tmp_path):
     with pytest.raises(DataError, match="lrga train"):
         lrga(tmp_path / "empty")
     with pytest.raises(LRGAError, match="folder"):
-        lrga(RESULTS / "rank", "-o", tmp_path)
+        lrga(RESULTS / "speed", "-o", tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_a_folder_that_may_not_be_written_is_an_error(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(LRGAError, match="-o page.html"):
-        lrga(RESULTS / "rank", "-o", tmp_path / "closed" / "a.html")
+        lrga(RESULTS / "speed", "-o", tmp_path / "closed" / "a.html")

@@ -84,3 +84,19 @@ def test_the_preset_of_a_table_can_be_named(preset, tmp_path):
     assert {cell["optimizer"]["patience"] for cell in plan["cells"]} == {5 if preset == "2020" else 10}
     assert f"layers{' and patience' if preset == '2020' else ''} of preset" in plan["notes"][1]
     assert plan["notes"][1].count("2022") == (preset == "2022")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["table1", "--dataset", "ZINC"], "lrga reproduce run table1"),
+        (["Table-3", "--from-records", "results"], "lrga reproduce table table3 FOLDER"),
+        (["table1", "--verify", "RECORD"], "lrga reproduce verify RECORD"),
+        (["claims"], "lrga reproduce ablation"),
+        (["claims", "--from-records"], "lrga reproduce table ablation FOLDER"),
+    ],
+)
+def test_an_old_spelling_is_answered_with_the_new_one(old, new):
+    result = runner.invoke(app, ["reproduce", *old])
+    assert result.exit_code == 2
+    assert new in result.stderr

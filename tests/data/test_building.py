@@ -21,7 +21,6 @@ from lrga.data.datasets.building import (
     overview,
     plan_dataset,
     read_manifest,
-    rebuild_remedy,
     verify,
 )
 from lrga.data.datasets.sbm import CLUSTER
@@ -72,7 +71,7 @@ def test_an_unknown_name_or_option_lists_the_choices(tmp_path):
 
 def test_a_finished_set_has_its_files_and_a_manifest_and_nothing_else(plan):
     assert plan.finished() is None
-    manifest = build_dataset(plan, workers=1)
+    manifest = build_dataset(plan)
     assert files_of(plan.folder) == FINISHED
     assert plan.finished() == manifest
     assert manifest.recipe == {"version": CLUSTER.recipe_version, "options": {"seed": 5, "sizes": [6, 2, 3]}}
@@ -176,8 +175,6 @@ def test_the_remedy_names_the_whole_command_of_the_broken_variant(pattern, tmp_p
     (pattern / MANIFEST_FILE).unlink()
     assert "did not end" in str(verify("PATTERN", tmp_path)[0].problem)
     assert command in str(verify("PATTERN", tmp_path)[0].problem)
-    # The command line has no --nodes, so it is not told.
-    assert "lrga.data.load" in rebuild_remedy(tmp_path / "TSP" / "nodes-8-12")
 
 
 def test_the_remedy_names_the_source_a_set_was_built_from(tmp_path):
@@ -242,12 +239,6 @@ def test_a_source_that_is_not_there_is_named(plan, tmp_path):
         build_dataset(plan, source=tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("workers", [0, -2, 1.5, True])
-def test_workers_are_checked(plan, workers):
-    with pytest.raises(OptionError, match="workers"):
-        build_dataset(plan, workers=workers)
-
-
 def test_offline_the_error_says_which_file_to_put_where(tmp_path):
     with pytest.raises(DataMissingError) as caught:
         load("ZINC", tmp_path, download=False)
@@ -276,7 +267,7 @@ def test_a_killed_build_is_not_believed(tmp_path):
         "from lrga.data.datasets.building import build_dataset, plan_dataset\n"
         "plan = plan_dataset('CLUSTER', sys.argv[1], sizes=(1000, 100, 100))\n"
         "print('ready', flush=True)\n"
-        "build_dataset(plan, workers=1)\n"
+        "build_dataset(plan)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -307,11 +298,9 @@ def test_verify_checks_downloads_too(tmp_path):
     raw = tmp_path / "ZINC" / "raw"
     raw.mkdir(parents=True)
     (raw / "molecules.zip").write_bytes(b"abd")
-    sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    (raw / "molecules.zip.facts.json").write_text(f'{{"size": 3, "sha256": "{sha256}"}}')
     (check,) = verify("ZINC", tmp_path)
     assert check.file == raw / "molecules.zip"
-    assert "corrupted" in str(check.problem)
+    assert "damaged or truncated" in str(check.problem)
 
 
 def test_verifying_what_is_not_there_is_an_error(tmp_path):

@@ -32,6 +32,8 @@ def assert_same(ours, theirs):
             assert ours[key].dtype == value.dtype, key
             assert ours[key].shape == value.shape, key
             assert torch.equal(ours[key], value), key
+        elif type(value) in (bool, int, float) and key != "num_nodes":
+            assert torch.equal(ours[key], torch.tensor([value])), key  # as PyG collates numbers
         else:
             assert type(ours[key]) is type(value), key
             assert ours[key] == value, key
@@ -101,8 +103,7 @@ def test_further_attributes_of_every_kind_come_back():
     assert levels["train_mask"] == levels["pos"] == "node"
     assert levels["edge_weight"] == "edge"
     assert levels["energy"] == levels["charge"] == "graph"
-    assert levels["tokens"] == levels["edge_label_index"] == "list"
-    assert sorted(packed.objects) == ["facts", "name", "path"]
+    assert sorted(packed.objects) == ["edge_label_index", "face", "facts", "name", "path", "tokens"]
 
 
 def test_a_sparse_matrix_comes_back():
@@ -241,10 +242,9 @@ def tensors(*shapes):
         ("weight", tensors((4, 2), (5, 2)), "edge"),
         ("energy", tensors((1, 3), (1, 3)), "graph"),
         ("energy", tensors((), ()), "graph"),
-        ("tokens", tensors(7, 8), "list"),
-        ("edge_label_index", tensors((2, 2), (2, 3)), "list"),
-        ("face", tensors((3, 2), (3, 3)), "list"),
-        ("charge", [1, 2], "scalar"),
+        ("tokens", tensors(7, 8), "object"),
+        ("edge_label_index", tensors((2, 2), (2, 2)), "object"),
+        ("face", tensors((3, 2), (3, 3)), "object"),
         ("charge", [1, 2.0], "object"),
         ("charge", [1, 2**70], "object"),
         ("name", ["a", "b"], "object"),

@@ -86,7 +86,7 @@ def test_planetoids_files_are_read_as_pyg_reads_them(tmp_path):
         ("allx", pickle.dumps([1, 2]), "sparse matrix"),
         ("ally", pickle.dumps({"a": 1}), "one-hot"),
         ("graph", pickle.dumps({0: ["a"]}), "lists of neighbours"),
-        ("test.index", b"522\nx\n523\n", "node number a line"),
+        ("test.index", b"522\nx\n523\n", "whole numbers"),
         ("test.index", b"522\n523\n", "fit each other"),
         ("tx", b"cposix\nsystem\n(S'true'\ntR.", "posix.system"),
     ],

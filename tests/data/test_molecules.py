@@ -143,7 +143,7 @@ def test_other_objects_in_the_files_of_lrgb_are_refused(tmp_path):
     for split in ("train", "val", "test"):
         torch.save([real], tmp_path / f"{split}.pt")
     with pytest.raises(DataError, match="a list of"):
-        molecules.read_lrgb(tmp_path)
+        molecules.read_lrgb([tmp_path / f"{split}.pt" for split in ("train", "val", "test")])
 
 
 @pytest.mark.parametrize("name", FILES)

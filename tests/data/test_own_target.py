@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from lrga.data.own.reading import choose_target, draw_split, make_labels, make_split
 from lrga.data.own.table import GraphTable, Split, Target
-from lrga.data.own.target import choose_target, draw_split, make_labels, make_split
 from lrga.errors import DataError, OptionError
 
 

@@ -5,7 +5,6 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 from lrga.data import PackedGraphs
-from lrga.data.packed.graphs import Column
 from lrga.errors import BatchError, DTypeError, OptionError
 from lrga.training.capture.engine import no_waiting
 
@@ -187,12 +186,3 @@ def test_a_shuffled_epoch_on_a_gpu_never_waits_for_it():
         with no_waiting():
             batches = [(batch, batch.edges) for batch in epoch]
         assert sorted(y for batch, _ in batches for y in batch.y.tolist()) == list(range(23))
-
-
-def test_a_column_moves_with_its_pointer():
-    column = Column("list", torch.arange(3), torch.int64, ptr=torch.tensor([0, 1, 3]), dim=1, shift=True)
-    moved = column.to(torch.device("meta"))
-    assert moved.values.is_meta
-    assert moved.ptr is not None
-    assert moved.ptr.is_meta
-    assert (moved.dim, moved.shift, moved.level) == (1, True, "list")

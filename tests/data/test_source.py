@@ -11,19 +11,17 @@ from data_files import Hostile
 
 from lrga.data.datasets.source import (
     BuildContext,
-    cache_folder,
-    check_md5,
     check_seed,
     check_sizes,
     check_sums,
     data_root,
     default_workers,
-    find_files,
     parse_sizes,
     read_arrays,
     sizes_option,
 )
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
+from lrga.io.download import RemoteFile
 
 
 def test_the_root_is_the_argument_or_else_the_environment_and_absolute(tmp_path, monkeypatch):
@@ -35,7 +33,10 @@ def test_the_root_is_the_argument_or_else_the_environment_and_absolute(tmp_path,
     monkeypatch.setenv("LRGA_DATA", "~/graphs")
     assert data_root() == Path.home() / "graphs"
     monkeypatch.setenv("LRGA_DATA", "")  # as if it were not set
-    assert data_root().name in ("lrga", "Cache")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert data_root() == Path.home() / ".cache/lrga"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert data_root() == Path("/cache/lrga")
 
 
 @pytest.mark.parametrize(
@@ -51,28 +52,13 @@ def test_a_root_that_cannot_be_a_folder_is_refused(name, match, tmp_path, monkey
         data_root(name)
 
 
-@pytest.mark.parametrize(
-    ("platform", "environment", "expected"),
-    [
-        ("linux", {"XDG_CACHE_HOME": "/cache"}, Path("/cache/lrga")),
-        ("linux", {"XDG_CACHE_HOME": "relative"}, Path.home() / ".cache/lrga"),
-        ("linux", {}, Path.home() / ".cache/lrga"),
-        ("darwin", {"XDG_CACHE_HOME": "/cache"}, Path.home() / "Library/Caches/lrga"),
-        ("win32", {"LOCALAPPDATA": "/local"}, Path("/local/lrga/Cache")),
-        ("win32", {}, Path.home() / "AppData/Local/lrga/Cache"),
-    ],
-)
-def test_each_platform_has_its_cache_folder(platform, environment, expected):
-    assert cache_folder(platform, environment) == expected
-
-
 FULL = {"train": 10, "val": 2, "test": 3}
 
 
 def test_a_place_needs_only_its_folders(tmp_path):
     place = BuildContext(tmp_path / "raw", tmp_path / "work")
     place.progress("step", 1, None)
-    assert (place.source, place.workers, place.download) == (None, 1, True)
+    assert (place.source, place.download) == (None, True)
 
     assert default_workers() >= 1
 
@@ -102,15 +88,31 @@ def test_text_that_is_no_size_is_refused(text):
         parse_sizes(text)
 
 
-def test_files_are_found_in_the_folder_or_together_in_a_subfolder(tmp_path):
+def test_the_first_layout_that_is_whole_is_taken_and_what_is_missing_named(tmp_path):
+    context = BuildContext(tmp_path / "raw", tmp_path / "work", tmp_path / "mine")
+    files = [RemoteFile("https://example.org/all.zip", "all.zip")]
+    layouts = (["prepared"], ["a", "b"])
+    (tmp_path / "mine/sub").mkdir(parents=True)
+    (tmp_path / "mine/a").write_text("")
+    with pytest.raises(DataMissingError, match=r"prepared or a, b in .*got no prepared\. .*example\.org/all\.zip"):
+        context.locate(files, *layouts)
+    (tmp_path / "mine/sub/b").write_text("")
+    found = context.locate(files, *layouts, below=["sub"])
+    assert found == ([tmp_path / "mine/./a", tmp_path / "mine/sub/b"], 1)
+    (tmp_path / "mine/prepared").write_text("")
+    assert context.locate(files, *layouts)[1] == 0
+
+
+def test_an_archive_is_unpacked_and_its_files_found(tmp_path):
+    context = BuildContext(tmp_path / "raw", tmp_path / "work", download=False)
+    files = [RemoteFile("https://example.org/all.zip", "all.zip"), RemoteFile("https://example.org/b", "b")]
     (tmp_path / "raw").mkdir()
-    (tmp_path / "a").write_text("")
+    (tmp_path / "raw/prepared").write_text("")  # only a source may hold other forms
     (tmp_path / "raw/b").write_text("")
-    assert find_files(tmp_path, ["a", "b"], below=["raw"]) is None
-    (tmp_path / "raw/a").write_text("")
-    assert find_files(tmp_path, ["a", "b"], below=["raw"]) == [tmp_path / "raw/a", tmp_path / "raw/b"]
-    (tmp_path / "b").write_text("")
-    assert find_files(tmp_path, ["a", "b"], below=["raw"]) == [tmp_path / "a", tmp_path / "b"]
+    with zipfile.ZipFile(tmp_path / "raw/all.zip", "w") as archive:
+        archive.writestr("set/a", "")
+    found = context.locate(files, ["prepared"], ["a", "b"], below=["set"])
+    assert found == ([tmp_path / "work/set/a", tmp_path / "raw/b"], 1)
 
 
 def test_a_list_of_checksums_above_a_file_is_heeded(tmp_path):
@@ -165,12 +167,6 @@ def test_a_damaged_archive_is_named(kind, tmp_path):
     )
     with pytest.raises(ChecksumError, match=r"a\.npz"):
         read_arrays(path, ["n"])
-
-
-def test_md5_of_a_content_is_compared(tmp_path):
-    check_md5(tmp_path / "a", b"abc", "900150983cd24fb0d6963f7d28e17f72", what="the file")
-    with pytest.raises(ChecksumError, match="the file with MD5 0000"):
-        check_md5(tmp_path / "a", b"abc", "0000", what="the file")
 
 
 def test_sizes_beyond_what_is_there_are_refused():

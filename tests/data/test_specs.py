@@ -54,7 +54,7 @@ def test_the_sets_of_the_benchmark_cite_it(name):
     assert any("Benchmarking Graph Neural Networks" in citation for citation in spec_of(name).citation)
 
 
-@pytest.mark.parametrize("name", ["PATTERN", "CLUSTER", "TSP"])
+@pytest.mark.parametrize("name", ["PATTERN", "CLUSTER"])
 def test_a_generated_set_says_that_it_is_a_fresh_draw(name):
     assert "fresh draw of the same distribution" in spec_of(name).note
 

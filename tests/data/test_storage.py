@@ -20,7 +20,6 @@ def graphs():
             y=torch.rand(1, generator=generator),
             name=f"graph {n}",
             charge=n,
-            edge_label_index=torch.zeros(2, n, dtype=torch.int64),
         )
         for n, e in ((5, 9), (1, 0), (0, 0), (7, 20))
     ]

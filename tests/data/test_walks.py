@@ -42,10 +42,8 @@ def test_uniform_steps_have_equal_chances():
     assert float(((counts[[1, 2, 3]] - 20_000) ** 2 / 20_000).sum()) < 16  # 2 degrees of freedom: .0003
 
 
-@pytest.mark.parametrize("matrix", [True, False])
 @pytest.mark.parametrize(("p", "q"), [(0.25, 4.0), (4.0, 0.25), (1.0, 0.5), (2.0, 1.0), (0.5, 0.2)])
-def test_biased_steps_have_exactly_node2vecs_chances(monkeypatch, p, q, matrix):
-    monkeypatch.setattr(walks, "MATRIX_NODES", 1 << 14 if matrix else 0)
+def test_biased_steps_have_exactly_node2vecs_chances(p, q):
     count = 120_000
     found = Walker(layout_of(), p=p, q=q).walk(torch.full((count,), 2), 2, generator=generator())
     near = adjacency()

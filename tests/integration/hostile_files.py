@@ -18,7 +18,6 @@ import shutil
 import signal
 import struct
 import sys
-import tarfile
 import traceback
 import warnings
 import zipfile
@@ -380,7 +379,7 @@ def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
     ]
     by_time = {"task": "link", "split_by": "time"}
     plans += [lambda: plan_run(_own_config(folder / "packed.csv.gz", data_options=by_time))]
-    return plans + [lambda name=name: list(read_pairs(folder / name)) for name in names]
+    return plans + [lambda name=name: read_pairs(folder / name) for name in names]
 
 
 def make_torch_files(folder: Path) -> None:
@@ -447,14 +446,14 @@ def make_arrays(folder: Path) -> None:
 
 
 def read_array_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels.images import read_prepared as read_superpixels
-    from lrga.data.datasets.tsp import read_tours, tour_graphs
+    from lrga.data.datasets import tsp
+    from lrga.data.datasets.superpixels import read_prepared as read_superpixels
     from lrga.data.datasets.zinc import read_prepared
 
     return [
         lambda: [read_prepared(folder / "zinc12k.npz", split)[:2] for split in ("train", "val", "test")],
-        lambda: read_superpixels(folder / "mnist_sp_train.npz", pixels=784, channels=1)[0].features(28),
-        lambda: tour_graphs(read_tours(folder / "tsp_train.npz"), neighbours=3),
+        lambda: read_superpixels(folder / "mnist_sp_train.npz", 28, 1),
+        lambda: tsp.tour_graphs(tsp.read_prepared(folder / "tsp_train.npz"), neighbours=3),
     ]
 
 
@@ -495,48 +494,34 @@ def make_pickles(folder: Path) -> None:
     (folder / "val.pickle").write_bytes(pickle.dumps(arrays, 4))
     for split in ("train", "val"):
         (folder / f"{split}.index").write_text("0,2,3,5")
-    batch = {b"data": rng.integers(0, 256, (4, 3072)).astype(np.uint8), b"labels": [1, 2, 3, 9], b"batch_label": b"one"}
-    (folder / "data_batch_1").write_bytes(pickle.dumps(batch, 2))
+    images = [(rng.random((12, 1)), rng.random((12, 2)), np.arange(12)) for _ in range(4)]
+    (folder / "mnist_75sp_train.pkl").write_bytes(pickle.dumps((np.array([1, 2, 3, 9], np.int32), images), 2))
 
 
 def read_pickle_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels.cifar10 import read_batch
+    from lrga.data.datasets.superpixels import read_published
     from lrga.data.datasets.zinc import read_pickles
 
     return [
         lambda: read_pickles(folder / "train.pickle", folder / "train.index")[:2],
         lambda: read_pickles(folder / "val.pickle", folder / "val.index")[:2],
-        lambda: read_batch(folder / "data_batch_1"),
+        lambda: read_published(folder / "mnist_75sp_train.pkl", 28, 1),
     ]
 
 
-def make_images(folder: Path) -> None:
-    pixels = bytes(range(256)) * 10
-    content = b"\0\0\x08\x03" + struct.pack(">III", 3, 28, 28) + pixels[: 3 * 784]
-    (folder / "images-idx3-ubyte").write_bytes(content)
-    (folder / "images-idx3-ubyte.gz").write_bytes(gzip.compress(content, mtime=0))
-    for kind in ("gz", "bz2", "xz", ""):
-        with tarfile.open(folder / f"batches.tar.{kind or 'plain'}", f"w:{kind}") as archive:
-            for name in ("folder/a", "folder/b"):
-                info = tarfile.TarInfo(name)
-                info.size = len(pixels)
-                archive.addfile(info, io.BytesIO(pixels))
+def make_archives(folder: Path) -> None:
+    content = bytes(range(256)) * 10
     for number, kind in enumerate((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)):
         with zipfile.ZipFile(folder / f"molecules{number}.zip", "w", kind) as zipped:
-            zipped.writestr("molecules/a", pixels)
-            zipped.writestr("molecules/b", pixels)
+            zipped.writestr("molecules/a", content)
+            zipped.writestr("molecules/b", content)
 
 
-def read_images(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels.mnist import read_idx
+def read_archives(folder: Path) -> list[Callable[[], Any]]:
     from lrga.io.archive import extract
 
-    reads: list[Callable[[], Any]] = [
-        lambda name=name: read_idx(folder / name) for name in ("images-idx3-ubyte", "images-idx3-ubyte.gz")
-    ]
-    archives = [folder / f"batches.tar.{kind}" for kind in ("gz", "bz2", "xz", "plain")]
-    archives += [folder / f"molecules{number}.zip" for number in range(4)]
-    return reads + [lambda path=path: extract(path, folder / "out") for path in archives]
+    archives = [folder / f"molecules{number}.zip" for number in range(4)]
+    return [lambda path=path: extract(path, folder / "out") for path in archives]
 
 
 def make_run(folder: Path) -> None:
@@ -658,17 +643,12 @@ def read_records(folder: Path) -> list[Callable[[], Any]]:
 
 def make_data_set(folder: Path) -> None:
     from lrga.data.datasets.building import load
-    from lrga.data.datasets.ogb import SETS
 
     load("CLUSTER", folder / "root", sizes=(6, 2, 2))
     make_ogb(folder / "source")
-    load("ogbl-ddi", folder / "root", source=SETS["ogbl-ddi"].find(folder / "source"))
+    load("ogbl-ddi", folder / "root", source=folder / "source")
     (folder / "root" / "ZINC" / "raw").mkdir(parents=True)
-    (folder / "root" / "ZINC" / "raw" / "a.index").write_text("1,2,3")
-    from lrga.io.download import RECORD_SUFFIX
-
-    facts = {"size": 5, "sha256": "0" * 64, "url": "https://example.org/a.index"}
-    (folder / "root" / "ZINC" / "raw" / f"a.index{RECORD_SUFFIX}").write_text(json.dumps(facts))
+    (folder / "root" / "ZINC" / "raw" / "train.index").write_text("1,2,3")
 
 
 def sign_data_set(folder: Path) -> None:
@@ -743,7 +723,7 @@ FORMATS: dict[str, Format] = {
     "npz": Format(make_arrays, ("*.npz",), read_array_files),
     "ogb": Format(make_ogb, ("**/*.csv.gz", "**/*.pt"), read_ogb),
     "pickle": Format(make_pickles, ("*",), read_pickle_files),
-    "images and archives": Format(make_images, ("*",), read_images),
+    "archives": Format(make_archives, ("*",), read_archives),
     "run": Format(make_run, ("run/*.json", "run/*.jsonl", "run/*.safetensors"), read_run, sign_run),
     "unfinished run": Format(
         make_run, ("run/model.json", "run/checkpoints/*/*", "run/log.txt", "run/metrics.jsonl"), read_unfinished_run,

@@ -1,4 +1,3 @@
-import gzip
 import hashlib
 import io
 import subprocess
@@ -10,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lrga.errors import ChecksumError, DataMissingError
-from lrga.io.documents import write_json
-from lrga.io.download import RECORD_SUFFIX, RemoteFile, check_recorded, obtain, obtain_all
+from lrga.io.download import RemoteFile, obtain, obtain_all, problem_of
 from lrga.io.files import FileFacts
 
 CONTENT = bytes(range(256)) * 4000  # about 1 MB
@@ -67,13 +65,13 @@ def files_in(folder):
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
-def test_a_file_is_downloaded_and_its_checksum_recorded(tmp_path, server):
+def test_a_file_is_downloaded_once(tmp_path, server):
     seen = []
     path = obtain(remote(server), tmp_path / "raw", progress=lambda label, done, total: seen.append((done, total)))
     assert path.read_bytes() == CONTENT
-    assert files_in(tmp_path / "raw") == ["file.bin", "file.bin" + RECORD_SUFFIX]
+    assert files_in(tmp_path / "raw") == ["file.bin"]
     assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert check_recorded(tmp_path / "raw") == [(path, None)]
+    assert problem_of(remote(server), path) is None
     obtain(remote(server), tmp_path / "raw")
     assert server.requests == 1  # what is there is not downloaded again
 
@@ -83,7 +81,7 @@ def test_an_interrupted_download_starts_afresh(tmp_path, server):
     path = obtain(remote(server), tmp_path, wait=0.01)
     assert path.read_bytes() == CONTENT
     assert server.requests == 3
-    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
+    assert files_in(tmp_path) == ["file.bin"]
 
 
 def test_a_damaged_download_is_fetched_again(tmp_path, server):
@@ -141,18 +139,18 @@ def test_a_file_put_there_by_hand_is_taken(tmp_path, server):
 
 
 def test_a_file_damaged_after_its_download_is_named_and_downloaded_again(tmp_path, server):
-    path = obtain(remote(server), tmp_path)
+    file = remote(server, FileFacts(len(CONTENT), hashlib.sha256(CONTENT).hexdigest()))
+    path = obtain(file, tmp_path)
     path.write_bytes(CONTENT[:-1])
-    assert "truncated" in str(check_recorded(tmp_path)[0][1])
+    assert "truncated" in str(problem_of(file, path))
     with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
-        obtain(remote(server), tmp_path, download=False)
+        obtain(file, tmp_path, download=False)
     server.statuses = [404]
     with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
-        obtain(remote(server), tmp_path)
+        obtain(file, tmp_path)
     assert path.read_bytes() == CONTENT[:-1]
-    assert obtain(remote(server), tmp_path).read_bytes() == CONTENT
-    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
-    assert check_recorded(tmp_path) == [(path, None)]
+    assert obtain(file, tmp_path).read_bytes() == CONTENT
+    assert files_in(tmp_path) == ["file.bin"]
 
 
 def zipped(text):
@@ -162,19 +160,15 @@ def zipped(text):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("name", ["file.zip", "file.tar.gz"])
-def test_an_archive_recorded_while_it_was_damaged_is_downloaded_again(tmp_path, server, name):
-    """As two processes that wrote into one file left it, in versions before this one."""
-    whole = zipped("text " * 1000) if name.endswith(".zip") else gzip.compress(b"text " * 100_000)
+def test_a_damaged_archive_is_downloaded_again(tmp_path, server):
+    whole = zipped("text " * 1000)
     damaged = whole[: len(whole) // 2] + bytes(16) + whole[len(whole) // 2 + 16 :]
-    (tmp_path / name).write_bytes(damaged)
-    write_json(tmp_path / (name + RECORD_SUFFIX), {"size": len(damaged), "sha256": hashlib.sha256(damaged).hexdigest()})
+    (tmp_path / "file.zip").write_bytes(damaged)
     server.content = whole
-    file = RemoteFile(remote(server).url, name)
+    file = RemoteFile(remote(server).url, "file.zip")
     with pytest.raises(ChecksumError, match="whole archive"):
         obtain(file, tmp_path, download=False)
     assert obtain(file, tmp_path).read_bytes() == whole
-    assert check_recorded(tmp_path) == [(tmp_path / name, None)]
 
 
 def test_what_is_no_archive_is_not_taken_for_one(tmp_path, server):
@@ -208,14 +202,7 @@ def test_processes_that_download_at_once_all_succeed(tmp_path, server):
     assert [process.returncode for process in processes] == [0] * 4, errors
     assert (tmp_path / "file.bin").read_bytes() == CONTENT * 8
     assert server.requests == 1
-    assert files_in(tmp_path) == ["file.bin", "file.bin" + RECORD_SUFFIX]
-
-
-def test_a_damaged_record_is_named(tmp_path, server):
-    obtain(remote(server), tmp_path)
-    (tmp_path / ("file.bin" + RECORD_SUFFIX)).write_text("{")
-    with pytest.raises(ChecksumError, match="damaged"):
-        obtain(remote(server), tmp_path)
+    assert files_in(tmp_path) == ["file.bin"]
 
 
 def test_several_files_are_obtained_or_all_that_are_missing_named(tmp_path, server):

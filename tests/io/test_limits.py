@@ -3,47 +3,31 @@
 The limit of memory is set here, so that the tests do not depend on the machine.
 """
 
-import gzip
 import io
 import json
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import tarfile
 import zipfile
-from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.data.datasets.source import read_arrays
-from lrga.data.datasets.superpixels.mnist import read_idx
 from lrga.data.datasets.zinc import read_pickles
 from lrga.data.links.split import SplitRequest
-from lrga.data.own import edge_list
-from lrga.data.own.csv_folder import read_table
-from lrga.data.own.edge_list import load_edge_list, read_edge_list, read_pairs
 from lrga.data.own.reading import load_custom
 from lrga.errors import (
     CheckpointError,
     ChecksumError,
     DataError,
-    DataMissingError,
     LRGAError,
     OptionError,
-    UnsupportedError,
 )
 from lrga.experiments.loading import load_runs
 from lrga.experiments.records import read_record
 from lrga.io import limits
-from lrga.io.archive import extract
-from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle, read_pt
 from lrga.report.sources import gather
 from lrga.training import TrainingConfig, continue_run, load_run, train
@@ -57,35 +41,18 @@ DEEP = "[" * 100_000
 
 @pytest.fixture(autouse=True)
 def limit(monkeypatch, tmp_path):
-    monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "1GB")
+    monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "1e9")
     monkeypatch.setenv("LRGA_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
 
 
-def lrga(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 def test_the_limit_is_what_is_available_unless_it_is_set(monkeypatch):
-    assert limits.max_memory() == GIGABYTE
-    with pytest.raises(DataError, match=r"fit into memory \(1.0 GB\), got 2.0 GB.*--max-memory SIZE or LRGA_MAX_MEM"):
+    with pytest.raises(DataError, match=r"memory \(1.0 GB\), got 2.0 GB.*allow more bytes with LRGA_MAX_MEMORY"):
         limits.check_memory(2 * GIGABYTE, "a file")
     monkeypatch.delenv(limits.ENVIRONMENT_VARIABLE)
-    assert limits.max_memory() == pytest.approx(limits.available_memory(), rel=0.5)
-    monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "much")
-    with pytest.raises(OptionError, match="a size of memory"):
-        limits.max_memory()
-
-
-def test_an_option_of_the_command_raises_it(tmp_path):
-    torch.save([Data(x=torch.zeros(1, 1).expand(10**9, 1), y=0)] * 3, "wide.pt")
-    with pytest.raises(DataError, match="--max-memory"):
-        lrga("train", "wide.pt", "--dry-run")
-    with pytest.raises(DataError, match=r"fit into memory \(2.0 GB\)"):
-        lrga("--max-memory", "2GB", "train", "wide.pt", "--dry-run")
+    limits.check_memory(1_000_000, "a file")
+    with pytest.raises(DataError, match="fit into memory"):
+        limits.check_memory(100 * limits.available_memory(), "a file")
 
 
 class TestTorchFiles:
@@ -104,14 +71,8 @@ class TestTorchFiles:
             with pytest.raises(DataError, match="fit into memory"):
                 load_custom(tmp_path / "a.pt")
 
-    def test_more_graphs_than_there_are(self, tmp_path):
-        slices = {"x": torch.zeros(1, dtype=torch.long).expand(10**12)}
-        torch.save(({"x": torch.zeros(3, 1)}, slices), tmp_path / "a.pt")
-        with pytest.raises(DataError, match="999,999,999,999 graphs"):
-            load_custom(tmp_path / "a.pt")
-
     def test_a_compressed_archive(self, tmp_path, monkeypatch):
-        monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "20MB")
+        monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "20e6")
         torch.save({"edge": torch.zeros(1)}, tmp_path / "a.pt")
         with zipfile.ZipFile(tmp_path / "a.pt") as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
@@ -159,25 +120,15 @@ class TestArrays:
     @pytest.mark.parametrize("shape", [(10**9,), (10**13,), (10**10, 10**10), (2**62, 4)])
     def test_a_header_that_says_more_than_there_is(self, tmp_path, shape):
         npz_with_header(tmp_path / "a.npz", shape)
-        with pytest.raises(ChecksumError, match="whole arrays"):
+        with pytest.raises((ChecksumError, DataError), match=r"a\.npz"):
             read_arrays(tmp_path / "a.npz", ["x"])
 
     def test_a_bomb(self, tmp_path, monkeypatch):
-        monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "20MB")
+        monkeypatch.setenv(limits.ENVIRONMENT_VARIABLE, "20e6")
         npz_with_header(tmp_path / "a.npz", (3_000_000,), bytes(8 * 3_000_000))
         assert (tmp_path / "a.npz").stat().st_size < 50_000
         with pytest.raises(DataError, match="the arrays of .*fit into memory"):
             read_arrays(tmp_path / "a.npz", ["x"])
-
-    def test_idx_files(self, tmp_path):
-        head = b"\0\0\x08\x03"
-        (tmp_path / "a.gz").write_bytes(gzip.compress(head + b"\xff" * 12))
-        with pytest.raises(DataError, match="fit into memory"):
-            read_idx(tmp_path / "a.gz")
-        bomb = head + (3).to_bytes(4, "big") + (2).to_bytes(4, "big") * 2 + bytes(20_000_000)
-        (tmp_path / "b.gz").write_bytes(gzip.compress(bomb))
-        with pytest.raises(ChecksumError, match="as its header says, got more"):
-            read_idx(tmp_path / "b.gz")
 
 
 @pytest.mark.parametrize("text", ['{"layers": 1, "a": ' + DEEP, DEEP])
@@ -287,55 +238,6 @@ class TestRunFolders:
         assert mine.read_text() == before
 
 
-def bomb(path, line, times):
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        for _ in range(times):
-            file.write(line)
-
-
-class TestText:
-    @pytest.mark.parametrize(
-        "read", [read_edge_list, lambda path: list(read_pairs(path)), lambda path: read_numbers(path)]
-    )
-    def test_one_line_without_end(self, tmp_path, read):
-        bomb(tmp_path / "edges.csv.gz", b"1" * 1_000_000, 60)
-        with pytest.raises(DataError, match="lines of at most 1 MB"):
-            read(tmp_path / "edges.csv.gz")
-
-    def test_one_line_of_a_table(self, tmp_path):
-        with open(tmp_path / "nodes.csv", "w") as file:
-            file.write("node,x\n0,1\n")
-            file.truncate(10**8)  # zero bytes that take no place on the disk
-        with pytest.raises(DataError, match="lines of at most 1 MB"):
-            read_table(tmp_path / "nodes.csv")
-
-    def test_more_lines_than_memory_holds_are_refused_after_the_first(self, tmp_path):
-        bomb(tmp_path / "edges.csv.gz", b"1,2\n3,4\n" * 100_000, 100)
-        told = []
-        with pytest.raises(DataError, match="the edges of .* to fit into memory"):
-            read_edge_list(tmp_path / "edges.csv.gz", progress=lambda *step: told.append(step))
-        assert len(told) < 20
-        assert told[0][2] == (tmp_path / "edges.csv.gz").stat().st_size
-
-    def test_progress_is_told(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(edge_list, "BLOCK_LINES", 1_000)
-        bomb(tmp_path / "edges.csv.gz", b"1,2\n3,4\n" * 750, 3)
-        told = []
-        assert len(read_edge_list(tmp_path / "edges.csv.gz", progress=lambda *step: told.append(step)).edge) == 4_500
-        assert len(told) == 4
-
-    def test_one_long_name_does_not_make_all_names_long(self, tmp_path):
-        names = ["n" * 1_000_000, *(f"a{i}" for i in range(3_000))]
-        (tmp_path / "edges.txt").write_text("".join(f"{a} {b}\n" for a, b in pairwise(names)))
-        assert load_edge_list(tmp_path / "edges.txt").num_nodes == 3_001  # as an array of equally long names: 24 GB
-        (tmp_path / "own").mkdir()
-        rows = "".join(f"{i},{'c' * (100_000 if i == 0 else 1)}\n" for i in range(3_000))
-        (tmp_path / "own" / "nodes.csv").write_text("node,y\n" + rows)
-        (tmp_path / "own" / "edges.csv").write_text("source,target\n0,1\n")
-        with pytest.raises(DataError, match="class names in column 'y'.*shorten the names"):
-            load_custom(tmp_path / "own")
-
-
 class TestPickles:
     @pytest.mark.parametrize("program", [b"\x80\x02]r\xff\xff\xff\xff.", b"(lp99999999999\n."])
     def test_a_far_place_in_the_memo_takes_no_memory(self, program):
@@ -353,83 +255,8 @@ class TestPickles:
             read_pickles(tmp_path / "a.pickle", tmp_path / "a.index")
 
 
-def zip_of(path, **members):
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return bytearray(path.read_bytes())
-
-
-class TestArchives:
-    def test_encrypted_members(self, tmp_path):
-        content = zip_of(tmp_path / "a.zip", a=b"12")
-        for place in (content.index(b"PK\x03\x04") + 6, content.index(b"PK\x01\x02") + 8):
-            content[place] |= 1
-        (tmp_path / "a.zip").write_bytes(content)
-        with pytest.raises(DataError, match="'a', an encrypted member"):
-            extract(tmp_path / "a.zip", tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-    def test_unknown_compression(self, tmp_path):
-        content = zip_of(tmp_path / "a.zip", a=b"12")
-        for place in (content.index(b"PK\x03\x04") + 8, content.index(b"PK\x01\x02") + 10):
-            content[place] = 97
-        (tmp_path / "a.zip").write_bytes(content)
-        with pytest.raises(ChecksumError, match="a sound archive"):
-            extract(tmp_path / "a.zip", tmp_path / "out")
-
-    @pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-    def test_damaged_members(self, tmp_path, kind):
-        with zipfile.ZipFile(tmp_path / "a.zip", "w", kind) as archive:
-            archive.writestr("a", bytes(range(256)) * 40)
-        content = bytearray((tmp_path / "a.zip").read_bytes())
-        content[45:70] = bytes(25)
-        (tmp_path / "a.zip").write_bytes(content)
-        with pytest.raises(ChecksumError, match="a sound archive"):
-            extract(tmp_path / "a.zip", tmp_path / "out")
-
-    @pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
-    def test_damaged_tar_files(self, tmp_path, kind):
-        (tmp_path / "a").write_bytes(os.urandom(50_000))
-        with tarfile.open(tmp_path / "a.tar", f"w:{kind}") as archive:
-            archive.add(tmp_path / "a", "a")
-        content = bytearray((tmp_path / "a.tar").read_bytes())
-        content[len(content) // 2 :] = bytes(len(content) // 2)
-        (tmp_path / "a.tar").write_bytes(content)
-        with pytest.raises((ChecksumError, UnsupportedError), match="a sound archive|it may be truncated"):
-            extract(tmp_path / "a.tar", tmp_path / "out")
-
-    def test_more_than_the_disk_holds(self, tmp_path):
-        head = tarfile.TarInfo("a")
-        head.size = 10**17
-        (tmp_path / "a.tar").write_bytes(head.tobuf(tarfile.GNU_FORMAT) + bytes(10_240))
-        with pytest.raises((DataError, ChecksumError), match="fits on the disk|a sound archive"):
-            extract(tmp_path / "a.tar", tmp_path / "out")
-
-    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
-    def test_a_pipe_is_not_waited_for(self, tmp_path):
-        os.mkfifo(tmp_path / "a.zip")
-        with pytest.raises(DataMissingError, match="no plain file"):
-            extract(tmp_path / "a.zip", tmp_path / "out")
-
-
 def test_sizes_that_would_never_be_built_are_refused():
     with pytest.raises(OptionError, match="1,000,000,000,002 graphs to fit into memory"):
         plan_run(make_config("CLUSTER", data_options={"sizes": (10**12, 1, 1)}))
     with pytest.raises(OptionError, match="negative pairs to fit into memory"):
         SplitRequest(negatives=10**12)
-
-
-@pytest.mark.slow
-def test_reading_a_long_file_shows_progress_and_ends_on_ctrl_c(tmp_path):
-    bomb(tmp_path / "edges.txt.gz", b"".join(b"%d %d\n" % (i % 997, i % 991) for i in range(100_000)), 150)
-    command = [sys.executable, "-m", "lrga", "--max-memory", "100GB", "train", "./edges.txt.gz", "--task", "link"]
-    process = subprocess.Popen(
-        [*command, "--dry-run"], stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert process.stderr.readline().startswith("reading edges.txt.gz (bytes): ")
-    process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=60)[1]
-    assert process.returncode not in (0, None)
-    assert "Traceback" not in told

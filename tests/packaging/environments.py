@@ -39,10 +39,7 @@ STATEMENTS = {
     "onnx": "import onnx, onnxruntime, onnxscript",
     "plot": "from lrga.explain.style import require_matplotlib; require_matplotlib()",
     "report": "from lrga.explain.html import plotly_bundle; plotly_bundle()",
-    "superpixels": "from lrga.data.datasets.superpixels.slic import _kernels; _kernels()",
     "tensorboard": "from lrga.training.callbacks.tensorboard import _writer_class; _writer_class()",
-    "tsp": "import numpy; from lrga.data.datasets.tsp import solve; "
-    "solve(numpy.array([[0, 0], [5, 9], [9, 1], [3, 3]]))",
 }
 
 

@@ -24,8 +24,8 @@ def test_results_curves_configurations_and_failures_are_in_it(trained, make_reco
     (folder / "broken.json").write_text("{")
     found = write_report([folder, trained], tmp_path / "page.html", title="My page")
     page = (tmp_path / "page.html").read_text()
-    assert (len(found.runs), len(found.problems)) == (3, 1)
-    for text in ("My page", "68.12", "68.44 ± 0.16", "-0.32", "loss was NaN", "broken.json", "max_epochs"):
+    assert (len(found.runs), len(found.others), len(found.problems)) == (3, 1, 1)
+    for text in ("My page", "68.12", "68.44 ± 0.16", "-0.32", "loss was NaN", "broken.json", "my CPU", "max_epochs"):
         assert text in page, text
     data = data_of(page)
     assert {run["name"] for run in data["runs"]} == {"good", "bad", "cluster-run"}

@@ -297,9 +297,8 @@ def test_pairs_and_nodes_that_there_are_not_are_refused(scorer, ask, error, mess
     assert scorer.score(torch.empty(0, 2, dtype=torch.int64)).shape == (0,)
 
 
-def test_a_file_whose_first_pair_reads_like_a_header_is_scored_whole(scorer, tmp_path, monkeypatch):
+def test_a_file_whose_first_pair_reads_like_a_header_is_scored_whole(scorer, tmp_path):
     ids = ("node1", "node2", *scorer.data.node_ids[2:])
     named = replace(scorer, data=replace(scorer.data, node_ids=ids))
     (tmp_path / "pairs.csv").write_text("node1,node2\n" + "n3,n4\n" * 5)
-    monkeypatch.setattr("lrga.data.own.edge_list.BLOCK_LINES", 2)
     assert named.read(tmp_path / "pairs.csv").tolist() == [[0, 1], *[[3, 4]] * 5]

@@ -13,9 +13,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets
 Name = Annotated[str, typer.Argument(help="Data set, such as ZINC, Cora or ogbl-ddi; lrga data ls lists them.")]
 Root = Annotated[
     Path | None,
-    typer.Option(
-        "--data-root", help="Where data live; else LRGA_DATA, else the platform's cache folder.", metavar="DIR"
-    ),
+    typer.Option("--data-root", help="Where data live; else LRGA_DATA, else ~/.cache/lrga.", metavar="DIR"),
 ]
 
 
@@ -127,22 +125,12 @@ def build(
     source: Annotated[
         Path | None, typer.Option(help="Folder of raw or prepared files to build from.", metavar="DIR")
     ] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(
-            help="TSP alone: where the source has fewer tours, [bold]accept[/] them or [bold]generate[/] the rest.",
-            metavar="accept|generate",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes; all cores if left out. The result is the same.", metavar="N")
-    ] = None,
     download: Annotated[bool, typer.Option("--download/--no-download", help="Whether to use the network.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Build it again even if it is there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Build a data set, once; a build that was interrupted continues.
+    """Build a data set, once.
 
     Examples:
     [bold]lrga data build CLUSTER --sizes 1500,250,250[/]
@@ -154,11 +142,11 @@ def build(
     from lrga.io.progress import show_progress
 
     numbers = None if sizes is None else parse_sizes(sizes)
-    given: dict[str, Any] = {"seed": seed, "sizes": numbers, "split": split, "missing": missing}
+    given: dict[str, Any] = {"seed": seed, "sizes": numbers, "split": split}
     plan = plan_dataset(name, data_root, **{key: value for key, value in given.items() if value is not None})
     if not dry_run:
         with show_progress() as progress:
-            build_dataset(plan, source=source, workers=workers, progress=progress, download=download, force=force)
+            build_dataset(plan, source=source, progress=progress, download=download, force=force)
     report = plan.report(source)
     if as_json:
         print_json(report)
@@ -177,8 +165,6 @@ def build(
         else:
             means = f"{counts['mean_nodes']:,.2f} nodes, {counts['mean_edges']:,.2f} edges"
             console.print(f"{part:5}  {counts['graphs']:>7,} graphs  mean {means}")
-        if "incomplete" in counts:
-            console.print(f"       [yellow]incomplete[/]: {counts['incomplete']}", soft_wrap=True)
     if report["note"] and graph is not None:
         console.print(f"[yellow]note[/]: {report['note']}", soft_wrap=True)
     console.print(f"licence: {report['terms']}", soft_wrap=True)

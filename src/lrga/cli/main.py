@@ -27,7 +27,6 @@ from lrga.cli.theory import theory
 from lrga.cli.train import train
 from lrga.cli.wl import wl
 from lrga.errors import LRGAError
-from lrga.io.limits import ENVIRONMENT_VARIABLE, parse_bytes
 from lrga.version import __version__
 
 app = typer.Typer(
@@ -37,11 +36,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Low-Rank Global Attention for graph networks: train, compare, reproduce the paper, test isomorphism.",
 )
-
-
-def _set_max_memory(value: str | None) -> None:
-    if value is not None:
-        os.environ[ENVIRONMENT_VARIABLE] = str(parse_bytes(value))
 
 
 def _show_version(value: bool) -> None:
@@ -55,16 +49,8 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Memory limit for the content of a file, such as 64GB (default: the available memory).",
-            metavar="SIZE",
-            callback=_set_max_memory,
-        ),
-    ] = None,
 ) -> None:
-    del version, max_memory  # handled by their callbacks
+    del version  # handled by its callback
 
 
 app.add_typer(data.app, name="data")

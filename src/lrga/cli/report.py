@@ -10,8 +10,8 @@ def report(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Run folders, records (.json), or folders of them; by default runs or, in a clone without it, "
-            "reproduction/results.",
+            help="Run folders, records (.json), benchmark records, or folders of them; by default runs or, in a clone "
+            "without it, reproduction/results.",
             metavar="[RUNS]...",
         ),
     ] = None,
@@ -24,7 +24,7 @@ def report(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say what was found as JSON.")] = False,
 ) -> None:
-    """Turn runs into one page: results beside published ones, curves, rank, configurations, what failed.
+    """Turn runs into one page: results beside published ones, curves, rank, speed, configurations, what failed.
 
     The page is a single file that opens from disk with no network. Runs that cannot be read are listed in it.
 
@@ -46,7 +46,7 @@ def report(
     size = output.stat().st_size
     if as_json:
         facts = {
-            "page": str(output), "bytes": size, "runs": len(found.runs),
+            "page": str(output), "bytes": size, "runs": len(found.runs), "benchmarks": len(found.others),
             "failed": [run.name for run in found.failed], "unfinished": [run.name for run in found.unfinished],
             "unreadable": [{"place": p.place, "reason": p.reason} for p in found.problems],
         }  # fmt: skip
@@ -54,6 +54,9 @@ def report(
         return
     rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
     counts: dict[str, list[Any]]
-    counts = {"failed": found.failed, "unfinished": found.unfinished, "unreadable": found.problems}
+    counts = {
+        "benchmarks": found.others, "failed": found.failed, "unfinished": found.unfinished,
+        "unreadable": found.problems,
+    }  # fmt: skip
     rows |= {name: str(len(entries)) for name, entries in counts.items() if entries}
     stdout().print(facts_table(rows))

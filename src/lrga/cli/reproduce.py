@@ -1,9 +1,11 @@
 """``lrga reproduce``: the paper's experiments, or a campaign of your own, beside published numbers."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lrga.cli import options as o
 from lrga.errors import visible
@@ -11,7 +13,22 @@ from lrga.errors import visible
 _ABLATION = "ablation"
 
 
+class _OldSpellings(TyperGroup):
+    """Answers the spelling of version 0.1, ``lrga reproduce table1 …``, with the new one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = "".join(c for c in args[0].lower() if c.isalnum())
+        if word in ("table1", "table2", "table3", "rank", "claims"):
+            new = {"claims": _ABLATION}.get(word, f"run {word}")
+            new = f"table {new.split()[-1]} FOLDER" if "--from-records" in args else new
+            new = "verify RECORD" if "--verify" in args else new
+            print(f"lrga reproduce {args[0]} is now: lrga reproduce {new} (options stay the same)", file=sys.stderr)
+            raise typer.Exit(2)
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
+    cls=_OldSpellings,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="The paper's tables, or a campaign of your own: run them, and print the results beside published numbers.",

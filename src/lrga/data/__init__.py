@@ -1,19 +1,15 @@
 """Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from lrga.data.datasets.building import built_sets, load, verify
-    from lrga.data.datasets.source import data_root
-    from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
-    from lrga.data.datasets.synthetic import SyntheticGraph, synthetic_edges, synthetic_graph
-    from lrga.data.encodings import AddEncodings, with_encodings
-    from lrga.data.links.data import LinkData, LinkSplit
-    from lrga.data.own.reading import OwnData, load_custom
-    from lrga.data.packed.batch import PackedBatch
-    from lrga.data.packed.graphs import PackedGraphs
-    from lrga.data.packed.sampler import NeighborSampler, from_neighbor_batch
+from lrga.data.datasets.building import built_sets, load, verify
+from lrga.data.datasets.source import data_root
+from lrga.data.datasets.spec import DatasetSpec, dataset_specs, spec_of
+from lrga.data.datasets.synthetic import synthetic_edges, synthetic_graph
+from lrga.data.encodings import AddEncodings, with_encodings
+from lrga.data.links.data import LinkData, LinkSplit
+from lrga.data.own.reading import OwnData, load_custom
+from lrga.data.packed.batch import PackedBatch
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.sampler import NeighborSampler, from_neighbor_batch
 
 __all__ = [
     "AddEncodings",
@@ -24,7 +20,6 @@ __all__ = [
     "OwnData",
     "PackedBatch",
     "PackedGraphs",
-    "SyntheticGraph",
     "built_sets",
     "data_root",
     "dataset_specs",
@@ -37,29 +32,3 @@ __all__ = [
     "verify",
     "with_encodings",
 ]
-
-# Loaded on first use: processes that build a set (lrga.data.datasets.shards) need neither PyTorch nor PyG.
-_MODULES = {
-    "datasets.building": ("built_sets", "load", "verify"),
-    "datasets.source": ("data_root",),
-    "datasets.spec": ("DatasetSpec", "dataset_specs", "spec_of"),
-    "datasets.synthetic": ("SyntheticGraph", "synthetic_edges", "synthetic_graph"),
-    "encodings": ("AddEncodings", "with_encodings"),
-    "links.data": ("LinkData", "LinkSplit"),
-    "own.reading": ("OwnData", "load_custom"),
-    "packed.batch": ("PackedBatch",),
-    "packed.graphs": ("PackedGraphs",),
-    "packed.sampler": ("NeighborSampler", "from_neighbor_batch"),
-}
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

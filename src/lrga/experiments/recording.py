@@ -123,9 +123,8 @@ def _data_facts(config: TrainingConfig, facts: RunFacts | None, *, given: bool) 
             "built_from": None if source is None else Path(source).name,
             "files": {name: file.sha256 for name, file in manifest.files.items()},
         }
-        if config.budget is None:
-            found["note"] = manifest.notes.get("note", "")
-        elif graphs is None:
+        found["note"] = manifest.notes.get("note", "")  # it depends on what the set was built from
+        if config.budget is not None and graphs is None:
             graphs = {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}
     return found | {"graphs": graphs}
 

@@ -4,15 +4,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
-from lrga.io import limits
 from lrga.io.archive import is_whole
-from lrga.io.documents import write_json
-from lrga.io.files import BLOCK, FileFacts, atomic_path, facts_of, verify_file
+from lrga.io.files import BLOCK, FileFacts, atomic_path, verify_file
 from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, silent
 from lrga.version import __version__
@@ -20,7 +18,6 @@ from lrga.version import __version__
 ATTEMPTS = 4
 TIMEOUT_SECONDS = 30.0
 UNKNOWN = FileFacts()
-RECORD_SUFFIX = ".facts.json"  # size and checksum as first seen, where the publisher states none
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,8 @@ def obtain(
 ) -> Path:
     """Path of ``remote`` in ``folder``, downloaded if it is not there or damaged, and checked in any case.
 
-    Where the publisher states no checksum, an archive must be whole, and the checksum of the first sight is recorded
-    beside the file and holds from then on. A download that breaks off or is damaged is tried again. One process
-    downloads at a time, the others wait for it.
+    Where the publisher states no checksum, an archive must be whole. A download that breaks off or is damaged is tried
+    again. One process downloads at a time, the others wait for it.
 
     Args:
         remote: The file.
@@ -57,29 +53,17 @@ def obtain(
         wait: Seconds before the first retry; doubled for each further one.
     """
     path = folder / remote.name
-    record = path.with_name(path.name + RECORD_SUFFIX)
-    remedy = f"delete {path} (and {record.name} beside it) and start again, or put a sound copy of {remote.url} there"
-    if record.is_file() and _problem(remote, path, record, remedy) is None:
-        return path
     with FolderLock(folder, wait=progress):
-        problem = _problem(remote, path, record, remedy)
+        problem = problem_of(remote, path)
+        if problem is not None and not download:
+            raise problem
         if problem is not None:
-            if not download:
-                raise problem
-            there = path.exists()
-            recorded_damaged = there and remote.facts.sha256 is None and not is_whole(path)
             try:
                 _download(remote, path, progress=progress, wait=wait)
             except DataMissingError as error:
-                if not there:
+                if not path.exists():
                     raise
                 raise problem from error
-            if recorded_damaged:
-                record.unlink(missing_ok=True)
-            if (problem := _problem(remote, path, record, remedy)) is not None:
-                raise problem
-        if not record.is_file():
-            write_json(record, asdict(facts_of(path)) | {"url": remote.url}, error=DataError)
     return path
 
 
@@ -101,45 +85,22 @@ def obtain_all(
         raise _missing(missing, folder, error.got) from error
 
 
-def check_recorded(folder: Path) -> list[tuple[Path, str | None]]:
-    """Each file of ``folder`` whose size and checksum are recorded, and what is wrong with it, if anything."""
-    result: list[tuple[Path, str | None]] = []
-    for record in sorted(folder.glob(f"*{RECORD_SUFFIX}")):
-        path = record.with_name(record.name.removesuffix(RECORD_SUFFIX))
-        remedy = f"delete {path} and {record} and obtain the file again"
-        try:
-            verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
-            result.append((path, None))
-        except LRGAError as error:
-            result.append((path, str(error)))
-    return result
-
-
-def _problem(remote: RemoteFile, path: Path, record: Path, remedy: str) -> LRGAError | None:
-    """What is wrong with a file by what the publisher states, else by itself and its record."""
+def problem_of(remote: RemoteFile, path: Path) -> LRGAError | None:
+    """What is wrong with a file by what the publisher states, else by itself."""
     if not path.exists():
         return _missing([remote], path.parent, "no such file, and downloading is off")
     try:
+        remedy = f"delete {path} and start again, or put a sound copy of {remote.url} there"
         _check(remote, path, remedy=remedy)
-        if record.is_file():
-            verify_file(path, _read_record(record, remedy=remedy), remedy=remedy)
-    except ChecksumError as error:
+    except LRGAError as error:
         return error
     return None
 
 
 def _check(remote: RemoteFile, path: Path, *, remedy: str) -> None:
     verify_file(path, remote.facts, remedy=remedy)
-    if remote.facts.sha256 is None and not is_whole(path, Path(remote.name).suffix):
+    if remote.facts.sha256 is None and remote.name.endswith(".zip") and not is_whole(path):
         raise ChecksumError(f"a whole archive {remote.name}", f"a damaged or truncated one in {path}", remedy)
-
-
-def _read_record(record: Path, *, remedy: str) -> FileFacts:
-    try:
-        value = limits.read_json(record)
-        return FileFacts(int(value["size"]), str(value["sha256"]))
-    except (ValueError, KeyError, TypeError, OverflowError, OSError) as error:
-        raise ChecksumError(f"size and sha256 in {record}", f"a damaged file ({error})", remedy) from error
 
 
 def _download(remote: RemoteFile, path: Path, *, progress: Progress, wait: float) -> None:

@@ -4,13 +4,10 @@ Every file that others read is written through :func:`atomic_path`: into a tempo
 then renamed. Whenever the writer is killed, a reader sees the old file, the new file or none, never a part of one.
 """
 
-import glob
 import hashlib
 import os
-import re
 import secrets
 import shutil
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +16,6 @@ from pathlib import Path
 from lrga.errors import CheckpointError, ChecksumError, DataError, DataMissingError, LRGAError
 
 BLOCK = 1 << 20
-_HOST = re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:40]
-_OWNER = re.compile(r"-(\d{1,9})-[0-9a-f]{8}\.tmp$")
 
 
 @dataclass(frozen=True)
@@ -132,28 +127,13 @@ def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
 
 @contextmanager
 def _temporary_beside(path: Path) -> Iterator[Path]:
-    """A name beside ``path`` that no other writer has; the file is deleted afterwards if it is still there.
-
-    So are temporary files for ``path`` of processes of this machine that were killed.
-    """
+    """A name beside ``path`` that no other writer has; the file is deleted afterwards if it is still there."""
     name = path.name.encode(errors="ignore")[:100].decode(errors="ignore")  # file systems take 255 bytes
-    if os.name == "posix":
-        for left in path.parent.glob(f".{glob.escape(name)}.{_HOST}-*.tmp"):
-            if (owner := _OWNER.search(left.name)) is not None and not _is_alive(int(owner[1])):
-                left.unlink(missing_ok=True)
-    temporary = path.with_name(f".{name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:  # else somebody else's
-        return not isinstance(error, ProcessLookupError)
-    return True
 
 
 def _sync(path: Path) -> None:

@@ -1,16 +1,10 @@
-"""Memory limits for reading untrusted files.
-
-A small file can require any amount of memory: by a size in its header, by compression, by nesting. Readers therefore
-call :func:`check_memory` before they allocate. The default limit is the available memory; ``LRGA_MAX_MEMORY`` or
-``lrga --max-memory SIZE`` sets another one.
-"""
+"""Reading files that may be anything: no pipe is waited for, and no file is taken that memory does not hold."""
 
 import errno
 import gzip
 import json
 import math
 import os
-import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -18,31 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from lrga.errors import DataError, DataMissingError, LRGAError, OptionError
+from lrga.errors import DataError, DataMissingError, LRGAError
 
 ENVIRONMENT_VARIABLE = "LRGA_MAX_MEMORY"
-MIN_LINE = 1 << 20  # a text line of a megabyte is always read
-RAISE = f"raise the limit with lrga --max-memory SIZE or {ENVIRONMENT_VARIABLE}"
 _UNKNOWN = 8 * 1024**3  # where the system does not say: what a small machine has
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def parse_bytes(text: str | int) -> int:
-    """A size as people write it.
-
-    Example:
-        >>> parse_bytes("8GB"), parse_bytes("1.5g"), parse_bytes("1GiB"), parse_bytes(1000)
-        (8000000000, 1500000000, 1073741824, 1000)
-    """
-    if isinstance(text, int) and not isinstance(text, bool) and text > 0:
-        return text
-    match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
-    unit = (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()] if match is not None else 0
-    size = float(match[1]) * unit if match is not None else 0.0
-    if not 0 < size < math.inf:
-        raise OptionError("a size of memory such as 8GB or 500MB", repr(text)[:80], "write one of these")
-    return round(size)
 
 
 def show_bytes(size: float) -> str:
@@ -69,28 +42,29 @@ def available_memory() -> int:
     return min(bounds, default=_UNKNOWN)
 
 
-def max_memory() -> int:
-    """Bytes that the content of a file may take: ``LRGA_MAX_MEMORY``, else what is available."""
-    given = os.environ.get(ENVIRONMENT_VARIABLE)
-    return parse_bytes(given) if given else available_memory()
+def memory_limit() -> int:
+    """The bytes that ``LRGA_MAX_MEMORY`` says, else the available memory."""
+    return int(float(os.environ.get(ENVIRONMENT_VARIABLE) or available_memory()))
 
 
 def check_memory(need: int, what: str, *, remedy: str = "correct the file", error: type[LRGAError] = DataError) -> None:
-    """Raises an error if ``need`` bytes exceed the memory limit.
+    """Raises an error if ``need`` bytes exceed :func:`memory_limit`.
 
     Example:
         >>> check_memory(10**18, "the features of graph.pt")
         Traceback (most recent call last):
         ...
         lrga.errors.DataError: expected the features of graph.pt to fit into memory (...), got 1,000,000,000.0 GB. \
-To fix: correct the file, or raise the limit with lrga --max-memory SIZE or LRGA_MAX_MEMORY.
+To fix: correct the file, or allow more bytes with LRGA_MAX_MEMORY.
     """
-    if need > (limit := max_memory()):
-        raise error(f"{what} to fit into memory ({show_bytes(limit)})", show_bytes(need), f"{remedy}, or {RAISE}")
+    limit = memory_limit()
+    if need > limit:
+        remedy = f"{remedy}, or allow more bytes with {ENVIRONMENT_VARIABLE}"
+        raise error(f"{what} to fit into memory ({show_bytes(limit)})", show_bytes(need), remedy)
 
 
 def open_regular(path: Path, *, error: type[LRGAError] = DataError) -> IO[bytes]:
-    """Opens a plain file for reading; a pipe, a device or a file above the memory limit is refused at once.
+    """Opens a plain file for reading; a pipe, a device or a file larger than memory is refused at once.
 
     Opening a pipe would wait for somebody to write into it, and reading a device may never end.
     """
@@ -132,18 +106,15 @@ def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return json.loads(decoded, parse_constant=_refuse, parse_float=_finite) if finite else json.loads(decoded)
+        return json.loads(decoded, parse_constant=_finite, parse_float=_finite) if finite else json.loads(decoded)
     except RecursionError as error:
         raise ValueError("brackets nested too deeply") from error
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name}, which is no number of JSON")
-
-
-def _finite(digits: str) -> float:
-    if math.isinf(value := float(digits)):
-        raise ValueError(f"{digits[:40]}, which is too large")
+def _finite(text: str) -> float:
+    value = float(text.replace("Infinity", "inf"))
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]}, which is no finite number")
     return value
 
 
@@ -154,6 +125,8 @@ def reading(path: Path, *, remedy: str, damage: type[LRGAError] = DataError) -> 
     A file that is not there is a ``DataMissingError``.
     """
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # opening a pipe would wait for its writer
+            raise DataError(f"a plain file at {path}", "a pipe or a device", "replace it by the file itself")
         yield
     except LRGAError:  # some are an OSError as well
         raise
@@ -167,13 +140,3 @@ def reading(path: Path, *, remedy: str, damage: type[LRGAError] = DataError) -> 
         raise DataError(f"text in UTF-8 in {path}", "a byte of another encoding", convert) from error
     except OSError as error:
         raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
-
-
-def limited_lines(file: IO[str], path: Path) -> Iterator[str]:
-    """The lines of a text file, each of at most a thousandth of the memory limit, and at least 1 MB."""
-    longest = max(MIN_LINE, max_memory() // 1000)
-    while line := file.readline(longest):
-        if len(line) == longest and not line.endswith("\n"):
-            remedy = f"end lines with a line feed, or {RAISE}"
-            raise DataError(f"lines of at most {show_bytes(longest)} in {path}", "a longer one", remedy)
-        yield line

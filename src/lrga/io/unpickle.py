@@ -197,12 +197,14 @@ got a pickle that asks for os.system in a pickle in memory. \
 To fix: do not load this file elsewhere either; get it from its official source.
     """
     label = name if isinstance(source, bytes) else str(source)
-    content = source if isinstance(source, bytes) else limits.read_bytes(Path(source))
     try:
+        content = source if isinstance(source, bytes) else limits.read_bytes(Path(source))
         value = _RestrictedUnpickler(io.BytesIO(content), encoding=encoding).load()
         if isinstance(value, _Maker | type):
             raise _Refused("a name in place of a value")
         return value
+    except LRGAError:
+        raise
     except _Refused as refusal:
         remedy = "do not load this file elsewhere either; get it from its official source"
         raise DataError(_ADMITTED, f"{refusal} in {label}", remedy) from refusal

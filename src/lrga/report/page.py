@@ -32,7 +32,7 @@ def write_report(
     reference: Reference = THE_PAPER,
     say: Callable[[str], None] | None = None,
 ) -> Collection:
-    """Writes a page of all runs at or below ``paths``.
+    """Writes a page of all runs and records of benchmarks at or below ``paths``.
 
     Args:
         paths: Run folders, records, or folders of them.
@@ -87,6 +87,7 @@ def page_of(found: Collection, *, title: str = "Runs of lrga", reference: Refere
         rows=[_run_row(run) for run in found.runs],
         details=[_details(run) for run in found.runs],
         rank_chart=_chart(charts, "rank-chart", rank_figure(ranks)) if ranks else None,
+        benchmarks=[_benchmark(path, values) for path, values in found.others],
         problems=found.problems[:_MOST_PROBLEMS],
         more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
         choices={
@@ -101,6 +102,19 @@ def page_of(found: Collection, *, title: str = "Runs of lrga", reference: Refere
 def _chart(charts: dict[str, Any], name: str, figure: dict[str, Any]) -> dict[str, Any]:
     charts[name] = figure
     return {"id": name, "height": figure["layout"]["height"]}
+
+
+def _benchmark(path: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """The table of a benchmark's record, and under what conditions it was measured."""
+    rows, load = values["rows"], (values["load"] or {}).get("average")
+    facts = {key: values[key] for key in ("device", "precision", "commit", "date")} | {"load average": load}
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    return {
+        "name": path.stem,
+        "facts": ", ".join(f"{key} {value}" for key, value in {**facts, **values["settings"]}.items() if value),
+        "columns": columns,
+        "rows": [[value_text(row.get(key, "")) for key in columns] for row in rows],
+    }
 
 
 def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:

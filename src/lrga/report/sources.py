@@ -1,4 +1,4 @@
-"""What a user points at: runs and their records, below any folders."""
+"""What a user points at: runs, their records and those of benchmarks, below any folders."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +10,8 @@ from lrga.speed.record import problem_of
 
 def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = None) -> Collection:
     """Reads everything below ``paths``; what cannot be read becomes a problem, never an exception.
+
+    ``others`` of the result are the records of benchmarks (:mod:`lrga.speed.record`).
 
     Args:
         paths: Run folders, records, or folders of them.
@@ -31,9 +33,10 @@ def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = N
         raise DataError("run folders or records", "no path", "name some: lrga report runs -o page.html")
     found = collect(given, say=say)
     for path, values in found.others:
-        if (problem := problem_of(values)) is not None:  # records of benchmarks may lie beside those of runs
+        if (problem := problem_of(values)) is not None:
             found.problems.append(Problem(str(path), f"neither the record of a run nor that of a benchmark: {problem}"))
-    if not (found.runs or found.problems):
+    found.others = [(path, values) for path, values in found.others if problem_of(values) is None]
+    if not (found.runs or found.problems or found.others):
         where = ", ".join(map(str, given))
         remedy = "train something first (lrga train CLUSTER --sizes 600,100,100 --epochs 5), or name another folder"
         raise DataError(f"run folders or records in {where}", "none", remedy)

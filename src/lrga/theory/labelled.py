@@ -318,7 +318,7 @@ def _edge_index(edge_index: Any) -> tuple[Array, Array]:
 def check_fits(num_nodes: int, need: Callable[[int], int], *, what: str, device: torch.device | str = "cpu") -> None:
     """Raises when ``need(num_nodes)`` bytes are not there, naming the largest number of nodes for which they are."""
     on_gpu = torch.device(device).type == "cuda"
-    limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.max_memory()
+    limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.memory_limit()
     if need(num_nodes) <= limit:
         return
     most = bisect.bisect_right(range(num_nodes), limit, key=need) - 1

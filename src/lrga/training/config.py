@@ -52,7 +52,7 @@ class DataConfig:
     Attributes:
         name: A data set known by name (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
             or ``module:factory``. Graphs passed to :func:`~lrga.training.runs.run.train` directly may have any name.
-        root: Data root; by default ``LRGA_DATA`` or the platform's cache folder.
+        root: Data root; by default ``LRGA_DATA`` or ``~/.cache/lrga``.
         source: Folder of raw or prepared files to build a named set from.
         options: Options of the data set: ``sizes`` and ``seed``; of own data ``task``, ``level``, ``split``, ``seed``.
     """

@@ -339,16 +339,14 @@ class LinkScorer:
         return str(node) if self.data.node_ids is None else self.data.node_ids[node]
 
     def read(self, path: str | Path) -> Tensor:
-        """Pairs of a file, ``[P, 2]``: two numbers of each pair are all of the file that is ever in memory."""
-        ids, known = self.data.node_ids, self._numbers
-        blocks = []
-        for pairs, lines in read_pairs(path, nodes={} if ids is None else known):
-            for pair, line in zip(pairs, lines, strict=True):
-                if not all(name in known for name in pair):
-                    got = f"{', '.join(pair)} in {path}, line {line}"
-                    raise DataError("two nodes of the graph that the model was trained on", got, "drop it")
-            blocks.append(torch.tensor([[known[name] for name in pair] for pair in pairs]).view(-1, 2).long())
-        return torch.cat(blocks)
+        """Pairs of a file, ``[P, 2]``."""
+        known, rows = self._numbers, []
+        for pair, line in zip(*read_pairs(path, nodes={} if self.data.node_ids is None else known), strict=True):
+            if not all(name in known for name in pair):
+                got = f"{', '.join(pair)} in {path}, line {line}"
+                raise DataError("two nodes of the graph that the model was trained on", got, "drop it")
+            rows.append([known[name] for name in pair])
+        return torch.tensor(rows, dtype=torch.int64).view(-1, 2)
 
     def score(self, pairs: Tensor, *, batch_size: int = 65_536) -> Tensor:
         """Probabilities of ``pairs`` ``[P, 2]``: ``[P]``."""

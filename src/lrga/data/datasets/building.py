@@ -16,21 +16,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrga.data.datasets.masked import masked_splits
-from lrga.data.datasets.source import BuildContext, data_root, default_workers
+from lrga.data.datasets.source import BuildContext, data_root
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, dataset_specs, spec_of
 from lrga.data.links.data import LinkData, load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import write_json
-from lrga.io.download import check_recorded
+from lrga.io.download import problem_of
 from lrga.io.files import FileFacts, facts_of, verify_file, writing
 from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, show_progress, silent
 from lrga.version import __version__
-
-COMMAND_OPTIONS = ("seed", "sizes", "split", "missing")
-"""Options that ``lrga data build`` knows; the others are options of :func:`lrga.data.load` alone."""
 
 DEFAULT_VARIANT = "default"
 MANIFEST_FILE = "manifest.json"
@@ -90,8 +87,6 @@ def rebuild_remedy(folder: Path, manifest: Manifest | None = None) -> str:
     """
     spec = spec_of(folder.parent.name)
     parts = [] if folder.name == DEFAULT_VARIANT else [part.partition("-") for part in folder.name.split("_")]
-    if any(key not in COMMAND_OPTIONS for key, _, _ in parts):
-        return f"delete {folder} and build it again with lrga.data.load and the options that its name says"
     words = [f"--{key} {text.replace('-', ',')}" for key, _, text in parts]
     words.append(f"--data-root {shlex.quote(str(folder.parent.parent))}")
     if spec.reads_source and manifest is None:
@@ -182,7 +177,6 @@ def build_dataset(
     plan: Plan,
     *,
     source: str | Path | None = None,
-    workers: int | None = None,
     progress: Progress = silent,
     download: bool = True,
     force: bool = False,
@@ -192,15 +186,12 @@ def build_dataset(
     Args:
         plan: What to build, from :func:`plan_dataset`.
         source: Folder of raw or prepared files to build from.
-        workers: Processes or threads; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress.
         download: Whether the network may be used.
         force: Builds it again even if it is there.
     """
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise OptionError("workers, an integer of at least 1", repr(workers), "pass for example workers=2")
-    folder, cores = _existing_folder(source), default_workers() if workers is None else workers
-    context = BuildContext(plan.raw, plan.work, folder, cores, progress, download)
+    folder = _existing_folder(source)
+    context = BuildContext(plan.raw, plan.work, folder, progress, download)
     with FolderLock(plan.folder.parent, wait=progress):  # variants share raw files
         manifest = None if force else plan.finished()
         if manifest is not None:
@@ -244,9 +235,9 @@ def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
     for split in SPLITS:
         made[split].meta |= meta | {"split": split}
         made[split].save(plan.folder / f"{split}.safetensors")
-        incomplete = {key: value for key, value in made[split].meta.items() if key == "incomplete"}
-        statistics[split] = made[split].statistics | incomplete
-    return [f"{split}.safetensors" for split in SPLITS], {"statistics": statistics, "note": plan.spec.note}
+        statistics[split] = made[split].statistics
+    note = made["train"].meta.get("note", plan.spec.note)
+    return [f"{split}.safetensors" for split in SPLITS], {"statistics": statistics, "note": note}
 
 
 def load_splits(plan: Plan, manifest: Manifest) -> Any:
@@ -256,9 +247,6 @@ def load_splits(plan: Plan, manifest: Manifest) -> Any:
         return load_link_data(plan.folder / GRAPH_FILE)
     if plan.spec.one_graph:
         return masked_splits(PackedGraphs.load(plan.folder / GRAPH_FILE))
-    for statistics in manifest.notes.get("statistics", {}).values():
-        if "incomplete" in statistics:  # results on it must not pass for results on the whole set
-            warnings.warn(f"{plan.spec.name} is incomplete: {statistics['incomplete']}", stacklevel=3)
     return {split: PackedGraphs.load(plan.folder / f"{split}.safetensors") for split in SPLITS}
 
 
@@ -267,7 +255,6 @@ def load(
     root: str | Path | None = None,
     *,
     source: str | Path | None = None,
-    workers: int | None = None,
     progress: Progress | None = None,
     download: bool = True,
     **options: Any,
@@ -280,7 +267,6 @@ def load(
         root: Data root; see :func:`lrga.data.datasets.source.data_root`.
         source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
             something else, a warning says so.
-        workers: Processes or threads of a build; all cores where it is ``None``. The result does not depend on it.
         progress: Is told of the progress; shown on stderr where it is ``None``.
         download: Whether the network may be used.
         options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.
@@ -295,7 +281,7 @@ def load(
     manifest = plan.finished()
     if manifest is None:
         with show_progress() if progress is None else nullcontext(progress) as told:
-            manifest = build_dataset(plan, source=source, workers=workers, progress=told, download=download)
+            manifest = build_dataset(plan, source=source, progress=told, download=download)
     else:
         plan.warn_of_other_source(manifest, source)
     return load_splits(plan, manifest)
@@ -376,8 +362,11 @@ def verify(name: str, root: str | Path | None = None) -> list[Check]:
         >>> [check.problem for check in verify("PATTERN", root)]
         [None, None, None]
     """
-    base = data_root(root) / spec_of(name).name
-    checks = [Check(*found) for found in check_recorded(base / RAW_FOLDER)]
+    spec = spec_of(name)
+    base = data_root(root) / spec.name
+    downloads = [(file, base / RAW_FOLDER / file.name) for file in spec.files]
+    found = [(path, problem_of(file, path)) for file, path in downloads if path.exists()]
+    checks = [Check(path, None if problem is None else str(problem)) for path, problem in found]
     for folder, manifest, problem in built_sets(name, root):
         if manifest is None:
             ended = f"no such file: the build of {folder} did not end. To fix: {rebuild_remedy(folder)}."

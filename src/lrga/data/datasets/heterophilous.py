@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets.masked import Graph, masked_graph
-from lrga.data.datasets.source import BuildContext, read_arrays
+from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, OptionError
+from lrga.errors import OptionError
 from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
 
@@ -37,7 +37,7 @@ def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
     (file,) = spec.files
     stem = file.name.removesuffix(".npz")
     below = ("raw", "data", f"{stem}/raw", f"heterophilous/{stem}/raw")
-    (path,) = context.files(spec.files, f"put it there, from {file.url}", below=below)
+    (path,), _ = context.locate(spec.files, [file.name], below=below)
     return masked_graph(spec, path, read(path, split), sizes=spec.splits if split == 0 else None)
 
 
@@ -47,9 +47,8 @@ def read(path: Path, split: int) -> Graph:
     arrays = read_arrays(path, ["node_features", "node_labels", "edges", *masks])
     x, y, edges = arrays["node_features"], arrays["node_labels"], arrays["edges"]
     whole = x.ndim == 2 and y.shape == (len(x),) and edges.ndim == 2 and edges.shape[1] == 2
-    if not whole or any(arrays[mask].shape != (NUM_SPLITS, len(x)) for mask in masks):
-        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
+    whole = whole and all(arrays[mask].shape == (NUM_SPLITS, len(x)) for mask in masks)
+    demand(whole, path, "arrays that fit each other", {name: array.shape for name, array in arrays.items()})
     splits = {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)}
     return Graph(x, y, np.concatenate([edges, edges[:, ::-1]]).T, splits)
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lrga.data.datasets.source import demand
 from lrga.data.datasets.spec import SPLITS, DatasetSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
 
 
 class Graph(NamedTuple):
@@ -32,16 +32,15 @@ def masked_graph(
         sizes: How many nodes each split must have.
     """
     x, y, edge_index, splits = graph
-    num_nodes, remedy = len(y), "get the files again from their official source"
-    if not np.isfinite(x).all():
-        raise DataError(f"finite node features in {where}", "NaN or infinity", remedy)
+    num_nodes = len(y)
+    demand(np.isfinite(x).all(), where, "finite node features", "NaN or infinity")
     masks = {split: np.zeros(num_nodes, bool) for split in SPLITS}
     for split, nodes in splits.items():
-        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < num_nodes:
-            raise DataError(f"nodes 0 to {num_nodes - 1} in {split} of {where}", f"node {nodes.max()}", remedy)
+        fits = 0 <= nodes.min(initial=0) <= nodes.max(initial=0) < num_nodes
+        demand(fits, f"{split} of {where}", f"nodes 0 to {num_nodes - 1}", f"node {nodes.max(initial=0)}")
         masks[split][nodes] = True
-    if np.stack(list(masks.values())).sum(0).max(initial=0) > 1:
-        raise DataError(f"splits of {where} that do not overlap", "a node in two of them", remedy)
+    apart = np.stack(list(masks.values())).sum(0).max(initial=0) <= 1
+    demand(apart, where, "splits that do not overlap", "a node in two of them")
     found = {
         "nodes": num_nodes,
         "edges": edge_index.shape[1],
@@ -56,8 +55,7 @@ def masked_graph(
         "classes": spec.inputs.out_channels,
         **(sizes or {}),
     }
-    if found != published:
-        raise DataError(f"{spec.name} of {_listed(published)} in {where}", _listed(found), remedy)
+    demand(found == published, where, f"{spec.name} of {_listed(published)}", _listed(found))
     return pack_arrays(
         num_nodes=np.array([num_nodes]),
         num_edges=np.array([edge_index.shape[1]]),

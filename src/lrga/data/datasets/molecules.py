@@ -4,7 +4,8 @@ Both are read from a prepared ``.npz`` file of flat arrays (each bond once), ogb
 Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG downloads (both directions).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,13 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.ogb import OGB, unzipped
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.ogb import OGB
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError, DataMissingError
-from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
@@ -28,7 +27,15 @@ ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 BONDS = (5, 6, 2)
 """Categories of a bond's type, stereo and conjugation."""
 _ARRAYS = ("num_node", "num_bond", "x", "bond_index", "bond_attr", "y", *SPLITS)
-_OGB_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+_OGB_FILES = {  # and their columns
+    "raw/num-node-list.csv.gz": 1,
+    "raw/num-edge-list.csv.gz": 1,
+    "raw/node-feat.csv.gz": len(ATOMS),
+    "raw/edge-feat.csv.gz": len(BONDS),
+    "raw/edge.csv.gz": 2,
+    "raw/graph-label.csv.gz": 1,
+    **{f"split/scaffold/{split}.csv.gz": 1 for split in ("train", "valid", "test")},
+}
 
 
 class Molecules(NamedTuple):
@@ -43,53 +50,42 @@ class Molecules(NamedTuple):
     splits: dict[str, np.ndarray]
 
 
-class Layout(NamedTuple):
-    """Where the files of a set lie, and what reads them."""
+def build(
+    name: str,
+    prepared: str,
+    official: Sequence[str],
+    read: Callable[[list[Path]], Molecules],
+    below: tuple[str, ...],
+    context: BuildContext,
+    *,
+    sizes: list[int],
+) -> dict[str, PackedGraphs]:
+    """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1.
 
-    name: str
-    prepared: str  # the file of flat arrays
-    folder: str  # what a folder of the set is called
-    archive: str  # the folder in the official archive
-    marker: str  # a file of the official layout
-    read: Callable[[Path], Molecules]  # reads the official layout
-
-    def build(self, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-        """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1."""
-        spec, source = spec_of(self.name), context.source
-        if source is None:
-            extract(context.obtain(spec.files)[0], context.work)
-            source = context.work
-        elif (found := find_files(source, [self.prepared], below=(self.folder,))) is not None:
-            return _splits(spec, found[0], read_prepared(found[0]), sizes)
-        for folder in (source / name for name in (".", self.folder, self.archive, self.name, "raw")):
-            if unzipped(folder / self.marker).is_file():
-                return _splits(spec, folder, self.read(folder), sizes)
-        raise DataMissingError(
-            f"{self.prepared}, or {self.marker} and the files beside it, in {source}",
-            "neither of them",
-            f"put there what {spec.files[0].url} unpacks to, or leave the source out to download it",
-        )
+    They are read from the file ``prepared`` of flat arrays or, by ``read``, from the ``official`` files.
+    """
+    spec = spec_of(name)
+    paths, form = context.locate(spec.files, [prepared], official, below=(*below, name, "raw"))
+    return _splits(spec, paths[0], read_prepared(paths[0]) if form == 0 else read(paths), sizes)
 
 
 def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The first ``sizes`` molecules of each split; all of them are compared with the published totals."""
-    remedy = "get the files again from their official source"
     for what, values, bounds in (("atom", found.x, ATOMS), ("bond", found.edge_attr, BONDS)):
         low, high = values.min(0, initial=0), values.max(0, initial=0)
-        if values.shape[1:] != (len(bounds),) or (low < 0).any() or (high >= bounds).any():
-            got = f"shape {list(values.shape)}, up to {high.tolist()}"
-            raise DataError(f"{what} features below {list(bounds)} in {where}", got, remedy)
-    if found.y.shape != (len(found.num_nodes), spec.inputs.out_channels) or not np.isin(found.y, (0, 1)).all():
-        raise DataError(f"{spec.inputs.out_channels} labels, 0 or 1, in {where}", f"{list(found.y.shape)}", remedy)
+        fits = values.shape[1:] == (len(bounds),) and (low >= 0).all() and (high < bounds).all()
+        got = f"shape {list(values.shape)}, up to {high.tolist()}"
+        demand(fits, where, f"{what} features below {list(bounds)}", got)
+    fits = found.y.shape == (len(found.num_nodes), spec.inputs.out_channels) and np.isin(found.y, (0, 1)).all()
+    demand(fits, where, f"{spec.inputs.out_channels} labels, 0 or 1,", f"shape {list(found.y.shape)}")
     totals = {split: len(numbers) for split, numbers in found.splits.items()}
     count, nodes, edges = sum(spec.splits.values()), int(found.num_nodes.sum()), int(found.num_edges.sum())
     means = [round(number / max(1, len(found.num_nodes)), 2) for number in (nodes, edges)]
-    if totals != spec.splits or len(found.num_nodes) != count or means != [spec.mean_nodes, spec.mean_edges]:
-        expected = f"{spec.splits} molecules of {spec.mean_nodes} atoms and {spec.mean_edges} edges in {where}"
-        raise DataError(expected, f"{totals} of {means[0]} and {means[1]}", remedy)
-    numbers = np.concatenate(list(found.splits.values()))
-    if len(np.unique(numbers)) != count or numbers.min() < 0 or numbers.max() >= count:
-        raise DataError(f"every molecule of {where} in one split", "some in none or in several", remedy)
+    fits = totals == spec.splits and len(found.num_nodes) == count and means == [spec.mean_nodes, spec.mean_edges]
+    expected = f"{spec.splits} molecules of {spec.mean_nodes} atoms and {spec.mean_edges} edges"
+    demand(fits, where, expected, f"{totals} of {means[0]} and {means[1]}")
+    numbers = np.sort(np.concatenate(list(found.splits.values())))
+    demand((numbers == np.arange(count)).all(), where, "every molecule in one split", "some in none or in several")
     packed = pack_arrays(
         num_nodes=found.num_nodes.astype(np.int64),
         num_edges=found.num_edges.astype(np.int64),
@@ -112,19 +108,12 @@ def read_prepared(path: Path) -> Molecules:
     return _both_ways(path, Molecules(nodes, bonds, index, x, attributes, y, dict(zip(SPLITS, splits, strict=True))))
 
 
-def read_ogb(folder: Path) -> Molecules:
-    """The molecules in the folder that OGB's archive unpacks to."""
-
-    def numbers(name: str, columns: int) -> np.ndarray:
-        path = unzipped(folder / f"{name}.csv.gz")
-        check_sums(path)
-        return read_numbers(path, columns=columns)
-
-    nodes, bonds = (numbers(f"raw/num-{what}-list", 1)[:, 0] for what in ("node", "edge"))
-    x, attributes = numbers("raw/node-feat", len(ATOMS)), numbers("raw/edge-feat", len(BONDS))
-    splits = {split: numbers(f"split/scaffold/{name}", 1)[:, 0] for split, name in _OGB_SPLITS.items()}
-    index, y = numbers("raw/edge", 2).T, numbers("raw/graph-label", 1)
-    return _both_ways(folder, Molecules(nodes, bonds, index, x, attributes, y, splits))
+def read_ogb(paths: list[Path]) -> Molecules:
+    """The molecules in the files of OGB's archive, by the names of :data:`_OGB_FILES`."""
+    tables = [read_numbers(path, columns=columns) for path, columns in zip(paths, _OGB_FILES.values(), strict=True)]
+    nodes, bonds, x, attributes, index, y, *splits = tables
+    chosen = {split: numbers[:, 0] for split, numbers in zip(SPLITS, splits, strict=True)}
+    return _both_ways(paths[0].parent, Molecules(nodes[:, 0], bonds[:, 0], index.T, x, attributes, y, chosen))
 
 
 def _both_ways(where: Path, once: Molecules) -> Molecules:
@@ -132,25 +121,23 @@ def _both_ways(where: Path, once: Molecules) -> Molecules:
     nodes, bonds, index, x, attributes, y, _ = once
     total = int(bonds.sum(dtype=np.int64))
     fits = nodes.shape == bonds.shape == y.shape[:1] and len(x) == int(nodes.sum(dtype=np.int64))
-    if not fits or index.shape != (2, total) or len(attributes) != total:
-        got = f"{len(nodes)} molecules, {len(x)} atoms, {list(index.shape)} ends of bonds, {len(attributes)} features"
-        raise DataError(f"arrays that fit each other in {where}", got, "get the files again")
+    got = f"{len(nodes)} molecules, {len(x)} atoms, {list(index.shape)} ends of bonds, {len(attributes)} features"
+    fits = fits and index.shape == (2, total) and len(attributes) == total
+    demand(fits, where, "arrays that fit each other", got)
     edge_index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
     twice = 2 * bonds.astype(np.int64)
     return once._replace(num_edges=twice, edge_index=edge_index, edge_attr=attributes.repeat(2, 0))
 
 
-def read_lrgb(folder: Path) -> Molecules:
+def read_lrgb(paths: list[Path]) -> Molecules:
     """The molecules in ``train.pt``, ``val.pt`` and ``test.pt``, lists of (x, edge_attr, edge_index, y)."""
     splits: dict[str, np.ndarray] = {}
     graphs: list[Any] = []
-    for split in SPLITS:
-        path = folder / f"{split}.pt"
-        check_sums(path)
+    for split, path in zip(SPLITS, paths, strict=True):
         found = read_pt(path)
-        if not isinstance(found, list | tuple) or not all(_is_graph(graph) for graph in found):
-            expected = f"a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T]) in {path}"
-            raise DataError(expected, "another object", "get the file again from its official source")
+        is_list = isinstance(found, list | tuple) and all(_is_graph(graph) for graph in found)
+        expected = "a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T])"
+        demand(is_list, path, expected, "another object")
         splits[split] = np.arange(len(graphs), len(graphs) + len(found))
         graphs += found
     x, attributes, index, y = ([graph[part] for graph in graphs] for part in range(4))
@@ -175,13 +162,13 @@ def _is_graph(graph: Any) -> bool:
     )  # fmt: skip
 
 
-_PEPTIDES = Layout("Peptides-func", "peptides_func.npz", "peptides_func", "peptidesfunc", "train.pt", read_lrgb)
-_MOLHIV = Layout("ogbg-molhiv", "molhiv.npz", "ogbg_molhiv", "hiv", "raw/node-feat.csv.gz", read_ogb)
+_PEPTIDES = ("Peptides-func", "peptides_func.npz", [f"{split}.pt" for split in SPLITS], read_lrgb)
+_MOLHIV = ("ogbg-molhiv", "molhiv.npz", list(_OGB_FILES), read_ogb)
 _PEPTIDES_SIZES = {"train": 10_873, "val": 2_331, "test": 2_331}
 _MOLHIV_SIZES = {"train": 32_901, "val": 4_113, "test": 4_113}
 SPECS = (
     DatasetSpec(
-        name=_PEPTIDES.name,
+        name=_PEPTIDES[0],
         inputs=Inputs("graph", 10, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "average_precision"),
         splits=_PEPTIDES_SIZES,
@@ -200,12 +187,12 @@ SPECS = (
             "Nucleic Acids Research 44(D1), 2016",
         ),
         options=sizes_option(_PEPTIDES_SIZES),
-        build=_PEPTIDES.build,
+        build=partial(build, *_PEPTIDES, ("peptides_func", "peptidesfunc")),
         files=(RemoteFile("https://www.dropbox.com/s/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1", "peptidesfunc.zip"),),
         schedule=Schedule(max_epochs=250),
     ),
     DatasetSpec(
-        name=_MOLHIV.name,
+        name=_MOLHIV[0],
         inputs=Inputs("graph", 1, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "roc_auc"),
         splits=_MOLHIV_SIZES,
@@ -223,7 +210,7 @@ SPECS = (
             "machine learning. Chemical Science 9(2), 2018",
         ),
         options=sizes_option(_MOLHIV_SIZES),
-        build=_MOLHIV.build,
+        build=partial(build, *_MOLHIV, ("ogbg_molhiv", "hiv")),
         files=(RemoteFile("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),),
         schedule=Schedule(max_epochs=100),
     ),

@@ -5,8 +5,6 @@ A set is a folder as its archive unpacks::
     raw/num-node-list.csv.gz  raw/num-edge-list.csv.gz  raw/edge.csv.gz       one graph, every edge once
     raw/node-feat.csv.gz  raw/edge_weight.csv.gz  raw/edge_year.csv.gz        where the set has them
     split/KIND/train.pt  valid.pt  test.pt                                    dicts of arrays edge, edge_neg, …
-
-A file that someone unzipped is read too, without its ``.gz``.
 """
 
 from collections.abc import Mapping
@@ -18,13 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrga.data.datasets.source import BuildContext, check_sums
+from lrga.data.datasets.source import BuildContext
 from lrga.data.datasets.spec import DatasetSpec, Inputs, TaskSpec, no_options, spec_of
 from lrga.data.links.data import LinkData, LinkSplit
-from lrga.errors import DataError, DataMissingError
-from lrga.io.archive import extract
+from lrga.errors import DataError
 from lrga.io.download import RemoteFile
-from lrga.io.limits import check_memory
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.progress import Progress, silent
 from lrga.io.unpickle import read_pt
@@ -46,82 +42,61 @@ class OgbSet:
     weighted: bool = False  # whether its edges have a weight and a year
     features: int | None = None  # columns of its node features
 
+    @property
+    def files(self) -> dict[str, str]:
+        """Its files by what they hold."""
+        names = ["num-node-list", "num-edge-list", "edge"]
+        names += [] if self.features is None else ["node-feat"]
+        names += ["edge_weight", "edge_year"] if self.weighted else []
+        raw = {name: f"raw/{name}.csv.gz" for name in names}
+        return raw | {split: f"split/{self.split}/{name}" for split, name in FILES.items()}
+
     def build(self, context: BuildContext) -> LinkData:
         """From the folder the user names, else from the official archive."""
-        if context.source is not None:
-            return self.read(self.find(context.source), progress=context.progress)
-        extract(context.obtain(spec_of(self.name).files)[0], context.work)
-        return self.read(self.find(context.work), progress=context.progress)
-
-    def find(self, folder: Path) -> Path:
-        """The folder of the set: ``folder`` itself, or one below it called as OGB or its archive calls it."""
-        names = (".", self.name.replace("-", "_"), self.name, self.folder)
-        for parent in (folder / name for name in names):
-            if unzipped(parent / "raw" / "edge.csv.gz").is_file():
-                return parent
-        raise DataMissingError(
-            f"the files of {self.name} as OGB lays them out in {folder}",
-            "no raw/edge.csv.gz there",
-            f"name the folder that holds raw/ and split/{self.split}/ (the archive is {self._url})",
-        )
+        below = (self.name.replace("-", "_"), self.name, self.folder)
+        paths, _ = context.locate(spec_of(self.name).files, list(self.files.values()), below=below)
+        return self.read(paths[0].parents[1], progress=context.progress)
 
     def read(self, folder: Path, *, progress: Progress = silent) -> LinkData:
         """The set in ``folder``, every file checked against the others."""
-        raw = folder / "raw"
-        names = ["num-node-list", "num-edge-list", "edge"]
-        names += [] if self.features is None else ["node-feat"]  # without them a vector of each node would be learned
-        names += ["edge_weight", "edge_year"] if self.weighted else []
-        wanted = [unzipped(raw / f"{name}.csv.gz") for name in names]
-        wanted += [folder / "split" / self.split / name for name in FILES.values()]
-        missing = [str(path) for path in wanted if not path.is_file()]
-        if missing:
-            remedy = f"copy what is missing from the official archive, {self._url}"
-            raise DataMissingError(f"all files of {self.name}", f"no {', '.join(missing)}", remedy)
-        nodes, edges = (self._count(raw / f"num-{what}-list.csv.gz") for what in ("node", "edge"))
-        edge = torch.from_numpy(self._numbers(raw / "edge.csv.gz", columns=2, rows=edges, progress=progress))
-        features = unzipped(raw / "node-feat.csv.gz")
-        x = self._numbers(features, dtype=np.float32, rows=nodes, progress=progress) if features.is_file() else None
-        columns = [unzipped(raw / f"{name}.csv.gz") for name in ("edge_weight", "edge_year")]
-        weight, year = (
-            torch.from_numpy(self._numbers(path, columns=1, rows=edges)).view(-1) if path.is_file() else None
-            for path in columns
-        )
+
+        def numbers(name: str, **options: Any) -> np.ndarray | None:
+            if name not in self.files:
+                return None
+            progress(f"reading {name}", 0, None)
+            return read_numbers(folder / self.files[name], **options)
+
+        def count(name: str) -> int:
+            values = numbers(name, columns=1)
+            if values is None or len(values) != 1 or int(values[0, 0]) < 1:
+                expected = f"one number of at least 1 in {folder / self.files[name]} (a link set is one graph)"
+                raise DataError(expected, f"{[] if values is None else values[:5].tolist()}", "get it again")
+            return int(values[0, 0])
+
+        nodes, edges = count("num-node-list"), count("num-edge-list")
+        pairs = numbers("edge", columns=2, rows=edges)
+        assert pairs is not None
+        edge = torch.from_numpy(pairs)
+        x = numbers("node-feat", dtype=np.float32, rows=nodes)
+        weight, year = (numbers(name, columns=1, rows=edges) for name in ("edge_weight", "edge_year"))
         splits = {}
-        for number, (name, file) in enumerate(FILES.items()):
+        for number, name in enumerate(FILES):
             progress("reading the splits", number, len(FILES))
-            splits[name] = self._split(folder / "split" / self.split / file, need_negatives=name != "train")
+            splits[name] = self._split(folder / self.files[name], need_negatives=name != "train")
         data = LinkData(
             num_nodes=nodes,
             edge=edge,
             splits=splits,
             x=None if x is None else torch.from_numpy(x),
-            edge_weight=None if weight is None else weight.float(),
-            edge_time=year,
+            edge_weight=None if weight is None else torch.from_numpy(weight).view(-1).float(),
+            edge_time=None if year is None else torch.from_numpy(year).view(-1),
             metric=spec_of(self.name).task.metric,
             meta={"dataset": self.name} | self._differences(nodes, edge, splits, None if x is None else x.shape[1]),
         )
         data.check(str(folder))
         return data
 
-    @property
-    def _url(self) -> str:
-        return spec_of(self.name).files[0].url
-
-    def _numbers(self, path: Path, **options: Any) -> np.ndarray:
-        path = unzipped(path)
-        check_sums(path)
-        return read_numbers(path, **options)
-
-    def _count(self, path: Path) -> int:
-        values = self._numbers(path, columns=1)
-        if len(values) != 1 or int(values[0, 0]) < 1:
-            got = f"{len(values)} numbers" if len(values) != 1 else str(int(values[0, 0]))
-            raise DataError(f"one number of at least 1 in {path} (a link set is one graph)", got, "get it again")
-        check_memory(8 * int(values[0, 0]), f"the graph described by {path}")
-        return int(values[0, 0])
-
     def _split(self, path: Path, *, need_negatives: bool) -> LinkSplit:
-        check_sums(path)
         value = read_pt(path)
         wanted = ("edge", "edge_neg") if need_negatives else ("edge",)
         if not isinstance(value, Mapping) or any(key not in value for key in wanted):
@@ -150,12 +125,6 @@ class OgbSet:
         if not torch.equal(*(_sorted_pairs(pairs, nodes) for pairs in (edge, splits["train"].edge))):
             odd.append("the edges of train are not those of the graph")
         return {"differs": f"not the published set: {', '.join(odd)}"} if odd else {}
-
-
-def unzipped(path: Path) -> Path:
-    """The file without ``.gz`` where only that is there."""
-    plain = path.with_suffix("")
-    return plain if plain.is_file() and not path.is_file() else path
 
 
 def _tensor(value: Any, key: str, path: Path) -> Tensor:

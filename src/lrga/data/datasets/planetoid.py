@@ -13,12 +13,13 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lrga.data.datasets.masked import Graph, masked_graph
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays
+from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 from lrga.io.download import RemoteFile
-from lrga.io.limits import check_memory, read_bytes
+from lrga.io.limits import check_memory
+from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
@@ -28,12 +29,11 @@ _ARRAYS = ("x_indptr", "x_indices", "x_data", "x_shape", "y", "edge_index", *SPL
 
 def build(name: str, context: BuildContext) -> PackedGraphs:
     """The graph, from the prepared file or Planetoid's own in the folder the user names, else downloaded."""
-    spec, prepared = spec_of(name), f"{name.lower()}.npz"
-    if context.source is not None and (found := find_files(context.source, [prepared], below=("planetoid",))):
-        return masked_graph(spec, found[0], read_prepared(found[0]), sizes=spec.splits)
-    remedy = f"put {prepared} there, or the files from {spec.files[0].url.rpartition('/')[0]}"
-    raw = context.files(spec.files, remedy, below=("raw", f"{name}/raw", "planetoid", "data"))
-    return masked_graph(spec, raw[0].parent, read_raw(dict(zip(PARTS, raw, strict=True))), sizes=spec.splits)
+    spec = spec_of(name)
+    below = ("raw", f"{name}/raw", "planetoid", "data")
+    paths, form = context.locate(spec.files, [f"{name.lower()}.npz"], [file.name for file in spec.files], below=below)
+    graph = read_prepared(paths[0]) if form == 0 else read_raw(dict(zip(PARTS, paths, strict=True)))
+    return masked_graph(spec, paths[0].parent, graph, sizes=spec.splits)
 
 
 def read_prepared(path: Path) -> Graph:
@@ -47,29 +47,19 @@ def read_prepared(path: Path) -> Graph:
 
 def read_raw(paths: Mapping[str, Path]) -> Graph:
     """The graph in Planetoid's files, by the names of :data:`PARTS`, with the nodes numbered as they are there."""
-    for path in paths.values():
-        check_sums(path)
-    test = _test_index(paths["test.index"])
+    test = read_numbers(paths["test.index"], columns=1)[:, 0]
     tx, allx = (_dense(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("tx", "allx"))
     y, ty, ally = (_classes(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("y", "ty", "ally"))
     num_nodes = max(len(allx), int(test.max(initial=-1)) + 1)
-    if len(allx) != len(ally) or not len(tx) == len(ty) == len(test) or tx.shape[1:] != allx.shape[1:]:
-        got = f"{len(allx)} and {len(ally)} nodes, {len(tx)}, {len(ty)} and {len(test)} of the test"
-        raise DataError(f"files that fit each other beside {paths['allx']}", got, "get them from one source")
-    check_memory(4 * num_nodes * allx.shape[1], f"the features of {num_nodes:,} nodes in {paths['allx']}")
+    fits = len(allx) == len(ally) and len(tx) == len(ty) == len(test) and tx.shape[1:] == allx.shape[1:]
+    got = f"{len(allx)} and {len(ally)} nodes, {len(tx)}, {len(ty)} and {len(test)} of the test"
+    demand(fits, paths["allx"].parent, "files that fit each other", got)
     features = np.zeros((num_nodes, allx.shape[1]), np.float32)  # a node that no file but the graph has stays zero
     classes = np.zeros(num_nodes, np.int64)
     features[: len(allx)], features[test] = allx, tx
     classes[: len(ally)], classes[test] = ally, ty
     splits = {"train": np.arange(len(y)), "val": np.arange(len(y), len(y) + VALIDATION), "test": test}
     return Graph(features, classes, _edges(load_pickle(paths["graph"], encoding="latin1"), paths["graph"]), splits)
-
-
-def _test_index(path: Path) -> np.ndarray:
-    try:
-        return np.array([int(line) for line in read_bytes(path).split()], np.int64)
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"a node number a line in {path}", str(error), "get the file again") from error
 
 
 def _dense(matrix: Any, path: Path) -> np.ndarray:
@@ -88,16 +78,16 @@ def _dense(matrix: Any, path: Path) -> np.ndarray:
 
 
 def _classes(one_hot: Any, path: Path) -> np.ndarray:
-    if not isinstance(one_hot, np.ndarray) or one_hot.ndim != 2 or one_hot.dtype.kind not in "biuf":
-        raise DataError(f"classes, one-hot, in {path}", f"a {type(one_hot).__name__}", "get the file again")
+    is_matrix = isinstance(one_hot, np.ndarray) and one_hot.ndim == 2 and one_hot.dtype.kind in "biuf"
+    demand(is_matrix, path, "classes, one-hot,", f"a {type(one_hot).__name__}")
     return one_hot.argmax(1)
 
 
 def _edges(neighbours: Any, path: Path) -> np.ndarray:
     """[2, E] the edges of lists of neighbours, each once, without loops, ordered by (destination, source)."""
     lists: list[Any] = list(neighbours.values()) if isinstance(neighbours, dict) else [None]
-    if not all(isinstance(own, list) and all(type(node) is int for node in own) for own in lists):
-        raise DataError(f"lists of neighbours by node in {path}", "another object", "get the file again")
+    are_lists = all(isinstance(own, list) and all(type(node) is int for node in own) for own in lists)
+    demand(are_lists, path, "lists of neighbours by node", "another object")
     counts = [len(own) for own in lists]
     source = np.repeat(np.array(list(neighbours), np.int64), counts)
     target = np.array([node for own in lists for node in own], np.int64)

@@ -10,12 +10,11 @@ inside and .25 between blocks; nodes shuffled; one random node of block b carrie
 label of a node is its block.
 
 The recipes fix no seed, so these are fresh draws of the same distributions, not the published files. All randomness
-comes as raw 64-bit words of a counter-seeded stream, one stream for each fixed chunk of graphs, so the result depends
-neither on the number of workers nor on the version of numpy.
+comes as raw 64-bit words of a counter-seeded stream, one stream for each fixed chunk of graphs, so the result does not
+depend on the version of numpy.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -164,16 +163,11 @@ def _splits(
     """The splits of a set, drawn chunk by chunk; ``graph(words, number, count)`` draws one of ``count`` graphs."""
 
     def split(split_number: int, count: int) -> PackedGraphs:
-        def draw(start: int) -> tuple[np.ndarray, ...]:
-            words = RandomStream(*stream, split_number, start // GRAPHS_OF_A_CHUNK)
-            return _joined([graph(words, g, count) for g in range(start, min(start + GRAPHS_OF_A_CHUNK, count))])
-
         chunks = []
-        with ThreadPoolExecutor(max(context.workers, 1)) as pool:
-            for chunk in pool.map(draw, range(0, count, GRAPHS_OF_A_CHUNK)):
-                chunks.append(chunk)
-                done = min(len(chunks) * GRAPHS_OF_A_CHUNK, count)
-                context.progress(f"{name} {SPLITS[split_number]}", done, count)
+        for start in range(0, count, GRAPHS_OF_A_CHUNK):
+            words, stop = RandomStream(*stream, split_number, start // GRAPHS_OF_A_CHUNK), start + GRAPHS_OF_A_CHUNK
+            chunks.append(_joined([graph(words, g, count) for g in range(start, min(stop, count))]))
+            context.progress(f"{name} {SPLITS[split_number]}", min(stop, count), count)
         num_nodes, source, in_degree, x, y = (
             torch.from_numpy(np.concatenate(part)) for part in zip(*chunks, strict=True)
         )

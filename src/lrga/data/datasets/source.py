@@ -1,10 +1,7 @@
 """What a builder of a data set is given: its folders, its options, and files that are checked before they are read."""
 
-import hashlib
-import math
 import os
 import stat
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +12,7 @@ import numpy as np
 
 from lrga.data.datasets.spec import SPLITS
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
-from lrga.io.archive import ARCHIVE_DAMAGE
+from lrga.io.archive import ARCHIVE_DAMAGE, extract
 from lrga.io.download import RemoteFile, obtain_all
 from lrga.io.files import FileFacts, verify_file
 from lrga.io.limits import check_memory
@@ -32,11 +29,8 @@ class BuildContext:
 
     Attributes:
         raw: Folder for downloaded files; they stay (use :func:`lrga.io.download.obtain`).
-        work: Folder for shards of a long build, so that it resumes after a kill; write them atomically
-            (:func:`lrga.io.files.atomic_path`). It survives a kill and is deleted when the set is finished.
-            It belongs to this set and these options alone.
+        work: Folder for what archives unpack to, of this set and these options alone; deleted when the set is built.
         source: Folder of raw or prepared files that the user named, or ``None``.
-        workers: Number of processes or threads to use. The result must not depend on it.
         progress: Is told of the progress: ``progress(label, done, total)``.
         download: Whether the network may be used.
     """
@@ -44,33 +38,49 @@ class BuildContext:
     raw: Path
     work: Path
     source: Path | None = None
-    workers: int = 1
     progress: Progress = silent
     download: bool = True
 
-    def obtain(self, files: Sequence[RemoteFile]) -> list[Path]:
-        """Official files, downloaded to :attr:`raw` where they are not there."""
-        return obtain_all(files, self.raw, progress=self.progress, download=self.download)
+    def locate(
+        self, files: Sequence[RemoteFile], *layouts: Sequence[str], below: Iterable[str] = ()
+    ) -> tuple[list[Path], int]:
+        """Where the files of a set lie: in :attr:`source` where the user named one, else as they are downloaded.
 
-    def files(self, files: Sequence[RemoteFile], remedy: str, *, below: Iterable[str] = ()) -> list[Path]:
-        """Official files: those in :attr:`source` where the user named one, else downloaded."""
+        Args:
+            files: The official files; archives among them are unpacked.
+            layouts: Names of all files of a set, one list for each form in which it may come; the last is that of the
+                official files. The first that is there is taken.
+            below: Subfolders in which they may lie.
+
+        Returns:
+            Their paths, and the number of the layout.
+        """
+        roots, forms = [self.source or self.work], list(enumerate(layouts))
         if self.source is None:
-            return self.obtain(files)
-        return self.find([file.name for file in files], remedy, below=below)
-
-    def find(self, names: Sequence[str], remedy: str, *, below: Iterable[str] = ()) -> list[Path]:
-        """Files of :attr:`source`, as :func:`find_files` gives them; an error where one is missing."""
-        assert self.source is not None
-        found, folders = find_files(self.source, names, below=below), [self.source, *(self.source / b for b in below)]
-        if found is None:
-            absent: list[list[str]] = [[name for name in names if not (f / name).is_file()] for f in folders]
-            fewest: list[str] = min(absent, key=len)  # where most of them are
-            raise DataMissingError(f"{', '.join(names)} in {self.source}", f"no {', '.join(fewest)}", remedy)
-        return found
+            forms = forms[-1:]
+            for path in obtain_all(files, self.raw, progress=self.progress, download=self.download):
+                if path.suffix == ".zip":
+                    extract(path, self.work, layouts[-1])
+            roots.append(self.raw)
+        folders = [root / name for root in roots for name in (".", *below)]
+        absent: list[list[str]] = []
+        for number, names in forms:
+            found = {name: next((f / name for f in folders if (f / name).is_file()), None) for name in names}
+            paths = [path for path in found.values() if path is not None]
+            if len(paths) == len(names):
+                for path in paths:
+                    check_sums(path)
+                return paths, number
+            absent.append([name for name, path in found.items() if path is None])
+        fewest: list[str] = min(absent, key=len)
+        expected = " or ".join(", ".join(names) for _, names in forms)
+        urls = ", ".join(dict.fromkeys(file.url for file in files))
+        remedy = f"put them there, from {urls}, or leave the source out to download them"
+        raise DataMissingError(f"{expected} in {roots[0]}", f"no {', '.join(fewest)}", remedy)
 
 
 def data_root(root: str | Path | None = None) -> Path:
-    """Folder that holds every data set: the argument, else ``$LRGA_DATA``, else the platform's cache folder.
+    """Folder that holds every data set: the argument, else ``$LRGA_DATA``, else ``lrga`` in the cache folder.
 
     The folder need not exist; it is created by the first build.
 
@@ -80,7 +90,8 @@ def data_root(root: str | Path | None = None) -> Path:
     """
     if root is not None and str(root) == "":
         raise OptionError("a folder for the data", "an empty path", "name a folder, or leave the data root out")
-    given = root if root is not None else os.environ.get(ENVIRONMENT_VARIABLE) or cache_folder(sys.platform, os.environ)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "lrga"
+    given = root if root is not None else os.environ.get(ENVIRONMENT_VARIABLE) or cache
     remedy = f"name a folder with --data-root, root= or {ENVIRONMENT_VARIABLE}"
     try:
         path = Path(given).expanduser().absolute()
@@ -93,23 +104,6 @@ def data_root(root: str | Path | None = None) -> Path:
             raise
         raise OptionError("a usable folder for the data", f"{str(given)!r} ({error})", remedy) from error
     return path
-
-
-def cache_folder(platform: str, environment: Mapping[str, str]) -> Path:
-    """The folder where ``platform`` (as in ``sys.platform``) keeps what can be made again.
-
-    Example:
-        >>> cache_folder("linux", {"XDG_CACHE_HOME": "/var/cache"}).as_posix()
-        '/var/cache/lrga'
-    """
-    if platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "lrga"
-    if platform == "win32":
-        local = environment.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "lrga" / "Cache"
-    # The XDG rule: a relative XDG_CACHE_HOME is to be ignored.
-    xdg = environment.get("XDG_CACHE_HOME", "")
-    return (Path(xdg) if xdg.startswith("/") else Path.home() / ".cache") / "lrga"
 
 
 def default_workers() -> int:
@@ -166,18 +160,10 @@ def sizes_option(splits: Mapping[str, int]) -> Callable[..., dict[str, Any]]:
     return options
 
 
-def find_files(folder: Path, names: Sequence[str], *, below: Iterable[str] = ()) -> list[Path] | None:
-    """Paths of all ``names`` in ``folder`` or, all together, in one of its subfolders ``below``; else ``None``.
-
-    Example:
-        >>> find_files(Path("no-such-folder"), ["train.pickle"]) is None
-        True
-    """
-    for parent in (folder, *(folder / name for name in below)):
-        paths = [parent / name for name in names]
-        if all(path.is_file() for path in paths):
-            return paths
-    return None
+def demand(fits: Any, where: object, expected: str, got: object) -> None:
+    """Refuses files, found at ``where``, that do not hold what is ``expected``."""
+    if not fits:
+        raise DataError(f"{expected} in {where}", str(got), "get it again from its official source")
 
 
 def check_sums(path: Path) -> None:
@@ -195,26 +181,17 @@ def check_sums(path: Path) -> None:
                 return
 
 
-def check_md5(path: Path, content: bytes, expected: str, *, what: str) -> None:
-    """Compares the content of a file with the MD5 sum that its publisher states."""
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != expected:
-        remedy = f"delete {path} and get it again from its official source"
-        raise ChecksumError(f"{what} with MD5 {expected}", f"MD5 {found} in {path}", remedy)
-
-
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays called ``names`` of an ``.npz`` file; Python objects in it are refused."""
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", "name the folder that holds it")
-    check_sums(path)
     remedy = f"delete {path} and get it again"
     if not zipfile.is_zipfile(path):
         raise ChecksumError(f"a sound .npz file {path}", "a truncated one, or no such file at all", remedy)
     try:
         # Opened here and not by numpy, which leaves a damaged file open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            _check_headers(archive.zip, path)
+            check_memory(sum(member.file_size for member in archive.zip.infolist()), f"the arrays of {path}")
             if missing := [name for name in names if name not in archive.files]:
                 expected = f"the arrays {', '.join(names)} in {path}"
                 raise DataError(expected, f"no {', '.join(missing)}", "name the right file, or get it again")
@@ -229,18 +206,3 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         raise ChecksumError(f"a sound .npz file {path}", f"a damaged one ({error})", remedy) from error
     except Exception as error:  # numpy's refusal of pickled objects; a damaged header can raise nearly anything
         raise DataError(f"an .npz file of plain arrays at {path}", str(error), remedy) from error
-
-
-def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
-    """Refuses, before memory is taken, arrays that memory does not hold or that are not as large as they say."""
-    members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
-    check_memory(sum(member.file_size for member in members), f"the arrays of {path}")
-    for member in members:
-        with archive.open(member) as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
-            said = file.tell() + math.prod(shape) * dtype.itemsize
-        if not dtype.hasobject and said != member.file_size:  # objects are refused by numpy, in its words
-            got = f"{member.filename} of {member.file_size:,} bytes, of which its header says {said:,}"
-            raise ChecksumError(f"whole arrays in {path}", got, f"delete {path} and get it again")

@@ -92,7 +92,7 @@ class DatasetSpec:
         mean_edges: Published mean number of directed edges of a graph.
         node_features: What ``x`` holds.
         edge_features: What ``edge_attr`` holds, or why there is none.
-        obtained: How it gets onto this machine, in one word: ``"generated"``, ``"downloaded"`` or ``"built"``.
+        obtained: How it gets onto this machine, in one word: ``"generated"`` or ``"downloaded"``.
         origin: Where it comes from, in a sentence.
         licence: Licence in a word or two, as far as it is known.
         terms: The same in a sentence.

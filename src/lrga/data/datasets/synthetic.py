@@ -8,11 +8,11 @@ Letters: N nodes, P undirected edges, E = 2 P directed ones, C communities, D fe
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from lrga.checks import check_count, check_fraction
 from lrga.data.datasets.source import check_seed
@@ -21,39 +21,6 @@ from lrga.errors import DTypeError, OptionError
 ROUNDS = 30  # of drawing anew what was repeated
 SPARE = 1.05  # drawn beyond what is needed, as some repeat
 BLOCK = 1 << 22  # pairs made at once: some 100 MB
-
-
-@dataclass(frozen=True, eq=False)
-class SyntheticGraph:
-    """A graph and a task on it: the class of a node follows from its community.
-
-    Attributes:
-        edge_index: ``[2, E]`` int64, every edge both ways.
-        x: ``[N, D]`` float32: noise around a centre of the node's class.
-        y: ``[N]`` int64, the class.
-        community: ``[N]`` int64.
-        train_mask: ``[N]``, four fifths of the nodes.
-        val_mask: ``[N]``, a tenth.
-        test_mask: ``[N]``, a tenth.
-    """
-
-    edge_index: Tensor
-    x: Tensor
-    y: Tensor
-    community: Tensor
-    train_mask: Tensor
-    val_mask: Tensor
-    test_mask: Tensor
-
-    @property
-    def num_nodes(self) -> int:
-        """N."""
-        return self.y.size(0)
-
-    @property
-    def num_edges(self) -> int:
-        """E."""
-        return self.edge_index.size(1)
 
 
 def synthetic_edges(
@@ -134,8 +101,12 @@ def synthetic_graph(
     classes: int = 4,
     noise: float = 2.0,
     **options: Any,
-) -> SyntheticGraph:
-    """A random graph with node features, classes and a division into train, val and test.
+) -> Data:
+    """A random graph with node features, classes that follow from the communities, and a division of the nodes.
+
+    Its attributes are ``edge_index`` ``[2, E]``, every edge both ways; ``x`` ``[N, D]``, noise around a centre of the
+    node's class; ``y`` and ``community`` ``[N]``; ``train_mask``, ``val_mask`` and ``test_mask`` ``[N]``, four fifths
+    and two tenths of the nodes.
 
     Args:
         num_nodes: N.
@@ -165,8 +136,8 @@ def synthetic_graph(
     x = torch.randn(num_nodes, features, generator=generator, device=device).mul_(noise).add_(centres[y])
     draw = torch.randperm(num_nodes, generator=generator, device=device)
     train, val = num_nodes * 8 // 10, num_nodes * 9 // 10
-    masks = [draw < train, (draw >= train) & (draw < val), draw >= val]
-    return SyntheticGraph(edge_index, x, y, community, *masks)
+    masks = {"train_mask": draw < train, "val_mask": (draw >= train) & (draw < val), "test_mask": draw >= val}
+    return Data(edge_index=edge_index, x=x, y=y, community=community, **masks)
 
 
 class _Stubs:

@@ -3,36 +3,35 @@
 Every point is joined to its 25 nearest ones; node features are the coordinates, the edge feature is the distance, the
 label of an edge is 1 where the tour uses it, in either direction.
 
-Points are uniform in the unit square; a tour is short in the integer distances that TSPLIB calls GEO, taken of the raw
-coordinates, as in the benchmark's own generator (so not in Euclidean distances). The benchmark solved with Concorde;
-here LKH does (package ``elkai``): optimal or within a fraction of a percent of it.
+Instances and tours are read from the benchmark's text files ``tsp50-500_{train,val,test}.txt`` (an instance a line:
+coordinates, ``output``, the nodes of the tour from 1), or from prepared files ``tsp_{train,val,test}.npz``.
 
 Letters: G instances, N nodes of all of them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.shards import Shard, make_shards
-from lrga.data.datasets.source import BuildContext, check_seed, check_sizes, find_files, read_arrays
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
-from lrga.errors import DataError, MissingDependencyError, OptionError
-
-if TYPE_CHECKING:
-    from lrga.data.packed.graphs import PackedGraphs
+from lrga.data.packed.arrays import pack_arrays
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError
+from lrga.io.download import RemoteFile
+from lrga.io.limits import reading
 
 NEIGHBOURS = 25
-SHARD_INSTANCES = 20  # about ten seconds of work
-MISSING = ("accept", "generate")
-ARRAYS = ("n", "xy", "tour")
-GRID = 65_536  # coordinates are multiples of 1 / GRID: exact in 16 bits, in float32 and in float64
-SPLIT_NUMBER = {"test": 0, "val": 1, "train": 2}  # part of every instance's seed
+GRID = 65_536  # of prepared files: coordinates are multiples of 1 / GRID, exact in 16 bits and in float32
+SIZES = {"train": 10_000, "val": 1_000, "test": 1_000}
+PREPARED_NOTE = (
+    FRESH_DRAW + " Tours are LKH's, at most a fraction of a percent from optimal; the benchmark used Concorde."
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Tours:
 
     Attributes:
         n: [G] nodes of each.
-        xy: [N, 2] coordinates times :data:`GRID`.
+        xy: [N, 2] coordinates in the unit square.
         tour: [N] the nodes of each instance in the order of its tour, counted inside the instance; the last returns to
             the first.
     """
@@ -56,193 +55,74 @@ class Tours:
         return Tours(self.n[:instances], self.xy[:rows], self.tour[:rows])
 
 
-def draw_instance(seed: int, split: str, number: int, nodes: tuple[int, int]) -> np.ndarray:
-    """Coordinates [n, 2] times :data:`GRID` of one instance, a function of the arguments alone.
-
-    Example:
-        >>> draw_instance(1234, "test", 0, (50, 500)).shape
-        (491, 2)
-    """
-    generator = np.random.default_rng([seed, SPLIT_NUMBER[split], number])
-    n = int(generator.integers(nodes[0], nodes[1] + 1))
-    return generator.integers(0, GRID, (n, 2), dtype=np.uint16)
-
-
-def geo_distances(xy: np.ndarray) -> np.ndarray:
-    """[n, n] integer distances of type GEO of TSPLIB 95, section 2.4, between points (latitude, longitude) ``xy``.
-
-    A coordinate 12.34 means 12 degrees and 34 minutes. The constants, rounded π included, are TSPLIB's.
-
-    Example:
-        >>> geo_distances(np.array([[16.47, 96.10], [16.47, 94.44]])).tolist()  # cities 1 and 2 of burma14
-        [[0, 153], [153, 0]]
-    """
-    degrees = np.trunc(xy)
-    latitude, longitude = (3.141592 * (degrees + 5.0 * (xy - degrees) / 3.0) / 180.0).T
-    q1 = np.cos(longitude[:, None] - longitude[None, :])
-    q2 = np.cos(latitude[:, None] - latitude[None, :])
-    q3 = np.cos(latitude[:, None] + latitude[None, :])
-    cosine = np.clip(0.5 * ((1.0 + q1) * q2 - (1.0 - q1) * q3), -1.0, 1.0)
-    distance = (6378.388 * np.arccos(cosine) + 1.0).astype(np.int64)
-    np.fill_diagonal(distance, 0)
-    return distance
-
-
-def solve(grid: np.ndarray) -> np.ndarray:
-    """[n] the nodes at ``grid`` (coordinates times :data:`GRID`) in the order of a short tour from node 0."""
-    try:
-        import elkai
-    except ImportError as error:
-        raise MissingDependencyError(
-            "elkai, which finds the tours of TSP", "no such package", 'pip install "lrga[tsp]"'
-        ) from error
-    closed = elkai.DistanceMatrix(geo_distances(grid / GRID).tolist()).solve_tsp(runs=1)
-    return np.asarray(closed[:-1], np.int64)
-
-
-def solve_instances(split: str, first: int, stop: int, seed: int, nodes: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Draws and solves the instances ``first`` to ``stop - 1``; the arrays of :class:`Tours`."""
-    grids = [draw_instance(seed, split, number, nodes) for number in range(first, stop)]
-    tours = [solve(grid) for grid in grids]
-    return {
-        "n": np.array([len(grid) for grid in grids], np.int32),
-        "xy": np.concatenate(grids),
-        "tour": np.concatenate(tours).astype(np.int32),
-    }
-
-
-def read_tours(path: Path) -> Tours:
-    """The instances of a prepared ``tsp_{train,val,test}.npz`` or of one part of a build, every tour checked."""
-    arrays = read_arrays(path, ARRAYS)
-    n, xy, tour = arrays["n"].astype(np.int64), arrays["xy"], arrays["tour"].astype(np.int64)
-    remedy = f"make {path.name} again, or name the folder of the right files"
-    fits = n.ndim == 1 and len(n) and (n >= 3).all() and xy.shape == (n.sum(), 2) and tour.shape == (n.sum(),)
-    if not fits or xy.dtype != np.uint16:
-        got = f"n {list(n.shape)}, xy {xy.dtype} {list(xy.shape)}, tour {list(tour.shape)}"
-        raise DataError(f"instances with n [G], xy uint16 [N, 2] and tour [N] in {path}", got, remedy)
-    # Each tour visits each node once: shifted by its instance's first node, all tours together are one permutation.
-    start = np.concatenate([[0], np.cumsum(n)])
-    instance = np.repeat(np.arange(len(n)), n)
-    inside = (tour >= 0) & (tour < n[instance])
-    visits = np.bincount((tour + start[instance])[inside], minlength=len(tour))
-    if not inside.all() or (visits != 1).any():
-        bad = instance[np.argmax(~inside)] if not inside.all() else instance[np.argmax(visits != 1)]
-        raise DataError(f"tours that visit every node once in {path}", f"another in instance {bad}", remedy)
-    return Tours(n, xy, tour)
-
-
-def join(parts: list[Tours]) -> Tours:
-    """Several lists of instances as one."""
-    return Tours(*(np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS))
-
-
-def options(
-    *,
-    seed: int = 1234,
-    sizes: Sequence[int] | None = None,
-    nodes: Sequence[int] = (50, 500),
-    neighbours: int = NEIGHBOURS,
-    missing: str = "accept",
-) -> dict[str, Any]:
-    """Options of :func:`build`.
-
-    Args:
-        seed: Of the random points. Every instance has a seed of its own made from it, so instance i is the same
-            whatever the sizes.
-        sizes: Numbers of graphs of train, val and test; ``None`` for the benchmark's 10,000, 1,000 and 1,000.
-        nodes: Least and greatest number of points of an instance.
-        neighbours: Nearest points that every point is joined to.
-        missing: What to do where prepared tours are fewer than ``sizes``: ``"accept"`` them and mark the set as
-            incomplete, or ``"generate"`` the rest.
-    """
-    pair = list(nodes) if isinstance(nodes, Sequence) and not isinstance(nodes, str) else []
-    if len(pair) != 2 or any(type(n) is not int for n in pair) or not 5 <= pair[0] <= pair[1] <= 30_000:
-        raise OptionError("nodes, two numbers 5 <= least <= greatest <= 30,000", repr(nodes), "pass nodes=(50, 500)")
-    if type(neighbours) is not int or not 1 <= neighbours < pair[0]:
-        expected = f"neighbours, from 1 to {pair[0] - 1} (one less than the smallest instance has points)"
-        raise OptionError(expected, repr(neighbours), "ask for fewer neighbours, or for larger instances")
-    if missing not in MISSING:
-        raise OptionError(f"missing, one of {', '.join(MISSING)}", repr(missing), "choose one of these")
-    return {
-        "seed": check_seed(seed),
-        "sizes": check_sizes(sizes, SPEC.splits),
-        "nodes": pair,
-        "neighbours": neighbours,
-        "missing": missing,
-    }
-
-
-def build(
-    context: BuildContext, *, seed: int, sizes: list[int], nodes: list[int], neighbours: int, missing: str
-) -> "dict[str, PackedGraphs]":
-    """The graphs, from prepared tours where there are some, else with tours found here."""
-    wanted = dict(zip(SPLITS, sizes, strict=True))
-    prepared = {split: read_tours(path).first(wanted[split]) for split, path in _prepared_files(context).items()}
-    have = {split: len(prepared[split].n) if split in prepared else 0 for split in SPLITS}
-    lacking = {split: size - have[split] for split, size in wanted.items() if size > have[split]}
-    notes: dict[str, dict[str, Any]] = {split: {"origin": "prepared tours"} for split in prepared}
-    if prepared and missing == "accept":
-        for split, count in lacking.items():
-            short = f"{have[split]:,} of {wanted[split]:,} graphs of {split}, as the prepared tours hold no more"
-            remedy = "build with --missing generate, in Python missing='generate', to have the rest made"
-            notes[split] |= {"incomplete": f"{short} ({remedy})", "missing": count}
-        generated: dict[str, Tours] = {}
-    else:
-        generated = _generate(context, {split: (have[split], wanted[split]) for split in lacking}, seed, nodes)
+def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The graphs, from the tours in the folder the user names, else from the benchmark's archive."""
+    texts, prepared = [f"tsp50-500_{split}.txt" for split in SPLITS], [f"tsp_{split}.npz" for split in SPLITS]
+    paths, form = context.locate(SPEC.files, prepared, texts, below=("TSP", "tsp"))
     result = {}
-    for done, split in enumerate(SPLITS):
+    for done, (split, size, path) in enumerate(zip(SPLITS, sizes, paths, strict=True)):
         context.progress("graphs of TSP", done, len(SPLITS))
-        sources = [part[split] for part in (prepared, generated) if split in part]
-        made = {"generated": len(generated[split].n), "seed": seed} if split in generated else {}
-        result[split] = tour_graphs(join(sources), neighbours=neighbours, meta=notes.get(split, {}) | made)
+        tours = (read_text(path, size) if form else read_prepared(path)).first(size)
+        demand(len(tours.n) == size, path, f"{size:,} instances of {split}", f"{len(tours.n):,}")
+        result[split] = tour_graphs(tours, meta={} if form else {"note": PREPARED_NOTE})
     return result
 
 
-def _prepared_files(context: BuildContext) -> dict[str, Path]:
-    names = [f"tsp_{split}.npz" for split in SPLITS]
-    if context.source is not None:
-        remedy = "put them there, or leave the source out to generate instances here (takes an hour)"
-        found: list[Path] | None = context.find(names, remedy, below=("tsp",))
-    else:
-        found = find_files(context.raw, names, below=("tsp",))
-    return {} if found is None else dict(zip(SPLITS, found, strict=True))
+def read_text(path: Path, limit: int) -> Tours:
+    """The first instances, at most ``limit``, of one of the benchmark's text files, every tour checked."""
+    points, tours = [], []
+    try:
+        with reading(path, remedy="get the file again"), open(path, encoding="ascii") as file:
+            for text in islice(file, limit):
+                before, _, after = text.partition("output")
+                points.append(np.array(before.split(), np.float64).reshape(-1, 2))
+                tours.append(np.array(after.split(), np.int64)[:-1] - 1)  # the last is the first again
+    except ValueError as error:
+        expected = f"coordinates, 'output' and the nodes of a tour on each line of {path}"
+        raise DataError(expected, f"another text in line {len(tours) + 1} ({error})", "get the file again") from error
+    n = np.array([len(xy) for xy in points], np.int64)
+    return _checked(path, Tours(n, np.concatenate([np.empty((0, 2)), *points]), np.concatenate([n[:0], *tours])))
 
 
-def _generate(
-    context: BuildContext, ranges: dict[str, tuple[int, int]], seed: int, nodes: list[int]
-) -> dict[str, Tours]:
-    """Instances ``begin`` to ``end - 1`` of each split, drawn and solved."""
-    shards: dict[str, list[Shard]] = {}
-    for split, (begin, end) in ranges.items():
-        for first in range(begin, end, SHARD_INSTANCES):
-            stop = min(first + SHARD_INSTANCES, end)
-            arguments = {"split": split, "first": first, "stop": stop, "seed": seed, "nodes": nodes}
-            shard = Shard(f"{split}-{first:06d}-{stop:06d}", "tours", arguments, stop - first, ARRAYS)
-            shards.setdefault(split, []).append(shard)
-    every = [shard for parts in shards.values() for shard in parts]
-    label = "finding the tours of TSP"
-    make_shards(every, context.work, workers=context.workers, progress=context.progress, label=label)
-    return {split: join([read_tours(shard.path(context.work)) for shard in parts]) for split, parts in shards.items()}
+def read_prepared(path: Path) -> Tours:
+    """The instances of a prepared ``tsp_{train,val,test}.npz``: n [G], xy [N, 2] times 65,536, tour [N]; checked."""
+    arrays = read_arrays(path, ("n", "xy", "tour"))
+    demand(arrays["xy"].dtype == np.uint16, path, "xy of 16 bits", arrays["xy"].dtype)
+    return _checked(path, Tours(arrays["n"].astype(np.int64), arrays["xy"] / GRID, arrays["tour"].astype(np.int64)))
 
 
-def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> "PackedGraphs":
+def _checked(path: Path, found: Tours) -> Tours:
+    n, xy, tour = found.n, found.xy, found.tour
+    fits = n.ndim == 1 and len(n) and (n >= 3).all() and xy.shape == (n.sum(), 2) and tour.shape == (n.sum(),)
+    got = f"n {list(n.shape)}, xy {list(xy.shape)}, tour {list(tour.shape)}"
+    demand(fits and np.isfinite(xy).all(), path, "instances of n [G] points xy [N, 2] with tour [N]", got)
+    # Each tour visits each node once: shifted by its instance's first node, all tours together are one permutation.
+    instance = np.repeat(np.arange(len(n)), n)
+    inside = (tour >= 0) & (tour < n[instance])
+    visits = np.bincount((tour + (np.cumsum(n) - n)[instance])[inside], minlength=len(tour))
+    if not inside.all() or (visits != 1).any():
+        bad = instance[np.argmax(~inside)] if not inside.all() else instance[np.argmax(visits != 1)]
+        expected = f"tours that visit every node once in {path}"
+        raise DataError(expected, f"another in instance {bad}", "get the file again")
+    return found
+
+
+def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:
     """The nearest-neighbour graphs of ``tours``: x [N, 2], edge_attr [E, 1], y [E] 0 or 1, edges i → its neighbours.
 
     Example:
-        >>> square = Tours(np.array([4]), np.array([[0, 0], [0, 9], [9, 9], [9, 0]], np.uint16), np.arange(4))
+        >>> square = Tours(np.array([4]), np.array([[0, 0], [0, 1], [1, 1], [1, 0]]), np.arange(4))
         >>> graph = tour_graphs(square, neighbours=3)[0]
         >>> sorted(graph.edge_index[:, graph.y == 1].t().tolist())
         [[0, 1], [0, 3], [1, 0], [1, 2], [2, 1], [2, 3], [3, 0], [3, 2]]
     """
-    from lrga.data.packed.arrays import pack_arrays  # PyTorch, which the processes that find tours do without
-
     start = np.concatenate([[0], np.cumsum(tours.n)])
-    parts = [_edges(tours.xy[a:b] / GRID, tours.tour[a:b], neighbours) for a, b in pairwise(start)]
+    parts = [_edges(tours.xy[a:b], tours.tour[a:b], neighbours) for a, b in pairwise(start)]
     return pack_arrays(
         num_nodes=tours.n,
         num_edges=np.array([len(label) for _, _, label in parts]),
         edge_index=np.concatenate([index for index, _, _ in parts], axis=1),
-        x=(tours.xy / GRID).astype(np.float32),
+        x=tours.xy.astype(np.float32),
         edge_attr=np.concatenate([distance for _, distance, _ in parts])[:, None],
         y=np.concatenate([label for _, _, label in parts]),
         y_level="edge",
@@ -264,8 +144,6 @@ def _edges(xy: np.ndarray, tour: np.ndarray, neighbours: int) -> tuple[np.ndarra
 
 def _nearest(xy: np.ndarray, k: int) -> np.ndarray:
     """[n, k] the nearest other points of each."""
-    from scipy.spatial import cKDTree  # slow to import
-
     _, found = cKDTree(xy).query(xy, k=k + 1)
     # The point itself is among them at distance 0, though not always first: two points may coincide. In the rare case
     # that so many coincide that it is not, the last one goes.
@@ -278,22 +156,18 @@ SPEC = DatasetSpec(
     name="TSP",
     inputs=Inputs("edge", 2, "linear", 2),
     task=TaskSpec("classification", "cross_entropy", "f1_positive_by_batch"),
-    splits={"train": 10_000, "val": 1_000, "test": 1_000},
+    splits=SIZES,
     mean_nodes=275.4,
     mean_edges=6_885.0,
     node_features="coordinates in the unit square, 2 numbers",
     edge_features="distance of the two points, 1 number",
-    obtained="generated",
-    origin=f"generated here by the recipe of {RECIPE}: random points, 25 nearest neighbours, tours by LKH",
+    obtained="downloaded",
+    origin=f"the instances of {RECIPE}: random points and their shortest tours; joined here to 25 nearest neighbours",
     licence="MIT",
-    terms="generated by this library, under its licence; the recipe's code is MIT too",
-    citation=(
-        BENCHMARK,
-        "Helsgaun: An Effective Implementation of the Lin-Kernighan Traveling Salesman Heuristic. "
-        "European Journal of Operational Research 126(1), 2000",
-    ),
-    options=options,
+    terms="MIT, as the benchmark's repository states",
+    citation=(BENCHMARK,),
+    options=sizes_option(SIZES),
     build=build,
+    files=(RemoteFile("https://www.dropbox.com/s/1wf6zn5nq7qjg0e/TSP.zip?dl=1", "TSP.zip"),),
     schedule=Schedule(batch_size=64, max_epochs=500),
-    note=FRESH_DRAW + " Tours are LKH's, at most a fraction of a percent from optimal; the benchmark used Concorde.",
 )

@@ -7,14 +7,13 @@ import numpy as np
 import torch
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sums, find_files, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
-from lrga.io.archive import extract
 from lrga.io.download import RemoteFile
-from lrga.io.limits import check_memory, read_bytes
+from lrga.io.limits import check_memory
+from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 ATOM_TYPES, BOND_TYPES = 28, 4  # bond 0 is no bond
@@ -26,26 +25,15 @@ _ARRAYS = ("num_node", "num_edge", "x", "edge_index", "edge_attr", "y")
 
 def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The molecules: x [N, 1] atom type, edge_attr [E] bond type, y [G]."""
-    folder = context.source or context.raw
-    if (prepared := find_files(folder, [PREPARED], below=("zinc",))) is not None:
-        return {split: read_prepared(prepared[0], split)[:size] for split, size in zip(SPLITS, sizes, strict=True)}
     names = [f"{split}.{kind}" for split in SPLITS for kind in ("pickle", "index")]
-    below = ("raw", "molecules", "zinc/raw")
-    if context.source is not None:
-        remedy = f"put them or {PREPARED} there, or leave the source out to download them"
-        paths: list[Path] | None = context.find(names, remedy, below=below)
-    else:
-        paths = find_files(folder, names, below=below)
-    if paths is None:
-        archive, *indices = context.obtain(SPEC.files)
-        members = [f"molecules/{split}.pickle" for split in SPLITS]
-        extract(archive, context.raw, members=members)
-        pickles = [context.raw / member for member in members]
-        paths = [path for pair in zip(pickles, indices, strict=True) for path in pair]
+    paths, form = context.locate(SPEC.files, [PREPARED], names, below=("raw", "molecules", "zinc", "zinc/raw"))
     result = {}
     for number, (split, size) in enumerate(zip(SPLITS, sizes, strict=True)):
         context.progress("reading the molecules of ZINC", number, len(SPLITS))
-        result[split] = read_pickles(paths[2 * number], paths[2 * number + 1], limit=size)
+        if form == 0:
+            result[split] = read_prepared(paths[0], split)[:size]
+        else:
+            result[split] = read_pickles(paths[2 * number], paths[2 * number + 1], limit=size)
     return result
 
 
@@ -59,9 +47,7 @@ def read_prepared(path: Path, split: str) -> PackedGraphs:
         and edge_index.shape == (2, len(edge_attr))
         and len(edge_attr) == num_edge.sum(dtype=np.int64)
     )
-    if not sound:
-        got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise DataError(f"arrays that fit each other in {path}", got, "get the file again")
+    demand(sound, path, "arrays that fit each other", {name: array.shape for name, array in arrays.items()})
     return _packed(path, num_node, num_edge, edge_index, x, edge_attr, y)
 
 
@@ -71,16 +57,12 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     The pickle is a list of dictionaries with ``num_atom``, ``atom_type`` [N], ``bond_type`` [N, N] and
     ``logP_SA_cycle_normalized`` [1]; it is read by :func:`lrga.io.unpickle.load_pickle`.
     """
-    for path in (pickle, index):
-        check_sums(path)
-    chosen = _read_index(index)[:limit]
+    chosen = read_numbers(index).ravel()[:limit].tolist()
     molecules = load_pickle(pickle)
-    remedy = f"get {pickle.name} again from its official source"
-    if not isinstance(molecules, list) or not molecules:
-        raise DataError(f"a list of molecules in {pickle}", f"a {type(molecules).__name__}", remedy)
-    if (last := max(chosen)) >= len(molecules):
-        got = f"molecule {last:,} in {index} and {len(molecules):,} molecules in {pickle}"
-        raise DataError("an index of molecules that are there", got, "get both files from the same source")
+    is_list = isinstance(molecules, list) and molecules
+    demand(is_list, pickle, "a list of molecules", f"a {type(molecules).__name__}")
+    there = chosen and 0 <= min(chosen) <= max(chosen) < len(molecules)
+    demand(there, index, "an index of molecules that are there", f"{chosen[:5]}… of {len(molecules):,} molecules")
     parts = [_molecule(molecules[i], i, pickle) for i in chosen]
     return _packed(
         pickle,
@@ -93,33 +75,16 @@ def read_pickles(pickle: Path, index: Path, *, limit: int | None = None) -> Pack
     )
 
 
-def _read_index(path: Path) -> list[int]:
-    text = read_bytes(path).decode("utf-8", errors="replace").strip().strip(",")
-    try:
-        chosen = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        got = f"{str(error).rsplit(':', 1)[-1].strip()} in {path}"
-        raise DataError("numbers of molecules separated by commas", got, f"get {path.name} again") from error
-    if min(chosen) < 0:
-        raise DataError("numbers of molecules from 0", f"{min(chosen)} in {path}", f"get {path.name} again")
-    return chosen
-
-
 def _molecule(molecule: Any, number: int, path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """(atom types [N], edges [2, E], bond types [E], target)."""
-    remedy = f"get {path.name} again from its official source"
     where = f"molecule {number} of {path}"
-    if not isinstance(molecule, dict) or not set(_KEYS) <= set(molecule):
-        keys = list(molecule) if isinstance(molecule, dict) else type(molecule).__name__
-        raise DataError(f"{', '.join(_KEYS)} in {where}", str(keys), remedy)
-    atoms = _numbers(molecule["atom_type"])
-    bonds = _numbers(molecule["bond_type"])
-    target = _numbers(molecule["logP_SA_cycle_normalized"])
-    n = molecule["num_atom"]
+    is_whole = isinstance(molecule, dict) and set(_KEYS) <= set(molecule)
+    demand(is_whole, where, ", ".join(_KEYS), f"a {type(molecule).__name__} without them")
+    n, (atoms, bonds, target) = molecule[_KEYS[0]], (_numbers(molecule[key]) for key in _KEYS[1:])
     check_memory(8 * (atoms.size + bonds.size), where)  # of views that repeat one number, too
-    if type(n) is not int or atoms.shape != (n,) or bonds.shape != (n, n) or target.size != 1:
-        got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
-        raise DataError(f"N atom types, N x N bond types and one target in {where}", got, remedy)
+    fits = type(n) is int and atoms.shape == (n,) and bonds.shape == (n, n) and target.size == 1
+    got = f"{list(atoms.shape)} atoms, {list(bonds.shape)} bonds, {target.size} targets for num_atom {n}"
+    demand(fits, where, "N atom types, N x N bond types and one target", got)
     edges = np.stack(bonds.nonzero())
     return atoms, edges, bonds[edges[0], edges[1]], float(target.reshape(()))
 
@@ -141,11 +106,9 @@ def _packed(
     y: np.ndarray,
 ) -> PackedGraphs:
     for what, values, bound in (("atom types", x, ATOM_TYPES), ("bond types", edge_attr, BOND_TYPES)):
-        if len(values) and not 0 <= values.min() <= values.max() < bound:
-            got = f"{values.min()} to {values.max()} in {path}"
-            raise DataError(f"{what} 0 to {bound - 1}", got, "get the file again from its official source")
-    if not np.isfinite(y).all():
-        raise DataError(f"finite targets in {path}", "NaN or infinity", "get the file again from its official source")
+        low, high = values.min(initial=0), values.max(initial=0)
+        demand(0 <= low <= high < bound, path, f"{what} 0 to {bound - 1}", f"{low} to {high}")
+    demand(np.isfinite(y).all(), path, "finite targets", "NaN or infinity")
     return pack_arrays(
         num_nodes=num_node.astype(np.int64),
         num_edges=num_edge.astype(np.int64),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -117,8 +117,7 @@ def split_edges(
     )
 
 
-@dataclass(frozen=True)
-class _Repeats:
+class _Repeats(NamedTuple):
     """Every row of a list in which edges come several times: the number of its edge, its weight and its time."""
 
     edge: np.ndarray

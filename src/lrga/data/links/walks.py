@@ -22,7 +22,6 @@ from lrga.ops.neighbors.edges import EdgeLayout
 ROUNDS = 32  # of proposals, before all neighbours are weighed
 ENTRIES = 1 << 22  # neighbours weighed at a time
 EXTREME = 1e30  # weights and their ratios stay far inside float32
-MATRIX_NODES = 1 << 14  # up to so many nodes neighbours are looked up in a matrix of bytes, 256 MiB at most
 
 
 class Walker:
@@ -147,35 +146,14 @@ class Walker:
 
 
 class _Lookup:
-    """Whether an edge runs from one node to another: in a matrix for small graphs, else by a search in sorted keys.
-
-    Most pairs of a large graph are no edge, which a table of hashed keys tells in one look; the others are searched.
-    """
+    """Whether an edge runs from one node to another, by a search in sorted keys."""
 
     def __init__(self, layout: EdgeLayout) -> None:
         self.num_nodes = layout.num_nodes
-        keys = layout.source * layout.num_nodes + layout.target
-        self.matrix: Tensor | None = None
-        if layout.num_nodes <= MATRIX_NODES:
-            self.matrix = torch.zeros(layout.num_nodes**2, dtype=torch.bool, device=keys.device)
-            self.matrix[keys] = True
-            return
-        own = keys.unique()
-        self.keys = torch.cat([own, keys.new_tensor([torch.iinfo(torch.int64).max])])
-        self.bits = min(28, max(10, int(own.numel() * 8 - 1).bit_length()))
-        self.table = torch.zeros(1 << self.bits, dtype=torch.bool, device=keys.device)
-        self.table[self._hash(own)] = True
-
-    def _hash(self, keys: Tensor) -> Tensor:
-        return ((keys * -7_046_029_254_386_353_131) >> (64 - self.bits)) & ((1 << self.bits) - 1)
+        last = layout.source.new_tensor([torch.iinfo(torch.int64).max])
+        self.keys = torch.cat([(layout.source * layout.num_nodes + layout.target).unique(), last])
 
     def has(self, source: Tensor, target: Tensor) -> Tensor:
         """For pairs ``[W]`` and ``[W]``."""
         wanted = source.long() * self.num_nodes + target
-        if self.matrix is not None:
-            return self.matrix.index_select(0, wanted)
-        found = self.table.index_select(0, self._hash(wanted))
-        maybe = torch.nonzero(found).squeeze(1)
-        rest = wanted.index_select(0, maybe)
-        found[maybe] = self.keys.index_select(0, torch.searchsorted(self.keys, rest)) == rest
-        return found
+        return self.keys.index_select(0, torch.searchsorted(self.keys, wanted)) == wanted

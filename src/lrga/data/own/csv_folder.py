@@ -20,10 +20,8 @@ So a graph of which only some nodes are labelled has ``y`` and ``split`` filled 
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +30,9 @@ import numpy as np
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.own.table import GraphTable, Split, Target, as_float32, finite, number
 from lrga.errors import DataError, DataMissingError
-from lrga.io.limits import check_memory, limited_lines, reading
+from lrga.io.limits import reading
 
 IDS = ("graph", "node", "source", "target")
-BLOCK_ROWS = 4096  # whose numbers are converted together: never more than these are Python objects
 _ONE_GRAPH = "0"  # the id where no file has a column `graph`
 
 
@@ -50,6 +47,7 @@ class Table:
             blank label is 0 or NaN.
         lines: Line of each row below the header.
         blank: [rows] where the column ``y`` is blank; ``None`` where there is no such column.
+        repeated: Rows that are equal to an earlier one and left out.
     """
 
     path: Path
@@ -57,6 +55,7 @@ class Table:
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
     blank: np.ndarray | None = None
+    repeated: int = 0
 
     @property
     def rows(self) -> int:
@@ -87,7 +86,7 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         raise DataMissingError(f"the folder {folder}", "no such folder", "name a folder with nodes.csv and edges.csv")
     nodes = read_table(folder / "nodes.csv", "node")
     several = "graph" in nodes.texts
-    edges = read_table(folder / "edges.csv", "source", "target", *["graph"] * several, may_be_empty=True)
+    edges = read_table(folder / "edges.csv", "source", "target", *["graph"] * several, of_edges=True)
     graphs = read_table(folder / "graphs.csv", "graph") if (folder / "graphs.csv").is_file() else None
     if graphs is not None and not several:
         remedy = "add it, or take graphs.csv away if all nodes belong to one graph"
@@ -101,14 +100,12 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         remedy = "add its nodes to nodes.csv, or take the graph away"
         raise graphs.error(row, "a graph with nodes", f"graph {graph_ids[row]!r} without any in nodes.csv", remedy)
     begin = np.cumsum(num_nodes) - num_nodes
-    notes: list[str] = []
+    notes = [f"{edges.repeated:,} duplicate rows of edges.csv removed"] * bool(edges.repeated)
     x, x_names = _features("node", nodes, order, notes, strict=target)
     place = np.empty(nodes.rows, np.int64)  # of every row of nodes.csv inside its graph
     place[order] = np.arange(nodes.rows) - np.repeat(begin, num_nodes)
     graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
-    pair = (begin[graph_of_edge] + source) * nodes.rows + begin[graph_of_edge] + sink
-    edge_order = edge_order[_first_rows(edges, pair, notes)[edge_order]]
     edge_attr, edge_names = _features("edge", edges, edge_order, notes, strict=target)
 
     tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
@@ -157,11 +154,9 @@ def _ends(
     where = " of graph {!r}" if "graph" in nodes.texts else ""
     keys = list(zip(nodes.texts["node"], of_node, strict=True))
     row_of = _numbered(nodes, keys, "every id once in its graph", f"node {{!r}}{where} again")
-    number, remedy = (
-        dict(zip(graph_ids, range(len(graph_ids)), strict=True)),
-        "correct the id, or add the graph's nodes",
-    )
-    graph = _found(edges, number, of_edge, "a graph of nodes.csv", "graph {!r}", f"{remedy} to nodes.csv")
+    number = {name: graph for graph, name in enumerate(graph_ids)}
+    remedy = "correct the id, or add the graph's nodes to nodes.csv"
+    graph = _found(edges, number, of_edge, "a graph of nodes.csv", "graph {!r}", remedy)
     ends = []
     for column in ("source", "target"):
         keys = list(zip(edges.texts[column], of_edge, strict=True))
@@ -192,30 +187,6 @@ def _found(
 
 def _filled(words: str, name: Any) -> str:
     return words.format(*(name if isinstance(name, tuple) else (name,)))
-
-
-def _first_rows(edges: Table, pair: np.ndarray, notes: list[str]) -> np.ndarray:
-    """[R] whether a row of ``edges.csv`` is the first of those equal to it in every column.
-
-    ``pair`` [R] is one number for the two nodes of each row.
-    """
-    first = np.ones(edges.rows, dtype=bool)
-    _, codes, counts = np.unique(pair, return_inverse=True, return_counts=True)
-    repeated = np.flatnonzero(counts[codes] > 1)
-    if not len(repeated):
-        return first
-    others = [values for name, values in edges.texts.items() if name not in ("graph", "source", "target")]
-    columns = [codes, *map(np.asarray, others), *map(np.nan_to_num, edges.numbers.values())]
-    columns += [] if edges.blank is None else [edges.blank]
-    keys = list(zip(*(column[repeated].tolist() for column in columns), strict=True))
-    seen = dict(zip(reversed(keys), reversed(repeated.tolist()), strict=True))
-    first[repeated] = [seen[key] == row for key, row in zip(keys, repeated.tolist(), strict=True)]
-    joined, pairs = int((~first).sum()), len(np.unique(codes[repeated]))
-    if joined:
-        notes.append(f"{joined:,} duplicate rows of {edges.path.name} removed")
-    if len(seen) > pairs:
-        notes.append(f"{len(seen) - pairs:,} parallel edges in {edges.path.name} (same nodes, other values)")
-    return first
 
 
 def _features(
@@ -252,9 +223,6 @@ def _features(
 def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
     where = f"column y of {table.path.name}"
     if "y" in table.texts:
-        longest = max(map(len, table.texts["y"]), default=0)  # numpy gives every name as much memory as the longest
-        what = f"the class names in column 'y' of {table.path}"
-        check_memory(4 * longest * table.rows, what, remedy="shorten the names")
         return Target(level, np.asarray(table.texts["y"])[order], where)
     if "y" in table.numbers:
         return Target(level, table.numbers["y"][order], where)
@@ -289,11 +257,12 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
     return Split(given[0], codes.astype(np.int8)[order], f"column split of {table.path.name}")
 
 
-def read_table(path: Path, *required: str, may_be_empty: bool = False) -> Table:
+def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
 
     Ids and ``split`` are text, ``y`` is text if its first value is no number, and all other columns are numbers.
-    ``split`` and ``y`` may be blank in some rows. ``required`` columns must be there.
+    ``split`` and ``y`` may be blank in some rows. ``required`` columns must be there. Rows ``of_edges`` may be none,
+    and those that are equal are one.
 
     Example:
         >>> import tempfile
@@ -304,73 +273,57 @@ def read_table(path: Path, *required: str, may_be_empty: bool = False) -> Table:
         ...
         lrga.errors.DataError: expected a number in column 'x1', got 'oops' in ...nodes.csv, line 3. To fix: write a ...
     """
-    table = Table(path)
-    with _open(path) as reader:
-        rows = ((reader.line_num, row) for row in reader if row)
-        header = [name.strip() for name in next(rows, (0, []))[1]]
-        _check_header(path, header, required)
-        table.texts.update({name: [] for name in header if name in (*IDS, "split", "y")})
-        parts: dict[str, list[np.ndarray]] = {name: [] for name in header if name not in table.texts}
-        while block := list(islice(rows, BLOCK_ROWS)):
-            begin = table.rows
-            table.lines.extend(line for line, _ in block)
-            for row, (_, values) in enumerate(block, begin):
-                if len(values) != len(header):
-                    remedy = "complete the row, or put a value that contains a comma in quotation marks"
-                    raise table.error(row, f"{len(header)} values ({', '.join(header)})", f"{len(values)}", remedy)
-            columns = dict(zip(header, zip(*(values for _, values in block), strict=True), strict=True))
-            for name, kept in table.texts.items():
-                kept.extend(map(str.strip, columns[name]))
-            for name, blocks in parts.items():
-                blocks.append(_numbers(table, name, columns[name], range(begin, table.rows)))
-    if table.rows == 0 and not may_be_empty:
+    with reading(path, remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            numbered = [(reader.line_num, row) for row in reader if row]
+        except csv.Error as error:
+            remedy = "close every quotation mark, double those inside a quoted text, end lines with a line feed"
+            raise DataError("well-formed CSV", f"{error} in {path}, line {reader.line_num}", remedy) from error
+    header = [name.strip() for name in numbered[0][1]] if numbered else []
+    _check_header(path, header, required)
+    count = len(numbered)
+    if of_edges:
+        first = {tuple(row): line for line, row in reversed(numbered)}
+        numbered = [(line, row) for line, row in numbered if first[tuple(row)] == line]
+    table = Table(path, lines=[line for line, _ in numbered[1:]], repeated=count - len(numbered))
+    if table.rows == 0 and not of_edges:
         remedy = "write one row for each item, or take the file away if there is none"
         raise DataError(f"rows below the header in {path}", "a header alone (line 1)", remedy)
-    for name in IDS:
-        if "" in table.texts.get(name, ()):
-            row = table.texts[name].index("")
-            raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
-    for name, blocks in parts.items():
-        table.numbers[name] = np.concatenate([np.zeros(0, np.int64), *blocks])
-    if "y" in table.texts:
-        _read_label(table)
+    rows = [values for _, values in numbered[1:]]
+    for row, values in enumerate(rows):
+        if len(values) != len(header):
+            remedy = "complete the row, or put a value that contains a comma in quotation marks"
+            raise table.error(row, f"{len(header)} values ({', '.join(header)})", f"{len(values)}", remedy)
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    for name, texts in zip(header, columns, strict=True):
+        if name in (*IDS, "split"):
+            table.texts[name] = [text.strip() for text in texts]
+            if name in IDS and "" in table.texts[name]:
+                row = table.texts[name].index("")
+                raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
+        elif name == "y":
+            _read_label(table, [text.strip() for text in texts])
+        else:
+            table.numbers[name] = _numbers(table, name, texts, range(table.rows))
     return table
 
 
-def _read_label(table: Table) -> None:
-    """Only when ``y`` is read to its end is it known whether it is a number: its first rows may be blank."""
-    texts = table.texts["y"]
-    filled = [row for row, text in enumerate(texts) if text]
+def _read_label(table: Table, texts: list[str]) -> None:
+    """Numbers or names, whichever the first label is; a blank number is 0 or NaN."""
+    table.blank = np.array([not text for text in texts], dtype=bool)
+    filled = np.flatnonzero(~table.blank).tolist()
     if filled and number(texts[filled[0]]) is None:
         for row in filled:  # names alone: a number among them is a mistake
             if number(texts[row]) is not None:
                 got = f"{texts[row]!r} (an earlier row has {texts[filled[0]]!r})"
                 expected = "numbers alone or names of classes alone in column 'y'"
                 raise table.error(row, expected, got, "write the same kind throughout")
-    else:
-        numbers = _numbers(table, "y", [texts[row] for row in filled], filled, label=True)
-        table.numbers["y"] = np.full(table.rows, 0 if numbers.dtype.kind == "i" else np.nan, numbers.dtype)
-        table.numbers["y"][filled] = numbers
-        del table.texts["y"]
-    table.blank = np.ones(table.rows, dtype=bool)
-    table.blank[filled] = False
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Any]:
-    """A reader of ``path``; what goes wrong while it is read is put into words."""
-    with reading(path, remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(limited_lines(file, path), strict=True)
-        try:
-            yield reader
-        except csv.Error as error:
-            remedy = "close every quotation mark, double those inside a quoted text, end lines with a line feed"
-            raise DataError("well-formed CSV", f"{error} in {path}, line {reader.line_num}", remedy) from error
-        except UnicodeDecodeError as error:
-            lines = [line.decode(errors="replace") for line in path.read_bytes().split(b"\n")]
-            bad = next(number for number, line in enumerate(lines, 1) if "\ufffd" in line)
-            remedy = "save the file as CSV in UTF-8 (in a spreadsheet: 'CSV UTF-8'; elsewhere: iconv -t UTF-8)"
-            raise DataError("text in UTF-8", f"another encoding in {path}, line {bad}", remedy) from error
+        table.texts["y"] = texts
+        return
+    numbers = _numbers(table, "y", [texts[row] for row in filled], filled, label=True)
+    table.numbers["y"] = np.full(table.rows, 0 if numbers.dtype.kind == "i" else np.nan, numbers.dtype)
+    table.numbers["y"][filled] = numbers
 
 
 def _check_header(path: Path, header: list[str], required: Sequence[str]) -> None:

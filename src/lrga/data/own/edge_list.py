@@ -1,25 +1,24 @@
 """The user's own edge list: a text file with a pair of nodes on each line.
 
-Columns are separated by commas, tabs, semicolons or spaces. With a header the columns are found by name (``source``,
-``target``, ``weight``, ``time``, ``split`` and the usual other words); without one the first two are the pair, a third
-is the weight and a fourth the time. Nodes are numbers or names. The file may be compressed with gzip (``.gz``).
+Columns are separated by tabs, commas, semicolons or spaces, the first of these that the first line has. With a header
+the columns are found by name (``source``, ``target``, ``weight``, ``time``, ``split`` and the usual other words);
+without one the first two are the pair, a third is the weight and a fourth the time. Nodes are numbers or names. The
+file may be compressed with gzip (``.gz``).
 
 A first line is a header if it names source and target, or a third column, or if it has words where numbers follow. A
-line that begins with ``#`` or ``%`` and a space (or with ``##``, ``%%``) is a comment. Without the space it is an edge
-of a node such as ``#tag``, unless it stands before the first edge and has another number of columns.
+line that begins with ``#`` or ``%`` and a space (or with ``##``, ``%%``) is a comment.
 """
 
 import csv
 import gzip
 import io
 import math
-import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,7 @@ from lrga.data.links.data import LinkData
 from lrga.data.links.split import SplitRequest, split_edges
 from lrga.data.own.table import finite
 from lrga.errors import DataError, OptionError
-from lrga.io.limits import check_memory, limited_lines, open_regular, reading
-from lrga.io.progress import Progress, show_progress, silent
+from lrga.io.limits import open_regular, reading
 
 NAMES = {  # of columns, without case, spaces and # % - _ .
     "source": "source src from head node1 id1 sourceid srcid fromid fromnode fromnodeid",
@@ -41,8 +39,6 @@ NAMES = {  # of columns, without case, spaces and # % - _ .
 }
 _WORDS = {word: key for key, words in NAMES.items() for word in words.split()}
 _COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
-BLOCK_LINES = 65_536
-ROW_BYTES = 400  # of a line as Python objects, while the file is read
 _SPLIT_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 
 
@@ -94,8 +90,7 @@ def load_edge_list(
         >>> data.num_nodes, data.edge.size(0), data.meta["notes"]
         (30, 20, ['6 edges from a node to itself left out'])
     """
-    with show_progress() as progress:
-        listed = read_edge_list(path, progress=progress)
+    listed = read_edge_list(path)
     if split is not None and (split_by == "given" or (split_by is None and listed.split is not None)):
         remedy = "leave it out, or divide otherwise: split_by='random' (--split-by random)"
         raise OptionError("one split of the edges", f"fractions beside the column split of {path}", remedy)
@@ -107,20 +102,10 @@ def load_edge_list(
     )  # fmt: skip
 
 
-def read_edge_list(path: str | Path, *, progress: Progress = silent) -> EdgeList:
-    """Reads the file, whatever its separator, with or without a header; ``progress`` is told of the bytes read."""
+def read_edge_list(path: str | Path) -> EdgeList:
+    """Reads the file, whatever its separator, with or without a header."""
     path = Path(path).expanduser()
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    columns: dict[str, int] = {}
-    for found, some, numbers in _blocks(path, progress=progress):
-        columns = found
-        rows += some
-        lines += numbers
-    if not rows:
-        got = "blank lines and comments alone (# or % begins one)" if path.stat().st_size else "an empty file"
-        got = "none below the header" if columns else got
-        raise DataError(f"edges in {path}", got, "write two nodes on each line")
+    columns, rows, lines = _read(path)
     width = len(rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width or "" in (row[columns["source"]], row[columns["target"]]):
@@ -132,106 +117,73 @@ def read_edge_list(path: str | Path, *, progress: Progress = silent) -> EdgeList
         key: _floats(path, key, table[columns[key]], lines) for key in ("weight", "time") if key in columns
     }
     if "split" in columns:
-        more["split"] = _splits(path, table[columns["split"]], lines)
+        texts = table[columns["split"]]
+        more["split"] = np.array([_SPLIT_WORDS.get(text.lower(), -1) for text in texts])
+        if (odd := more["split"] < 0).any():
+            at = int(np.argmax(odd))
+            got = f"{texts[at]!r} in {path}, line {lines[at]}"
+            raise DataError("train, val or test as split", got, "write one of them")
     return EdgeList(edge, ids, **more)
 
 
-def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> Iterator[tuple[list[tuple[str, str]], list[int]]]:
-    """Pairs of nodes by their names, and the line of each; read as an edge list is, some thousands at a time.
+def read_pairs(path: str | Path, *, nodes: Collection[str] = ()) -> tuple[list[tuple[str, str]], list[int]]:
+    """Pairs of nodes by their names, and the line of each; read as an edge list is.
 
     Args:
         path: The file.
         nodes: Names of the nodes that there are: a first line of two of them is no header, whatever they are called.
     """
     path = Path(path).expanduser()
-    count = 0
-    for columns, rows, lines in _blocks(path, nodes=nodes):
-        source, target = columns["source"], columns["target"]
-        for row, line in zip(rows, lines, strict=True):
-            if len(row) <= max(source, target):
-                raise DataError("two nodes on each line", f"{len(row)} in {path}, line {line}", "complete the line")
-        count += len(rows)
-        yield [(row[source], row[target]) for row in rows], lines
-    if count == 0:
-        raise DataError(f"pairs of nodes in {path}", "none", "write two nodes on each line")
+    columns, rows, lines = _read(path, nodes=nodes, most=None)
+    source, target = columns["source"], columns["target"]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) <= max(source, target):
+            raise DataError("two nodes on each line", f"{len(row)} in {path}, line {line}", "complete the line")
+    return [(row[source], row[target]) for row in rows], lines
 
 
-def _blocks(
-    path: Path, *, nodes: Collection[str] | None = None, progress: Progress = silent
-) -> Iterator[tuple[dict[str, int], list[list[str]], list[int]]]:
-    """Where each column is, rows of texts and the number of each one's line, some thousands at a time.
-
-    Rows are kept, and their memory counted, unless ``nodes`` is given.
-    """
-    lines = _lines(path, progress, keeps=nodes is None)
-    separator: str | None = None
-    columns: dict[str, int] = {}
-    while block := list(islice(lines, BLOCK_LINES)):
-        if not columns:
-            plain = next((k for k, (_, line) in enumerate(block) if line[0] not in "#%"), 0)
-            separator = _separator(path, [line for _, line in block[plain:][:50]])
-            width = len(_split(path, block[plain : plain + 1], separator)[0])
-            block = [
-                entry
-                for k, entry in enumerate(block)
-                if k >= plain or len(_split(path, [entry], separator)[0]) == width  # else it is a comment
-            ]
-        rows, numbers = _split(path, block, separator), [number for number, _ in block]
-        if not columns:
-            if width < 2:
-                got, remedy = f"{block[0][1][:60]!r} in {path}, line {numbers[0]}", "separate them by a comma or a tab"
-                raise DataError("two nodes on each line", got, remedy)
-            is_pair = all(text in (nodes or ()) for text in rows[0][:2])
-            is_header = not is_pair and _is_header(rows)
-            columns = _columns(path, rows[0] if is_header else None, width if nodes is None else min(width, 4))
-            rows, numbers = rows[is_header:], numbers[is_header:]
-        yield columns, rows, numbers
-
-
-def _lines(path: Path, progress: Progress, *, keeps: bool) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, but for blank ones and what can only be a comment."""
+def _read(
+    path: Path, *, nodes: Collection[str] = (), most: int | None = 4
+) -> tuple[dict[str, int], list[list[str]], list[int]]:
+    """Where each column is, the values of each line, and its number; ``most`` columns where they have no names."""
     opened = gzip.open if path.suffix.lower() == ".gz" else nullcontext
     with reading(path, remedy="copy or compress it again"), open_regular(path) as raw, opened(raw) as plain:
-        size = os.fstat(raw.fileno()).st_size
         file = io.TextIOWrapper(plain, encoding="utf-8-sig")
-        for number, line in enumerate(limited_lines(file, path), start=1):
-            if number % BLOCK_LINES == 0:
-                progress(f"reading {path.name} (bytes)", raw.tell(), size)
-                if keeps:  # refused as soon as the first lines let expect more of them than memory holds
-                    check_memory(ROW_BYTES * number * size // max(raw.tell(), 1), f"the edges of {path}")
-            if "\0" in line:  # UTF-16 without a mark at its beginning; and numpy drops zero bytes at a name's end
-                raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
-            if line.strip() and _COMMENT.match(line) is None:
-                yield number, line.removesuffix("\n")
+        found = [(n, t.removesuffix("\n")) for n, t in enumerate(file, 1) if t.strip() and _COMMENT.match(t) is None]
+    if not found:
+        got = "blank lines and comments alone (# or % begins one)" if path.stat().st_size else "an empty file"
+        raise DataError(f"edges in {path}", f"none: {got}", "write two nodes on each line")
+    lines, texts = [line for line, _ in found], [text for _, text in found]
+    if "\0" in texts[0]:
+        raise DataError(f"text in UTF-8 in {path}", "zero bytes, as of UTF-16", "save the file as UTF-8")
+    rows = _split(path, texts)
+    if len(rows[0]) < 2:
+        got, remedy = f"{texts[0][:60]!r} in {path}, line {lines[0]}", "separate them by a comma or a tab"
+        raise DataError("two nodes on each line", got, remedy)
+    is_header = not all(text in nodes for text in rows[0][:2]) and _is_header(rows)
+    columns = _columns(path, rows[0] if is_header else None, len(rows[0]), most)
+    if len(rows) == is_header:
+        raise DataError(f"edges in {path}", "none below the header", "write two nodes on each line")
+    return columns, rows[is_header:], lines[is_header:]
 
 
-def _split(path: Path, block: Sequence[tuple[int, str]], separator: str | None) -> list[list[str]]:
-    """The values of each line, without the spaces around them."""
-    if separator is None:
-        return [line.split() for _, line in block]
+def _split(path: Path, texts: list[str]) -> list[list[str]]:
+    """The values of each line, without the spaces around them: by tabs before all else, for names may hold commas."""
+    found = [mark for mark in "\t,;" if mark in texts[0]]
+    if found[:2] == [",", ";"]:  # one of them belongs to the values, as in a;b;0,5
+        remedy = "separate the columns by tabs, or write 0.5, not 0,5"
+        raise DataError(f"one separator in {path}", f"commas and semicolons: {texts[0][:60]!r}", remedy)
+    if not found:
+        return [text.split() for text in texts]
     try:
-        reader = csv.reader((line for _, line in block), delimiter=separator, strict=True, skipinitialspace=True)
+        reader = csv.reader(texts, delimiter=found[0], strict=True, skipinitialspace=True)
         rows = [[text.strip() for text in row] for row in reader]
     except csv.Error as error:
         raise DataError(f"well-formed lines in {path}", str(error), "close every quotation mark") from error
-    if len(rows) != len(block):
-        at = next((number for number, line in block if line.count('"') % 2), 1)
-        raise DataError("names of one line", f"a line end within quotation marks in {path}, line {at}", "remove it")
+    if len(rows) != len(texts):
+        got = f"a line end within quotation marks in {path}"
+        raise DataError("names of one line", got, "close every quotation mark on its line")
     return rows
-
-
-def _separator(path: Path, lines: Sequence[str]) -> str | None:
-    """What separates the columns: a tab before all else, for names may hold commas; ``None`` for spaces."""
-    if "\t" in lines[0]:
-        return "\t"
-    found = [mark for mark in ",;" if mark in lines[0]]
-    if len(found) == 2:  # one of them belongs to the values, as in a;b;0,5
-        even = [mark for mark in found if len({line.count(mark) for line in lines}) == 1]
-        if len(even) == 2:
-            remedy = "put values that hold one of them in quotation marks, and write 0.5, not 0,5"
-            raise DataError(f"one separator in {path}", f"commas and semicolons: {lines[0][:60]!r}", remedy)
-        found = even or found
-    return found[0] if found else None
 
 
 def _is_header(rows: list[list[str]]) -> bool:
@@ -250,12 +202,12 @@ def _word(text: str) -> str:
     return re.sub(r"[\s_.#%-]", "", text).lower()
 
 
-def _columns(path: Path, header: list[str] | None, width: int) -> dict[str, int]:
+def _columns(path: Path, header: list[str] | None, width: int, most: int | None) -> dict[str, int]:
     if header is None:
-        if width > 4:
+        if most is not None and width > most:
             got = f"{width} columns without names in {path}"
             raise DataError("two to four columns: source, target, weight, time", got, "add a header")
-        return dict(zip(("source", "target", "weight", "time")[:width], range(width), strict=True))
+        return {key: column for column, key in enumerate(("source", "target", "weight", "time")[:width])}
     found: dict[str, int] = {}
     for column, name in enumerate(header):
         if (key := _WORDS.get(_word(name))) is not None and found.setdefault(key, column) != column:
@@ -291,33 +243,20 @@ def _number(path: Path, texts: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+    """Numbers, or seconds of dates; what most of a column are, all must be."""
     ways = (finite,) if key == "weight" else (finite, _seconds)
-    found: list[np.ndarray] = []
-    for way in ways:
-        found.append(np.array(list(map(way, texts))))
-        if np.isfinite(found[-1]).all():
-            return found[-1]
-    what = "a number" if key == "weight" else "a number or a date such as 2024-05-31"
-    odd = np.isnan(found).all(0)  # neither; else there are some of both
-    at = int(np.argmax(odd if odd.any() else np.isnan(found[-1])))
-    what = what if odd.any() else "numbers alone or dates alone"
-    raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", "correct the line")
+    found = min((np.array(list(map(way, texts))) for way in ways), key=lambda values: int(np.isnan(values).sum()))
+    if (odd := np.isnan(found)).any():
+        at = int(np.argmax(odd))
+        what = "numbers" if key == "weight" else "numbers alone or dates alone, such as 2024-05-31,"
+        raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", "correct the line")
+    return found
 
 
 def _seconds(text: str) -> float:
     """Seconds since 1970 of a date as ISO 8601 writes it, one without a zone in UTC; NaN of what is none."""
     try:
-        found = datetime.fromisoformat(f"{text}-01" if len(text := text.strip()) == len("2024-05") else text)
+        found = datetime.fromisoformat(f"{text}-01" if len(text) == len("2024-05") else text)
     except ValueError:
-        return float("nan")
+        return math.nan
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-
-
-def _splits(path: Path, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
-    codes = np.array([_SPLIT_WORDS.get(text.strip().lower(), -1) for text in texts])
-    if (codes < 0).any():
-        at = int(np.flatnonzero(codes < 0)[0])
-        raise DataError(
-            "train, val or test as split", f"{texts[at]!r} in {path}, line {lines[at]}", "write one of them"
-        )
-    return codes

@@ -22,7 +22,6 @@ from lrga.io.limits import check_memory, open_regular
 from lrga.io.unpickle import check_torch_file
 
 _MASKS = tuple(f"{split}_mask" for split in SPLITS)
-_GRAPH_BYTES = 1_000  # that a Data object takes at least
 _SHAPES = "a Data object, a list of them, a Dataset, or a dict of these called train, val and test"
 
 
@@ -189,7 +188,6 @@ def _separate(stored: tuple[Any, ...], source: str) -> list[Data]:
     from torch_geometric.data.separate import separate
 
     count = len(next(iter(slices.values()))) - 1
-    check_memory(count * _GRAPH_BYTES, f"the {count:,} graphs of {source}")
     try:
         return [separate(Data, together, i, slices, decrement=False) for i in range(count)]
     except Exception as error:  # PyG indexes whatever the file says
@@ -211,8 +209,7 @@ def _check_graph(graph: Any, where: str) -> None:
     _check_whole(graph, where)
     for name, value in graph.to_dict().items():
         if isinstance(value, Tensor) and (value.is_nested or value.is_quantized):
-            got = "a nested one" if value.is_nested else "a quantized one"
-            raise DataError(f"a tensor of numbers as {name} of {where}", got, "save it as a dense float tensor")
+            raise DataError(f"a dense tensor as {name} of {where}", "a nested or quantized one", "save it as floats")
     if graph.edge_index is None and {"adj", "adj_t"} & set(graph.keys()):
         raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
     try:

@@ -135,7 +135,7 @@ def finite(text: str) -> float:
 def as_float32(
     columns: Sequence[np.ndarray], names: Sequence[str], level: str, where: str, notes: list[str], *, strict: bool
 ) -> np.ndarray:
-    """Features ``[R, F]`` float32 (7 digits) of columns ``[R]`` of numbers; what is lost is noted.
+    """Features ``[R, F]`` float32 (7 digits) of columns ``[R]`` of numbers.
 
     Times in seconds since 1970, for example, are 128 seconds apart in float32: where that is coarse for the differences
     within a column, the column is refused.
@@ -153,39 +153,27 @@ def as_float32(
         >>> columns = [np.array([0.5, 2.0]), np.array([2**24, 2**24 + 1])]
         >>> _ = as_float32(columns, ["a", "b"], "node", "nodes.csv", notes, strict=False)
         >>> notes
-        ["node features 'b': 2 distinct values become 1 in float32 (7 digits)"]
+        ["float32 (7 digits) is coarse for the node feature 'b', near 16777216"]
     """
-    merged = []
     for name, column in zip(names, columns, strict=True):
-        distinct, kept, coarse = _loss(column)
-        if coarse and strict:
-            got = f"{distinct:,} distinct values that become {kept:,} in float32, near {float(column[0]):.10g}"
-            remedy = "subtract an offset such as the column's minimum, or remove the column if it is an id"
-            raise DataError(f"values that float32 can distinguish in column {name!r} of {where}", got, remedy)
-        if kept < distinct:
-            merged.append(f"{name!r}: {distinct:,} distinct values become {kept:,} in float32")
-    if merged:
-        more = f", and {len(merged) - 3} more columns" if len(merged) > 3 else ""
-        notes.append(f"{level} features {'; '.join(merged[:3])}{more} (7 digits)")
+        if is_coarse(column):
+            got = f"float32 (7 digits) is coarse for the {level} feature {name!r}, near {float(column[0]):.10g}"
+            if strict:
+                remedy = "subtract an offset such as the column's minimum, or remove the column if it is an id"
+                raise DataError(f"values that float32 can distinguish in column {name!r} of {where}", got, remedy)
+            notes.append(got)
     if len(columns) > 1 and all(column.dtype.kind in "iu" for column in columns):
         notes.append(f"{len(columns)} integer {level} features are used as numbers, not as categories")
     return np.stack([column.astype(np.float32) for column in columns], axis=1)
 
 
 def is_coarse(column: np.ndarray) -> bool:
-    """Whether float32 is too coarse for the differences between the values of a column ``[R]``."""
-    return _loss(column)[2]
-
-
-def _loss(column: np.ndarray) -> tuple[int, int, bool]:
-    """Different values, how many of them float32 tells apart, and whether that is too coarse; (0, 0, False) if all."""
+    """Whether float32 merges values of a column ``[R]`` and has few steps between its quartiles."""
     with np.errstate(invalid="ignore", over="ignore"):  # float32 rounds 2⁶³ - 1 to 2⁶³, which is no int64
         if (column.astype(np.float32).astype(column.dtype) == column).all():
-            return 0, 0, False
+            return False
     values = np.unique(column)
-    kept = len(np.unique(values.astype(np.float32)))
-    if kept == len(values):
-        return 0, 0, False
+    if len(np.unique(values.astype(np.float32))) == len(values):
+        return False
     low, high = float(values[len(values) // 4]), float(values[3 * len(values) // 4])
-    step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
-    return len(values), kept, high - low < MIN_STEPS * step
+    return high - low < MIN_STEPS * float(np.spacing(np.float32(max(abs(low), abs(high)))))

@@ -110,10 +110,7 @@ class PackedBatch:
         return self._layout
 
     def attribute(self, name: str) -> Tensor:
-        """Any attribute of the set for these graphs, cut out when asked for.
-
-        Attributes of varying length are concatenated as PyG does it, node numbers in them shifted.
-        """
+        """Any attribute of the set for these graphs, cut out when asked for."""
         column = self._packed.columns.get(name)
         if column is None:
             raise OptionError(
@@ -121,14 +118,7 @@ class PackedBatch:
                 repr(name),
                 "choose one of these",
             )
-        if column.ptr is None:
-            return column.take(self._rows[column.level]).to(self.device)
-        lists = Selection(column.ptr, self._rows["graph"])
-        values = column.take(lists.rows).to(self.device)
-        if column.shift:
-            shift = repeat(self.ptr[:-1], lists.counts.to(self.device), values.size(0)).to(values.dtype)
-            values = values + shift.view(-1, *[1] * (values.dim() - 1))
-        return values.movedim(0, column.dim)
+        return column.take(self._rows[column.level]).to(self.device)
 
     def in_original_order(self, values: Tensor) -> Tensor:
         """Rows for the edges of this batch, [E, …], in the order in which the edges originally came."""

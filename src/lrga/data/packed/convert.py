@@ -1,4 +1,4 @@
-"""PyG ``Data`` lists to packed sets and back, without loss."""
+"""PyG ``Data`` lists to packed sets and back."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,15 +9,9 @@ from torch_geometric.data import Batch, Data
 
 from lrga.data.packed.arrays import LEVELS, pack_arrays
 from lrga.data.packed.graphs import Column, PackedGraphs
-from lrga.data.packed.segments import DTYPES, narrow, pointer
+from lrga.data.packed.segments import DTYPES, narrow
 from lrga.errors import DataError, DTypeError, OptionError, UnsupportedError
 
-_SCALARS: dict[type, tuple[str, torch.dtype, torch.dtype]] = {  # name, stored, shown in batches (as PyG collates)
-    bool: ("bool", torch.bool, torch.bool),
-    int: ("int", torch.int64, torch.int64),
-    float: ("float", torch.float64, torch.float32),
-}
-_PYTHON = {"bool": bool, "int": int, "float": float}
 _SIZES = ("x", "pos", "z", "batch")  # attributes that say how many nodes a graph has
 
 
@@ -25,9 +19,9 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     """Packs PyG graphs.
 
     Every graph must have the same attributes with the same types. Tensors with one row for each node (edge) become
-    attributes of nodes (edges), tensors of one shape attributes of graphs, others are kept as lists, and anything
-    else (strings, dictionaries, sparse tensors, …) as Python values. ``edge_index`` of class ``EdgeIndex`` comes back
-    as a plain tensor.
+    attributes of nodes (edges), tensors of one shape and Python numbers attributes of graphs; anything else (strings,
+    tensors of other shapes, sparse tensors, …) is kept as it is for each graph, outside batches and files.
+    ``edge_index`` of class ``EdgeIndex`` comes back as a plain tensor, a number as a tensor of shape [1].
 
     Args:
         graphs: ``Data`` objects, at least one.
@@ -36,11 +30,8 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     if y_level not in (None, *LEVELS):
         raise OptionError(f"y_level, one of {', '.join(LEVELS)}", repr(y_level), "choose one, or leave it out")
     if isinstance(graphs, Data):
-        raise DTypeError(
-            "a list of PyG Data objects",
-            f"one {type(graphs).__name__}",
-            "pass [data]" if not isinstance(graphs, Batch) else "pass batch.to_data_list()",
-        )
+        remedy = "pass [data]" if not isinstance(graphs, Batch) else "pass batch.to_data_list()"
+        raise DTypeError("a list of PyG Data objects", f"one {type(graphs).__name__}", remedy)
     found = list(graphs)
     if not found:
         raise DataError("at least one graph", "an empty list", "pass at least one, so that the attributes are known")
@@ -57,14 +48,14 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     for key in keys:
         if key in ("edge_index", "num_nodes"):
             continue
-        values = [data[key] for data in found]
+        values = _tensors_of_numbers([data[key] for data in found])
         level = levels[key] = find_level(key, values, counts, y_level)
         if level in rows:
             rows[level][key] = torch.cat([value.detach() for value in values])
-        elif level == "object":
-            objects[key] = values
+        elif level == "graph":
+            others[key] = Column("graph", narrow(torch.stack([value.detach() for value in values])), values[0].dtype)
         else:
-            others[key] = _other_column(level, key, values)
+            objects[key] = values
     packed = pack_arrays(
         num_nodes=torch.tensor(num_nodes),
         num_edges=torch.tensor(num_edges),
@@ -75,7 +66,7 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     columns = packed.columns | others
     packed.columns = {key: columns[key] for key in keys if key in columns}
     packed.objects = objects
-    packed.y_level = {"scalar": "graph", "object": None}.get(levels.get("y", "object"), levels.get("y"))
+    packed.y_level = levels["y"] if levels.get("y", "object") != "object" else None
     packed.explicit_num_nodes = "num_nodes" in keys
     packed.edge_dtype = found[0]["edge_index"].dtype if "edge_index" in keys else None
     return packed
@@ -94,7 +85,6 @@ def unpack_data_list(packed: PackedGraphs) -> list[Data]:
         for name, (column, values) in columns.items():
             if column.level == "edge":
                 columns[name] = (column, torch.empty_like(values).index_copy_(0, place, values))
-    list_ptrs = {name: c.ptr.tolist() for name, c in packed.columns.items() if c.ptr is not None}
     result = []
     for g in range(len(packed)):
         data = Data()
@@ -103,13 +93,8 @@ def unpack_data_list(packed: PackedGraphs) -> list[Data]:
         if packed.explicit_num_nodes:
             data.num_nodes = nodes[g + 1] - nodes[g]
         for name, (column, values) in columns.items():
-            if column.scalar is not None:
-                data[name] = _PYTHON[column.scalar](column.values[g].item())
-            elif column.level == "graph":
+            if column.level == "graph":
                 data[name] = values[g].clone()
-            elif column.level == "list":
-                ptr = list_ptrs[name]
-                data[name] = values[ptr[g] : ptr[g + 1]].movedim(0, column.dim).clone()
             else:
                 ptr = nodes if column.level == "node" else edges
                 data[name] = values[ptr[g] : ptr[g + 1]].clone()
@@ -119,52 +104,34 @@ def unpack_data_list(packed: PackedGraphs) -> list[Data]:
     return result
 
 
-def _other_column(level: str, key: str, values: list[Any]) -> Column:
-    if level == "scalar":
-        name, stored, shown = _SCALARS[type(values[0])]
-        return Column("graph", torch.tensor(values, dtype=stored), shown, scalar=name)
-    tensors = [value.detach() for value in values]
-    if level == "graph":
-        return Column("graph", narrow(torch.stack(tensors)), tensors[0].dtype)
-    index = "index" in key or key == "face"
-    dim = tensors[0].dim() - 1 if index else 0
-    moved = [value.movedim(dim, 0) for value in tensors]
-    for g, value in enumerate(moved):
-        if value.shape[1:] != moved[0].shape[1:]:
-            raise DataError(
-                f"{key} that differs between graphs in one dimension only",
-                f"shape {list(tensors[0].shape)} in graph 0 and {list(tensors[g].shape)} in graph {g}",
-                "pad it, or keep it as a Python value",
-            )
-    ptr = pointer(torch.tensor([value.size(0) for value in moved], device=moved[0].device))
-    return Column("list", narrow(torch.cat(moved)), tensors[0].dtype, ptr=ptr, dim=dim, shift=index)
+def _tensors_of_numbers(values: list[Any]) -> list[Any]:
+    """Python numbers of one type as tensors of shape [1], as PyG collates them; all else as it is."""
+    if len({type(value) for value in values}) > 1 or type(values[0]) not in (bool, int, float):
+        return values
+    try:
+        return [torch.tensor([value]) for value in values]
+    except RuntimeError:  # an integer that 64 bits do not hold
+        return values
 
 
 def common_keys(graphs: list[Any]) -> list[str]:
     """Names of the attributes, which must be the same in every graph."""
     for g, data in enumerate(graphs):
         if not isinstance(data, Data) or isinstance(data, Batch):
-            raise DTypeError(
-                "torch_geometric.data.Data objects",
-                f"{type(data).__module__}.{type(data).__qualname__} as graph {g}",
-                "convert it to homogeneous Data objects, one for each graph",
-            )
+            got = f"{type(data).__module__}.{type(data).__qualname__} as graph {g}"
+            remedy = "convert it to homogeneous Data objects, one for each graph"
+            raise DTypeError("torch_geometric.data.Data objects", got, remedy)
         if type(data).__inc__ is not Data.__inc__ or type(data).__cat_dim__ is not Data.__cat_dim__:
-            raise UnsupportedError(
-                "Data objects that batch as PyG's own",
-                f"graph {g} of class {type(data).__qualname__}, which overrides __inc__ or __cat_dim__",
-                "copy its attributes into plain Data objects",
-            )
+            got = f"graph {g} of class {type(data).__qualname__}, which overrides __inc__ or __cat_dim__"
+            remedy = "copy its attributes into plain Data objects"
+            raise UnsupportedError("Data objects that batch as PyG's own", got, remedy)
     keys = list(graphs[0].to_dict())  # in the order in which they were set; Data.keys() has none
     for g, data in enumerate(graphs):
         missing, surplus = sorted(set(keys) - set(data.keys())), sorted(set(data.keys()) - set(keys))
         if missing or surplus:
             parts = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(surplus)}"] * bool(surplus)
-            raise DataError(
-                f"the attributes of graph 0 ({', '.join(keys)}) in every graph",
-                f"graph {g} {' and '.join(parts)}",
-                "give every graph the same attributes",
-            )
+            expected = f"the attributes of graph 0 ({', '.join(keys)}) in every graph"
+            raise DataError(expected, f"graph {g} {' and '.join(parts)}", "give every graph the same attributes")
     if "edge_index" not in keys and {"adj_t", "adj"} & set(keys):
         raise UnsupportedError("edges as edge_index", "an adjacency matrix", "convert it to edge_index first")
     return keys
@@ -177,17 +144,13 @@ def count_nodes(g: int, data: Data, y_level: str | None) -> int:
         sizes["y"] = data.y.size(0)
     if "num_nodes" in data:
         sizes["num_nodes"] = int(data.num_nodes)
-    if not sizes and data.get("x") is not None:
-        got = f"{type(data.x).__name__} {data.x!r:.60}"
-        raise DataError(f"a tensor of numbers as x of graph {g}", got, "turn the values into numbers")
     if not sizes:
-        raise DataError(f"the number of nodes of graph {g}", "neither x nor num_nodes", "set data.num_nodes")
+        got = "neither a tensor x nor num_nodes"
+        raise DataError(f"the number of nodes of graph {g}", got, "set data.num_nodes, or make numbers of x")
     if len(set(sizes.values())) > 1:
-        raise DataError(
-            f"one number of nodes in graph {g}",
-            ", ".join(f"{key} of {size}" for key, size in sizes.items()),
-            "give x, pos and num_nodes the same number of nodes",
-        )
+        got = ", ".join(f"{key} of {size}" for key, size in sizes.items())
+        remedy = "give x, pos and num_nodes the same number of nodes"
+        raise DataError(f"one number of nodes in graph {g}", got, remedy)
     return next(iter(sizes.values()))
 
 
@@ -203,16 +166,14 @@ def plain_edge_index(data: Data, num_nodes: int, where: str) -> Tensor:
         raise DTypeError(f"integers in edge_index of {where}", str(ends.dtype), "convert it with .long()")
     plain = ends.as_tensor() if hasattr(ends, "as_tensor") else ends
     if plain.numel() and (int(plain.min()) < 0 or int(plain.max()) >= num_nodes):
-        raise DataError(
-            f"edge_index of {where} between its nodes 0 to {num_nodes - 1}",
-            f"values from {int(plain.min())} to {int(plain.max())}",
-            "number the nodes of each graph from 0, or set num_nodes",
-        )
+        got = f"values from {int(plain.min())} to {int(plain.max())}"
+        remedy = "number the nodes of each graph from 0, or set num_nodes"
+        raise DataError(f"edge_index of {where} between its nodes 0 to {num_nodes - 1}", got, remedy)
     return plain.cpu()
 
 
 def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_level: str | None) -> str:
-    """What an attribute belongs to: ``"node"``, ``"edge"``, ``"graph"``, ``"list"``, ``"scalar"`` or ``"object"``.
+    """What an attribute belongs to: ``"node"``, ``"edge"``, ``"graph"``, or ``"object"`` where it is none of them.
 
     ``counts`` says how many nodes and edges each graph has, ``y_level`` what ``y`` belongs to, if the user said so.
 
@@ -220,65 +181,44 @@ def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_leve
         >>> find_level("y", [torch.zeros(2), torch.zeros(3)], {"node": [2, 3], "edge": [4, 4]}, None)
         'node'
     """
-    kinds = [Tensor if isinstance(value, Tensor) else type(value) for value in values]
-    for g, kind in enumerate(kinds):
-        if (kind is Tensor) != (kinds[0] is Tensor):
-            got = f"{kinds[0].__name__} in graph 0 and {kind.__name__} in graph {g}"
-            raise DataError(f"{key} of one kind in every graph", got, "make them all tensors")
-    if kinds[0] is not Tensor or any(value.layout != torch.strided for value in values):
-        plain = kinds[0] in _SCALARS and len(set(kinds)) == 1
-        fits_int64 = kinds[0] is not int or all(-(2**63) <= value < 2**63 for value in values)
-        return "scalar" if plain and fits_int64 else "object"
+    are_tensors = [isinstance(value, Tensor) for value in values]
+    if len(set(are_tensors)) > 1:
+        g = are_tensors.index(not are_tensors[0])
+        got = f"{type(values[0]).__name__} in graph 0 and {type(values[g]).__name__} in graph {g}"
+        raise DataError(f"{key} of one kind in every graph", got, "make them all tensors")
+    if not are_tensors[0] or any(value.layout != torch.strided for value in values) or "index" in key or key == "face":
+        return "object"
     _check_same(key, values)
     rows = [value.size(0) if value.dim() else -1 for value in values]
-    if key == "edge_attr" or (key == "y" and y_level == "edge"):
-        return _demand(key, "edge", rows, counts)
-    if key in _SIZES or (key == "y" and y_level == "node"):
-        return _demand(key, "node", rows, counts)
-    one_shape = all(value.shape == values[0].shape for value in values)
-    if key == "y" and y_level == "graph":
-        return _demand_one_shape(key, values)
-    if "index" in key or key == "face":
-        return "list" if values[0].dim() else "graph"
-    fits = [level for level in ("node", "edge") if rows == counts[level]]
-    if one_shape and (not fits or set(counts[fits[0]]) == {1}):
+    wanted = {"edge_attr": "edge", "y": y_level}.get(key, "node" if key in _SIZES else None)
+    if wanted in counts:
+        for g, (found, count) in enumerate(zip(rows, counts[wanted], strict=True)):
+            if found != count:
+                got = "no dimension" if found < 0 else f"{found} rows"
+                expected = f"{key} of graph {g} with one row for each of its {count} {wanted}s"
+                raise DataError(expected, got, f"give {key} one row for each {wanted}")
+        return wanted
+    odd = next((g for g, value in enumerate(values) if value.shape != values[0].shape), None)
+    fits = [level for level in ("node", "edge") if rows == counts[level]] if wanted is None else []
+    if odd is None and (not fits or set(counts[fits[0]]) == {1}):
         return "graph"
     if fits:
         return "edge" if "edge" in fits and "edge" in key else fits[0]
-    return _demand_one_shape(key, values) if key == "y" else "list"
+    if key == "y":
+        got = f"shape {list(values[0].shape)} in graph 0 and {list(values[odd or 0].shape)} in graph {odd}"
+        expected = "y with a row for each node or edge, or of one shape in every graph"
+        raise DataError(expected, got, "give y one shape, or say y_level")
+    return "object"
 
 
 def _check_same(key: str, values: list[Tensor]) -> None:
     first = values[0]
     for g, value in enumerate(values):
         if value.dtype != first.dtype or value.dim() != first.dim() or value.device != first.device:
-            raise DataError(
-                f"{key} of one type and number of dimensions in every graph",
+            got = (
                 f"{first.dtype} of shape {list(first.shape)} on {first.device} in graph 0, "
-                f"{value.dtype} of shape {list(value.shape)} on {value.device} in graph {g}",
-                "convert them to one type",
+                f"{value.dtype} of shape {list(value.shape)} on {value.device} in graph {g}"
             )
+            raise DataError(f"{key} of one type and number of dimensions in every graph", got, "convert them to one")
     if first.dtype not in DTYPES.values():
         raise DTypeError(f"{key} of type {', '.join(DTYPES)}", str(first.dtype), "convert it to one of these types")
-
-
-def _demand(key: str, level: str, rows: list[int], counts: dict[str, list[int]]) -> str:
-    for g, (found, wanted) in enumerate(zip(rows, counts[level], strict=True)):
-        if found != wanted:
-            raise DataError(
-                f"{key} of graph {g} with one row for each of its {wanted} {level}s",
-                f"{'no dimension' if found < 0 else f'{found} rows'}",
-                f"give {key} one row for each {level}",
-            )
-    return level
-
-
-def _demand_one_shape(key: str, values: list[Tensor]) -> str:
-    for g, value in enumerate(values):
-        if value.shape != values[0].shape:
-            raise DataError(
-                f"{key} with a row for each node or edge, or of one shape in every graph",
-                f"shape {list(values[0].shape)} in graph 0 and {list(value.shape)} in graph {g}",
-                f"give {key} one shape, or say y_level",
-            )
-    return "graph"

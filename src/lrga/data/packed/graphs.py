@@ -33,23 +33,14 @@ class Column:
     """One attribute of every graph.
 
     Attributes:
-        level: What one row belongs to: ``"node"``, ``"edge"``, ``"graph"``, or ``"list"`` for tensors whose number of
-            rows differs from graph to graph for a reason of its own.
+        level: What one row belongs to: ``"node"``, ``"edge"`` or ``"graph"``.
         values: [rows, *shape], integers in the smallest type that holds them.
         dtype: The type that users see.
-        scalar: ``"int"``, ``"float"`` or ``"bool"`` where each graph holds a Python number instead of a tensor.
-        ptr: [G + 1], the rows of each graph of a ``"list"``.
-        dim: Along which dimension a ``"list"`` was concatenated; it lies first in ``values``.
-        shift: Whether the values are node numbers, to be shifted when graphs are put side by side.
     """
 
     level: str
     values: Tensor
     dtype: torch.dtype
-    scalar: str | None = None
-    ptr: Tensor | None = None
-    dim: int = 0
-    shift: bool = False
 
     def take(self, rows: Rows) -> Tensor:
         """Those rows in the type that users see, as PyG concatenates them: [1] becomes [G], [k] becomes [G k]."""
@@ -58,7 +49,7 @@ class Column:
 
     def to(self, device: torch.device) -> "Column":
         """The column on ``device``."""
-        return replace(self, values=self.values.to(device), ptr=None if self.ptr is None else self.ptr.to(device))
+        return replace(self, values=self.values.to(device))
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -305,14 +296,7 @@ class PackedGraphs:
         graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
         node_part, edge_part = Selection(self.node_ptr, graphs), Selection(self.edge_ptr, graphs)
         nodes, edges = node_part.rows, edge_part.rows
-        columns = {}
-        for name, column in self.columns.items():
-            if column.ptr is not None:
-                list_part = Selection(column.ptr, graphs)
-                columns[name] = replace(column, values=take(column.values, list_part.rows), ptr=list_part.ptr)
-            else:
-                rows = {"node": nodes, "edge": edges, "graph": graphs}[column.level]
-                columns[name] = replace(column, values=take(column.values, rows))
+        rows = {"node": nodes, "edge": edges, "graph": graphs}
         chosen = range(len(self))[host] if isinstance(host, slice) else host.tolist()
         result = replace(
             self,
@@ -321,7 +305,10 @@ class PackedGraphs:
             source=take(self.source, edges),
             in_degree=take(self.in_degree, nodes),
             edge_order=None if self.edge_order is None else take(self.edge_order, edges),
-            columns=columns,
+            columns={
+                name: replace(column, values=take(column.values, rows[column.level]))
+                for name, column in self.columns.items()
+            },
             objects={name: [values[g] for g in chosen] for name, values in self.objects.items()},
         )
         if "transposed" in self._kept:

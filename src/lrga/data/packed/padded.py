@@ -173,10 +173,6 @@ def why_not_padded(graphs: PackedGraphs) -> str | None:
     """Why batches of a fixed capacity cannot be made of these graphs; ``None`` where they can."""
     if graphs.num_nodes == 0 or len(graphs) == 0:
         return "there is no node"
-    for name in ("x", "edge_attr", "y", "mask", "node_encoding", "edge_encoding"):
-        column = graphs.columns.get(name)
-        if column is not None and column.level not in ("node", "edge", "graph"):
-            return f"the rows of {name} belong to no node, edge or graph"
     for level in ("node", "edge"):
         try:
             _finite_row(graphs, level)

@@ -29,15 +29,7 @@ def save_packed(packed: PackedGraphs, path: Path) -> None:
     schema: dict[str, Any] = {}
     for name, column in packed.columns.items():
         tensors[f"column.{name}"] = column.values
-        if column.ptr is not None:
-            tensors[f"ptr.{name}"] = column.ptr
-        schema[name] = {
-            "level": column.level,
-            "dtype": _name(column.dtype),
-            "scalar": column.scalar,
-            "dim": column.dim,
-            "shift": column.shift,
-        }
+        schema[name] = {"level": column.level, "dtype": _name(column.dtype)}
     header = {
         "format": FORMAT,
         "columns": schema,
@@ -65,12 +57,7 @@ def load_packed(path: Path) -> PackedGraphs:
 
 def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraphs:
     columns = {
-        name: Column(
-            values=tensors[f"column.{name}"],
-            dtype=DTYPES[facts["dtype"]],
-            ptr=tensors.get(f"ptr.{name}"),
-            **{key: facts[key] for key in ("level", "scalar", "dim", "shift")},
-        )
+        name: Column(facts["level"], tensors[f"column.{name}"], DTYPES[facts["dtype"]])
         for name, facts in header["columns"].items()
     }
     return PackedGraphs(
@@ -92,7 +79,7 @@ def _check(packed: PackedGraphs, path: Path) -> None:
     """Lengths and the range of node numbers; all else is the checksum's business."""
     rows = {"node": packed.num_nodes, "edge": packed.num_edges, "graph": len(packed)}
     found = {"source": ("edge", packed.source), "in_degree": ("node", packed.in_degree)}
-    found |= {name: (column.level, column.values) for name, column in packed.columns.items() if column.ptr is None}
+    found |= {name: (column.level, column.values) for name, column in packed.columns.items()}
     if packed.edge_order is not None:
         found["edge_order"] = ("edge", packed.edge_order)
     for name, (level, values) in found.items():
@@ -120,7 +107,7 @@ def _plain(objects: dict[str, list[Any]], path: Path) -> dict[str, list[Any]]:
                 raise DataError(
                     f"attributes that JSON can hold, to write {path}",
                     f"{name} of graph {g}, a {type(value).__name__}",
-                    f"turn {name} into a tensor, a string or a list of them, or delete it",
+                    f"give {name} one shape in every graph, turn it into text or a list of numbers, or delete it",
                 )
     return objects
 

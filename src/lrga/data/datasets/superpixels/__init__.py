@@ -1,1 +1,0 @@
-"""MNIST and CIFAR10: images as graphs of superpixels."""
