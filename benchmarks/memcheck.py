@@ -79,7 +79,7 @@ def run(device: str) -> set[str]:
         large = torch.randn(LARGE, 33, device=device, requires_grad=True)
         lrga.LowRankGlobalAttention(33, 7, heads=2).to(device)(large).sum().backward()
         parts = [torch.randn(9, 2, device=device, requires_grad=True) for _ in range(2)]
-        linear_ops._mixed(parts, torch.randn(3, 4, device=device), None).sum().backward()
+        linear_ops._in_one_type(parts, torch.randn(3, 4, device=device), None).sum().backward()
         path = torch.tensor([[0, 1], [1, 0]])
         packed = PackedGraphs.from_data_list([Data(x=torch.rand(2, 3), edge_index=path) for _ in range(5)]).to(device)
         PaddedGraphs(packed).gather(torch.tensor([3, 0, 5], device=device), Capacity(9, 11))

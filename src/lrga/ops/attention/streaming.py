@@ -226,18 +226,18 @@ def _backward_by_blocks(
 streaming_backward.gives_gradients_of("x", "weight", "bias")
 
 
-def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    x, weight, bias, ctx.heads, ctx.rank, ctx.eps, _ = inputs
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *learned, heads, rank, eps, _ = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(x, weight, bias, *output)
+    ctx.save_for_backward(*learned, *output)
+    ctx.numbers = heads, rank, eps
 
 
-def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
-    gradients = streaming_backward(grad, *ctx.saved_tensors, ctx.heads, ctx.rank, ctx.eps)
-    return *gradients, None, None, None, None
+def _backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+    return streaming_backward(grad, *ctx.saved_tensors, *ctx.numbers)
 
 
-streaming_forward.register_autograd(_backward, setup_context=_setup)
+streaming_forward.register_autograd(_backward, setup_context=_keep)
 
 
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

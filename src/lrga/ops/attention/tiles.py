@@ -35,7 +35,7 @@ class Tiles:
     graph: Tensor
     ptr: Tensor
     counts: Tensor
-    order: Tensor | None
+    order: Tensor | None = None
 
     @property
     def number(self) -> int:
@@ -43,9 +43,10 @@ class Tiles:
         return self.start.size(0)
 
     @property
-    def table(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """All of it, in the order of the arguments above."""
-        return self.start, self.end, self.graph, self.ptr, self.counts, self.order
+    def table(self) -> list[Tensor]:
+        """All of it as operators take it, in the order of the arguments above."""
+        table = [self.start, self.end, self.graph, self.ptr, self.counts]
+        return table if self.order is None else [*table, self.order]
 
     @staticmethod
     def of(segments: Segments, device: torch.device) -> "Tiles":

@@ -173,43 +173,26 @@ def gated_edges_fused(
     """:func:`gated_edges` by the Triton kernels. Real edges are those before ``edges.in_ptr[N]``; the new features of
     the others are zero."""
     from lrga.ops.gated.gpu import gated_forward
-    from lrga.ops.neighbors.gpu import transposed_targets
+    from lrga.ops.neighbors.gpu import graph_of
 
-    learned = (edge_attr, weight, bias, gated, from_source, from_target)
-    of_norm = (None,) * 4 if norm is None else (norm.weight, norm.bias, norm.mean, norm.var)
-    transposed = transposed_targets(edges, *learned, *(t for t in of_norm[:2] if t is not None))
+    affine = (None, None) if norm is None else (norm.weight, norm.bias)
+    running = [t for t in (() if norm is None else (norm.mean, norm.var)) if t is not None]
+    inputs = (edge_attr, weight, bias, gated, from_source, from_target, *affine)
+    graph = graph_of(edges, *(t for t in inputs if t is not None))
     count = edges.num_edges if edges.valid_edges is None else edges.valid_edges
     training = training and norm is not None and (edges.valid_edges is not None or edges.num_edges >= 2)
-    momentum = share_of_batch(norm, count) if norm is not None and training else 0.0
+    share = share_of_batch(norm, count) if norm is not None and training else 0.0
+    rate, known_rate = (share, 0.0) if isinstance(share, Tensor) else (None, share)
     device = edge_attr.device.type
     if torch.is_autocast_enabled(device):
         kind = torch.get_autocast_dtype(device)
         weight, bias = weight.to(kind), bias.to(kind)
-    mean, new, _, _, _, running = gated_forward(
-        edge_attr,
-        weight,
-        bias,
-        gated,
-        from_source,
-        from_target,
-        *of_norm,
-        momentum if isinstance(momentum, Tensor) else None,
-        scale,
-        edges.source,
-        edges.target,
-        edges.in_ptr,
-        edges.out_order,
-        edges.out_order if transposed is None else transposed,  # backward only
-        edges.out_ptr,
-        0.0 if isinstance(momentum, Tensor) else momentum,
-        norm.eps if norm is not None else 0.0,
-        training,
-        residual,
-        need_edges,
-    )
+    learned = (edge_attr, weight, bias, gated, from_source, from_target, *affine)
+    options = (known_rate, 0.0 if norm is None else norm.eps, training, residual, need_edges)
+    mean, new, _, _, _, new_running = gated_forward(*learned, running, rate, scale, graph, *options)
     if training and edges.num_targets:
         with torch.no_grad():
-            torch._foreach_copy_([t for t in of_norm[2:] if t is not None], list(running.unbind()))
+            torch._foreach_copy_(running, list(new_running.unbind()))
     return mean, new if need_edges else None
 
 
