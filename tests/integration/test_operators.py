@@ -8,8 +8,7 @@ import torch
 
 import lrga.ops
 from lrga.ops._triton import has_triton
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.neighbors.edges import EdgeLayout
 
 pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
@@ -121,7 +120,7 @@ def gathered():
     begins = torch.tensor([[0, 0], [3, 2], [5, 6]])
     small = [torch.randint(0, 2, (6,)).to(kind) for kind in (torch.uint8, torch.int16, torch.int32)]
     starts = [torch.tensor([0, 1, 2, 3, 5, 6]) for _ in range(2)]
-    return begins, torch.zeros(3, 2, dtype=torch.int64), *small, *starts, 9, 30, 0, 0
+    return [begins, torch.zeros(3, 2, dtype=torch.int64), *small, *starts], [9, 30, 0, 0]
 
 
 EXAMPLES = {

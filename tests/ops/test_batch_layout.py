@@ -65,8 +65,8 @@ def test_the_kernels_equal_the_reference(case, poisoned):
         pytest.skip(why)
     from lrga.ops.neighbors import batch_layout
 
-    ours = batch_layout.batch_layout_op(*tensors, *sizes.values())
-    for mine, theirs in zip(ours, batch_layout_reference(*tensors, *sizes.values()), strict=True):
+    given = [*tensors], [*sizes.values()]
+    for mine, theirs in zip(batch_layout.batch_layout_op(*given), batch_layout_reference(*given), strict=True):
         assert torch.equal(mine, theirs)
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from lrga.ops.attention import batched
 from lrga.ops.attention.batched import fused_attention, tiled_attention
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Tiles
 from tests.helpers.kernels import distance
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

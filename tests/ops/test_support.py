@@ -117,12 +117,6 @@ def test_the_switch_in_the_environment_is_understood():
     assert done.stdout.strip() == "1"
 
 
-def test_the_switch_of_older_pytorch_is_read_where_there_is_no_other(monkeypatch):
-    for allowed in (True, False):
-        monkeypatch.setattr(torch.backends.cuda, "matmul", SimpleNamespace(allow_tf32=allowed))
-        assert allows_tf32() is allowed
-
-
 @pytest.mark.parametrize(("properties", "room"), [({"shared_memory_per_block_optin": 101_376}, 101_376), ({}, 0)])
 def test_shared_memory_is_what_the_device_says(monkeypatch, properties, room):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**properties))

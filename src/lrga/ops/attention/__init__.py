@@ -22,8 +22,7 @@ from lrga.ops.attention.reference import (
     segmented_attention,
     with_ones,
 )
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Segments, Tiles
 
 LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
 LARGEST_EXACT_RANK = 32  # float32 without TF32, where a program has less shared memory than

@@ -17,7 +17,7 @@ from torch import Tensor
 from lrga.ops._operator import operator
 from lrga.ops._triton import block, cdiv, compute_type, dot_precision, launch
 from lrga.ops.attention import batched_kernels as kernels
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Tiles
 from lrga.ops.linear import launch_column_sum
 
 Three = tuple[Tensor | None, Tensor | None, Tensor | None]

@@ -60,12 +60,10 @@ def batch_norm(
     residual: Tensor | None = None,
 ) -> Tensor:
     """:func:`lrga.ops.norm.definition.batch_norm` by Triton's kernels."""
-    assert state.mean is not None
-    assert state.var is not None
     learned, options = (x, state.weight, state.bias, residual), (count, training, before, after)
     if not torch.compiler.is_compiling():
         return _Normalize.apply(*learned, state, *options)
-    y, kept = batch_norm_op(*learned, state.mean, state.var, *options, state.eps)
+    y, kept = batch_norm_op(*learned, *state.running, *options, state.eps)
     if training:
         rows: Tensor | int = x.size(0) if count is None else count
         follow(state, kept[0].detach(), kept[2].detach(), rows)
@@ -104,9 +102,7 @@ def launch_norm(
         return y, kept.zero_()
     how = Plan.of(rows, width)
     x, residual, weight, bias = x.contiguous(), dense(residual), dense(state.weight), dense(state.bias)
-    assert state.mean is not None
-    assert state.var is not None
-    mean, var = state.mean.contiguous(), state.var.contiguous()
+    mean, var = (tensor.contiguous() for tensor in state.running)
     parts = torch.empty(2, how.parts, width, device=x.device) if training else None
     part_mean, part_dev = (None, None) if parts is None else parts.unbind()
     batches = state.batches if track else None
@@ -132,7 +128,7 @@ def launch_norm(
         AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
     )  # fmt: skip
     if track:
-        for given, written in ((state.mean, mean), (state.var, var)):
+        for given, written in zip(state.running, (mean, var), strict=True):
             if written is not given:  # columns of another tensor: what was brought up to date is a copy
                 given.copy_(written)
     return y, kept
