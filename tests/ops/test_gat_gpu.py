@@ -10,7 +10,7 @@ import torch
 from lrga.errors import UnsupportedError
 from lrga.ops.gat import gpu as gat_gpu
 from lrga.ops.gat.definition import attention_sum_reference, node_scores_reference
-from lrga.ops.gat.gpu import attend_op, attention_sum, node_scores, scores_op
+from lrga.ops.gat.gpu import attend_op, attention_sum, node_scores
 from lrga.ops.neighbors.gpu import graph_of
 from tests.helpers.kernels import POISONED, edges, padded, same
 
@@ -189,5 +189,5 @@ def test_a_second_derivative_of_the_terms_is_refused():
 
 def test_the_operator_of_the_terms_passes_the_checks_of_pytorch():
     torch.library.opcheck(
-        scores_op.custom_op, tuple(torch.randn(*s, requires_grad=True) for s in ((9, 2, 3), (2, 3), (2, 3)))
+        node_scores.custom_op, tuple(torch.randn(*s, requires_grad=True) for s in ((9, 2, 3), (2, 3), (2, 3)))
     )  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 
 import lrga
 from lrga.ops import _triton as support
-from lrga.ops._triton import allows_tf32, dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
+from lrga.ops._triton import dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
 from tests.helpers.processes import run_alone
 
 

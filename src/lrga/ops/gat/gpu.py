@@ -118,11 +118,6 @@ def attend_gradient_op(
 attend_gradient_op.gives_gradients_of("x", "by_source", "by_target")
 
 
-def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
-    """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
-    return scores_op(x, att_source, att_target)
-
-
 def _score_sizes(heads: int, depth: int) -> dict[str, int]:
     """All heads or those that fit, and nodes for 16 numbers of each thread."""
     block = triton.next_power_of_2(depth)
@@ -132,8 +127,8 @@ def _score_sizes(heads: int, depth: int) -> dict[str, int]:
 
 
 @operator("lrga::node_scores")
-def scores_op(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
-    """Both terms, ``[N, H]`` each."""
+def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
     num_rows, heads, depth = x.shape
     by_source, by_target = _empty_scores(x, att_source, att_target)
     if not x.numel():
@@ -152,7 +147,7 @@ def _empty_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Te
     return by_source, by_target
 
 
-scores_op.register_fake(_empty_scores)
+node_scores.register_fake(_empty_scores)
 
 
 def _keep_scores(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -165,7 +160,7 @@ def _scores_backward(ctx: Any, grad_source: Tensor, grad_target: Tensor) -> tupl
     return grad_x, sums[0].to(att_source.dtype), sums[1].to(att_target.dtype)
 
 
-scores_op.register_autograd(_scores_backward, setup_context=_keep_scores)
+node_scores.register_autograd(_scores_backward, setup_context=_keep_scores)
 
 
 @operator("lrga::node_scores_gradient")
