@@ -102,14 +102,15 @@ class Operator(Generic[T]):
         self.custom_op.register_autograd(backward)
 
     def __call__(self, *args: Any) -> T:
-        flat = [part for arg in args for part in (arg if isinstance(arg, list) else (arg,))]
-        tensors = [part for part in flat if isinstance(part, Tensor)]
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
         if _must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched
         if autocast_is_on(tensors[0].device.type):  # types are the function's
             with torch.autocast(tensors[0].device.type, enabled=False):
                 return self(*args)
+        if self._eager is None:  # a derivative, to be refused one, takes lists of more than indices
+            tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
             return self.function(*args)
         result: T = self.custom_op(*args) if self._eager is None else self._eager.apply(*args)

@@ -75,7 +75,8 @@ class _Normalize(Function):
     def forward(ctx: Any, *args: Any) -> Tensor:
         x, weight, bias, residual, state, count, *options = args
         y, kept = launch_norm(x, state, residual, count, *options, track=options[0])
-        _keep(ctx, (x, weight, bias, residual, None, None, count, *options), (y, kept))
+        ctx.save_for_backward(x, weight, bias, kept, count)
+        ctx.options, ctx.residual = options, None if residual is None else residual.dtype
         return y
 
     @staticmethod
@@ -102,7 +103,8 @@ def launch_norm(
         return y, kept.zero_()
     how = Plan.of(rows, width)
     x, residual, weight, bias = x.contiguous(), dense(residual), dense(state.weight), dense(state.bias)
-    mean, var = (tensor.contiguous() for tensor in state.running)
+    running = state.running
+    mean, var = running[0].contiguous(), running[1].contiguous()
     parts = torch.empty(2, how.parts, width, device=x.device) if training else None
     part_mean, part_dev = (None, None) if parts is None else parts.unbind()
     batches = state.batches if track else None
@@ -128,7 +130,7 @@ def launch_norm(
         AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
     )  # fmt: skip
     if track:
-        for given, written in zip(state.running, (mean, var), strict=True):
+        for given, written in zip(running, (mean, var), strict=True):
             if written is not given:  # columns of another tensor: what was brought up to date is a copy
                 given.copy_(written)
     return y, kept
