@@ -103,14 +103,14 @@ class Operator(Generic[T]):
 
     def __call__(self, *args: Any) -> T:
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if self._eager is None:  # elsewhere lists hold indices beside other tensors
+            tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
         if _must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched
         if autocast_is_on(tensors[0].device.type):  # types are the function's
             with torch.autocast(tensors[0].device.type, enabled=False):
                 return self(*args)
-        if self._eager is None:  # a derivative, to be refused one, takes lists of more than indices
-            tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
             return self.function(*args)
         result: T = self.custom_op(*args) if self._eager is None else self._eager.apply(*args)
