@@ -52,7 +52,7 @@ def mix_case(rate: float, *, device: str = "cuda", sizes: Sequence[int] = MIX_RO
         bias = torch.randn(MIX_OUT, device=device, requires_grad=True)
         upstream = torch.randn(nodes, MIX_OUT, device=device)
         ways: dict[str, Callable[..., torch.Tensor]] = {
-            "in parts": linear_ops._mixed,
+            "in parts": linear_ops._in_one_type,
             "concatenated": lambda p, w, b: torch.nn.functional.linear(torch.cat(p, -1), w, b),
         }
         leaves = [*parts, weight, bias]

@@ -26,8 +26,7 @@ from lrga.data.packed.padded import Capacity, PaddedGraphs
 from lrga.models.gnn import CONVOLUTIONS
 from lrga.ops import _triton
 from lrga.ops import linear as linear_ops
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.gated import gpu as gated_gpu
 from lrga.ops.gated.definition import gated_edges_fused
 from lrga.ops.neighbors.edges import EdgeLayout
@@ -79,7 +78,7 @@ def run(device: str) -> set[str]:
         large = torch.randn(LARGE, 33, device=device, requires_grad=True)
         lrga.LowRankGlobalAttention(33, 7, heads=2).to(device)(large).sum().backward()
         parts = [torch.randn(9, 2, device=device, requires_grad=True) for _ in range(2)]
-        linear_ops._mixed(parts, torch.randn(3, 4, device=device), None).sum().backward()
+        linear_ops._in_one_type(parts, torch.randn(3, 4, device=device), None).sum().backward()
         path = torch.tensor([[0, 1], [1, 0]])
         packed = PackedGraphs.from_data_list([Data(x=torch.rand(2, 3), edge_index=path) for _ in range(5)]).to(device)
         PaddedGraphs(packed).gather(torch.tensor([3, 0, 5], device=device), Capacity(9, 11))
@@ -200,7 +199,7 @@ def batches(device: str) -> None:
     begins, shift, _, _ = batch_layout.launch_begins(table, torch.tensor([1, 0, 2], device=device), 9)
     source, target = (torch.tensor(ends, device=device) for ends in ([1, 0, 1, 0], [0, 1, 0, 1]))
     start = torch.arange(5, device=device)
-    batch_layout.batch_layout_op(begins, shift, source, target, source, start, start, 9, 11, 0, 0)
+    batch_layout.batch_layout_op([begins, shift, source, target, source, start, start], [9, 11, 0, 0])
 
 
 def say(what: str) -> None:

@@ -17,8 +17,7 @@ import triton
 import triton.language as tl
 
 from lrga.ops.attention.batched import fused_attention
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.gat import gpu as gat_gpu
 from lrga.ops.neighbors import gpu as neighbors_gpu
 from lrga.ops.neighbors.edges import EdgeLayout

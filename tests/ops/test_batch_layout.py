@@ -65,8 +65,8 @@ def test_the_kernels_equal_the_reference(case, poisoned):
         pytest.skip(why)
     from lrga.ops.neighbors import batch_layout
 
-    ours = batch_layout.batch_layout_op(*tensors, *sizes.values())
-    for mine, theirs in zip(ours, batch_layout_reference(*tensors, *sizes.values()), strict=True):
+    given = [*tensors], [*sizes.values()]
+    for mine, theirs in zip(batch_layout.batch_layout_op(*given), batch_layout_reference(*given), strict=True):
         assert torch.equal(mine, theirs)
 
 
@@ -112,6 +112,6 @@ def test_on_a_gpu_the_kernels_equal_the_reference(graphs):
     edges = [n * 20 for n in nodes]
     tensors, sizes = example(nodes, edges, 77, 1234, generator)
     on_gpu = [tensor.cuda() for tensor in tensors]
-    expected = batch_layout_reference(*tensors, *sizes.values())
+    expected = batch_layout_reference([*tensors], [*sizes.values()])
     for mine, theirs in zip(batch_layout(*on_gpu, **sizes), expected, strict=True):
         assert torch.equal(mine.cpu(), theirs)

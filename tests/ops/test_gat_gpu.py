@@ -10,7 +10,8 @@ import torch
 from lrga.errors import UnsupportedError
 from lrga.ops.gat import gpu as gat_gpu
 from lrga.ops.gat.definition import attention_sum_reference, node_scores_reference
-from lrga.ops.gat.gpu import attend_op, attention_sum, node_scores, scores_op
+from lrga.ops.gat.gpu import attend_op, attention_sum, node_scores
+from lrga.ops.neighbors.gpu import graph_of
 from tests.helpers.kernels import POISONED, edges, padded, same
 
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 5e-2, torch.float16: 8e-3}
@@ -132,8 +133,7 @@ def test_a_second_derivative_is_refused():
 def test_the_operator_passes_the_checks_of_pytorch():
     layout = edges(8, 30)
     x, s, t = (torch.randn(8, *shape, requires_grad=True) for shape in ((2, 3), (2,), (2,)))
-    graph = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
-    torch.library.opcheck(attend_op.custom_op, (x, s, t, *graph, 0.2, False))
+    torch.library.opcheck(attend_op.custom_op, (x, s, t, graph_of(layout, x), 0.2, False))
 
 
 def check_terms(nodes, heads, depth, *, dtype=torch.float32, att_dtype=None, device="cpu"):
@@ -189,5 +189,5 @@ def test_a_second_derivative_of_the_terms_is_refused():
 
 def test_the_operator_of_the_terms_passes_the_checks_of_pytorch():
     torch.library.opcheck(
-        scores_op.custom_op, tuple(torch.randn(*s, requires_grad=True) for s in ((9, 2, 3), (2, 3), (2, 3)))
+        node_scores.custom_op, tuple(torch.randn(*s, requires_grad=True) for s in ((9, 2, 3), (2, 3), (2, 3)))
     )  # fmt: skip

@@ -351,16 +351,14 @@ def test_a_result_that_is_not_used_needs_no_gradient():
 
 
 def test_operators_are_registered_as_torch_demands():
+    from lrga.ops.neighbors.gpu import graph_of
+
     layout = graph(4, 12)
     tensors, norm = draw(layout, 3)
-    graph_of = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
-    normed = (norm.weight, norm.bias, norm.mean, norm.var, None, None)
+    normed = (norm.weight, norm.bias, [norm.mean, norm.var], None, None, graph_of(layout, *tensors))
     checks = ("test_schema", "test_faketensor", "test_autograd_registration")
-    torch.library.opcheck(
-        gated_gpu.gated_forward.custom_op,
-        (*tensors, *normed, *graph_of, 0.1, 1e-5, True, True, True),
-        test_utils=checks,
-    )
+    inputs = (*tensors, *normed, 0.1, 1e-5, True, True, True)
+    torch.library.opcheck(gated_gpu.gated_forward.custom_op, inputs, test_utils=checks)
 
 
 WIDTHS = [(torch.float32, d) for d in (1, 16, 45, 50, 60, 70, 78, 80, 128, 200)]

@@ -9,8 +9,7 @@ import torch
 import lrga
 from lrga.data.packed import PackedGraphs
 from lrga.ops import cached as kept_module
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.cached import Keeps, kept
 from lrga.ops.neighbors.edges import EdgeLayout
 

@@ -173,7 +173,7 @@ def test_a_second_derivative_is_refused():
 def test_the_operator_passes_the_checks_of_pytorch():
     x, weight = torch.randn(8, 2, requires_grad=True), torch.randn(2, requires_grad=True)
     for count in (None, torch.tensor(5)):
-        arguments = (x, weight, None, torch.randn(8, 2), torch.zeros(2), torch.ones(2), count, True, 1e-5, None, "elu")
+        arguments = (x, weight, None, torch.randn(8, 2), torch.zeros(2), torch.ones(2), count, True, None, "elu", 1e-5)
         torch.library.opcheck(norm_ops.batch_norm_op.custom_op, arguments)
 
 

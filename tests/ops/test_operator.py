@@ -77,6 +77,16 @@ def test_a_second_derivative_is_refused_in_words():
         grad.sum().backward()
 
 
+def test_a_derivative_is_refused_by_name_and_only_where_it_is_recorded():
+    x = torch.ones(2, 2, requires_grad=True)
+    out = scaled_backward(x, 3.0)
+    assert out.tolist() == [[6, 6], [6, 6]]
+    with pytest.raises(UnsupportedError, match="kernel scaled_backward.*float64"):
+        out.sum().backward()
+    with torch.no_grad():
+        assert scaled_backward(x, 3.0)[0, 0].item() == 6
+
+
 def test_autocast_does_not_change_the_types_inside():
     x = torch.randn(3, 2, requires_grad=True)
     with torch.autocast("cpu", torch.float16):

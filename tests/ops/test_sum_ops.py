@@ -133,9 +133,9 @@ def test_a_second_derivative_is_refused():
 def test_operators_pass_the_checks_of_pytorch():
     layout = replace(edges(8, 30), longest=2)
     x, weight = torch.randn(8, 2, requires_grad=True), torch.randn(30, requires_grad=True)
-    graph = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
+    graph = neighbors_gpu.graph_of(layout, x)
     for w in (None, weight):
-        torch.library.opcheck(neighbors_gpu.sum_sources_op.custom_op, (x, w, torch.rand(8), None, *graph, False))
+        torch.library.opcheck(neighbors_gpu.sum_sources_op.custom_op, (x, w, torch.rand(8), None, graph, False))
     torch.library.opcheck(
         neighbors_gpu.sum_edges_op.custom_op,
         (torch.randn(30, 3, requires_grad=True), layout.target, layout.in_ptr, False),
@@ -144,12 +144,12 @@ def test_operators_pass_the_checks_of_pytorch():
 
 def test_the_compiler_sees_one_operator():
     layout = edges(8, 30)
-    arrays = (layout.source, layout.target, layout.in_ptr, layout.out_order, layout.out_target, layout.out_ptr)
+    x = torch.randn(8, 4, requires_grad=True)
+    arrays = neighbors_gpu.graph_of(layout, x)
 
     def run(x):
-        return neighbors_gpu.sum_sources_op(x.relu(), None, None, None, *arrays, False).sin()
+        return neighbors_gpu.sum_sources_op(x.relu(), None, None, None, arrays, False).sin()
 
-    x = torch.randn(8, 4, requires_grad=True)
     results = []
     for function in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
         out = function(x)
@@ -169,9 +169,9 @@ def test_long_runs_are_prepared_for_unless_they_are_known_not_to_exist():
     assert neighbors_gpu.may_be_long(10**6, 10**6)
 
 
-def sums(layout, x, split, **options):
+def sums(layout, x, split):
     return neighbors_gpu.launch_sum(
-        x, None, None, None, None, layout.in_ptr, layout.source, layout.target, split, torch.float32, **options
+        x, None, None, None, None, layout.in_ptr, layout.source, layout.target, split, torch.float32
     )
 
 
@@ -186,13 +186,6 @@ def test_long_runs_at_every_place_among_the_chunks_are_summed(monkeypatch, degre
     expected = torch.zeros(nodes, 3).index_add_(0, layout.target, x[layout.source])
     torch.testing.assert_close(sums(layout, x, True), expected)
     torch.testing.assert_close(sums(layout, x, False), expected)
-
-
-@pytest.mark.parametrize("how", [neighbors_gpu.Plan(3, 2, 2, 1), neighbors_gpu.Plan(1, 16, 8, 2)])
-def test_every_division_of_the_work_gives_the_same_sums(how):
-    layout, _ = EdgeLayout.from_edge_index(torch.randint(0, 10, (2, 60)), 11)
-    x = torch.randn(11, 7)
-    torch.testing.assert_close(sums(layout, x, False, how=how), sums(layout, x, False))
 
 
 @pytest.mark.gpu
@@ -266,6 +259,4 @@ def test_a_second_derivative_of_maxima_is_refused():
 def test_the_operator_of_maxima_passes_the_checks_of_pytorch():
     layout = edges(8, 30)
     x = torch.randn(8, 2, requires_grad=True)
-    torch.library.opcheck(
-        neighbors_gpu.max_sources_op.custom_op, (x, layout.source, layout.in_ptr, layout.out_target, layout.out_ptr)
-    )
+    torch.library.opcheck(neighbors_gpu.max_sources_op.custom_op, (x, neighbors_gpu.graph_of(layout, x)))

@@ -13,7 +13,7 @@ import torch
 
 import lrga
 from lrga.ops import _triton as support
-from lrga.ops._triton import allows_tf32, dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
+from lrga.ops._triton import dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
 from tests.helpers.processes import run_alone
 
 
@@ -113,12 +113,6 @@ def test_the_switch_in_the_environment_is_understood():
     environment = os.environ | {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}  # read when PyTorch is loaded
     done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == "1"
-
-
-def test_the_switch_of_older_pytorch_is_read_where_there_is_no_other(monkeypatch):
-    for allowed in (True, False):
-        monkeypatch.setattr(torch.backends.cuda, "matmul", SimpleNamespace(allow_tf32=allowed))
-        assert allows_tf32() is allowed
 
 
 @pytest.mark.parametrize(("properties", "room"), [({"shared_memory_per_block_optin": 101_376}, 101_376), ({}, 0)])

@@ -4,8 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import ROWS_OF_LARGE, ROWS_OF_SMALL, Tiles
+from lrga.ops.attention.segments import ROWS_OF_LARGE, ROWS_OF_SMALL, Segments, Tiles
 
 CPU = torch.device("cpu")
 

@@ -35,9 +35,19 @@ class Operator(Generic[T]):
         return fake
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
-        """As :meth:`torch.library.CustomOpDef.register_autograd`."""
-        self.custom_op.register_autograd(backward, setup_context=setup_context)
+        """As :meth:`torch.library.CustomOpDef.register_autograd`, but ``backward`` returns a tuple of the gradients of
+        the first arguments only. The others, among them numbers and lists of indices, have none."""
         function: Any = self.function
+
+        def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.nothing = [[None] * len(arg) if isinstance(arg, list) else None for arg in inputs]
+            setup_context(ctx, inputs, output)
+
+        def with_the_others(ctx: Any, *grads: Any) -> Any:
+            found = backward(ctx, *grads)
+            return *found, *ctx.nothing[len(found) :]
+
+        self.custom_op.register_autograd(with_the_others, setup_context=setup)
 
         class Eager(Function):
             @staticmethod
@@ -48,7 +58,8 @@ class Operator(Generic[T]):
 
             @staticmethod
             def backward(ctx: Any, *grads: Any) -> Any:
-                return backward(ctx, *grads)
+                found = backward(ctx, *grads)
+                return *found, *(None,) * (len(ctx.needs_input_grad) - len(found))
 
         Eager.__name__ = Eager.__qualname__ = self.name.partition("::")[2]
         self._eager = Eager
@@ -92,6 +103,8 @@ class Operator(Generic[T]):
 
     def __call__(self, *args: Any) -> T:
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if self._eager is None:  # elsewhere lists hold indices beside other tensors
+            tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
         if _must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched

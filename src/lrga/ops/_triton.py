@@ -94,7 +94,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
         return
     assert {*kernel.arg_names[len(args) :]} == {*kernel.fn.__annotations__}, "arguments by position, constants by name"
     compiled = kernel[grid](*args, **constants)  # None in the interpreter
-    if compiled is not None and _takes_constants():
+    if compiled is not None:
         _compiled[key] = compiled
 
 
@@ -104,14 +104,6 @@ _compiled: dict[tuple[Any, ...], Any] = {}
 def _kind(number: float | None) -> object:
     """What Triton specialises a kernel for: one, multiples of 16, 32 or 64 bits; of other numbers the type only."""
     return (number == 1, number % 16 == 0, number >> 31) if type(number) is int else type(number)
-
-
-@cache
-def _takes_constants() -> bool:
-    """Whether a compiled kernel is called with its constants too, as it is since Triton 3.3."""
-    import triton
-
-    return tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 3)
 
 
 def compute_type(dtype: torch.dtype) -> Any:
@@ -157,17 +149,8 @@ def dot_precision(dtype: torch.dtype) -> str:
 
 
 def allows_tf32() -> bool:
-    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, whichever of its switches says so.
-
-    PyTorch has had ``fp32_precision`` since version 2.9. It follows the older switches too, which raise an error when
-    they are read after it was set.
-    """
-    matmul = torch.backends.cuda.matmul
-    try:
-        precision: str = matmul.fp32_precision
-    except AttributeError:
-        return matmul.allow_tf32
-    return precision == "tf32"
+    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, whichever of its switches says so."""
+    return torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
 @cache

@@ -51,12 +51,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if not is_supported(x, weight, bias):
         return F.linear(x, weight, bias)
-    device = x.device.type
+    return _in_one_type([x], weight, bias)
+
+
+def _in_one_type(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The map of matrices side by side, under autocast in its type. A compiler differentiates it by itself."""
+    product = _sum_of_products if torch.compiler.is_compiling() else Linear.apply
+    device = weight.device.type
     if not autocast_is_on(device):
-        return Linear.apply(x, weight, bias)
+        return product(weight, bias, *parts)
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
-        return Linear.apply(x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
+        return product(weight.to(dtype), None if bias is None else bias.to(dtype), *(part.to(dtype) for part in parts))
 
 
 def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
@@ -68,30 +74,41 @@ def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
 
 
 class Linear(Function):
-    """``x Wᵀ + b`` with derivatives that can be differentiated again."""
+    """``[X_1, X_2, …] Wᵀ + b`` of one matrix or several, with derivatives that can be differentiated again."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if x.size(1) == weight.size(1) == 1:  # no product at all, which the library is_supported it for
-            row = weight.view(1, -1)
-            return x * row if bias is None else torch.addcmul(bias, x, row)
-        return F.linear(x, weight, bias)
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
+        need_weight, _, *need_parts = ctx.needs_input_grad
+        ctx.widths = [part.size(1) for part in parts]
+        ctx.save_for_backward(weight if any(need_parts) else None, *(parts if need_weight else ()))
+        return _sum_of_products(weight, bias, *parts)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
-        x, weight, _ = inputs
-        need_x, need_weight, _ = ctx.needs_input_grad
-        ctx.save_for_backward(x if need_weight else None, weight if need_x else None)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
-        x, weight = ctx.saved_tensors
+        weight, *parts = ctx.saved_tensors
+        columns = [None] * len(ctx.widths) if weight is None else _columns(weight, ctx.widths)
+        towards_weight = [torch.mm(grad.t(), part) for part in parts]
         return (
-            None if weight is None else torch.mm(grad, weight),
-            None if x is None else torch.mm(grad.t(), x),
-            column_sum(grad) if ctx.needs_input_grad[2] else None,
+            None if not parts else towards_weight[0] if len(parts) == 1 else torch.cat(towards_weight, dim=1),
+            column_sum(grad) if ctx.needs_input_grad[1] else None,
+            *(None if column is None else torch.mm(grad, column) for column in columns),
         )
+
+
+def _sum_of_products(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
+    if len(parts) == 1 and weight.size(1) == 1:  # no product at all, which the library would take it for
+        row = weight.view(1, -1)
+        return parts[0] * row if bias is None else torch.addcmul(bias, parts[0], row)
+    columns = _columns(weight, [part.size(1) for part in parts])
+    out = F.linear(parts[0], columns[0], bias)
+    for part, column in zip(parts[1:], columns[1:], strict=True):
+        out.addmm_(part, column.t())
+    return out
+
+
+def _columns(weight: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
+    return (weight,) if len(widths) == 1 else weight.split(widths, dim=1)
 
 
 def column_sum(x: Tensor) -> Tensor:
@@ -124,8 +141,8 @@ def _remember_rows(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.rows = inputs[0].size(1)
 
 
-def _spread(ctx: Any, grad: Tensor) -> Tensor:
-    return grad.unsqueeze(1).expand(-1, ctx.rows, -1)
+def _spread(ctx: Any, grad: Tensor) -> tuple[Tensor]:
+    return (grad.unsqueeze(1).expand(-1, ctx.rows, -1),)
 
 
 column_sum_op.register_autograd(_spread, setup_context=_remember_rows)
@@ -197,49 +214,10 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
     unusual = _has_unusual_types([*parts, weight, bias], device)
     if unusual or (not without_cat and (small or differentiates_otherwise())):
         return linear(torch.cat(parts, dim=-1), weight, bias)
-    product = _sum_of_products if without_cat else _mixed
-    if not autocast_is_on(device):
-        return product(parts, weight, bias)
-    dtype = torch.get_autocast_dtype(device)
-    with torch.autocast(device, enabled=False):
-        return product([part.to(dtype) for part in parts], weight.to(dtype), None if bias is None else bias.to(dtype))
+    return _in_one_type(parts, weight, bias)
 
 
 def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
     """Whether PyTorch's own linear map would not compute in the type of the weight, or that of autocast."""
     kinds = {tensor.dtype for tensor in tensors if tensor is not None}
     return torch.float64 in kinds if autocast_is_on(device) else len(kinds) > 1
-
-
-@torch.library.custom_op("lrga::mixed_linear", mutates_args=())
-def _mixed(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
-    return _sum_of_products(parts, weight, bias)
-
-
-def _sum_of_products(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
-    columns = weight.split([part.size(1) for part in parts], dim=1)
-    out = F.linear(parts[0], columns[0], bias)
-    for part, column in zip(parts[1:], columns[1:], strict=True):
-        out.addmm_(part, column.t())
-    return out
-
-
-@_mixed.register_fake
-def _(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
-    return parts[0].new_empty(parts[0].size(0), weight.size(0))
-
-
-def _keep_parts(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    parts, weight, bias = inputs
-    ctx.has_bias = bias is not None
-    ctx.save_for_backward(weight, *parts)
-
-
-def _mixed_backward(ctx, grad: Tensor):  # type: ignore[no-untyped-def]
-    weight, *parts = ctx.saved_tensors
-    columns = weight.split([part.size(1) for part in parts], dim=1)
-    towards_weight = torch.cat([grad.t() @ part for part in parts], dim=1)
-    return [grad @ column for column in columns], towards_weight, column_sum(grad) if ctx.has_bias else None
-
-
-_mixed.register_autograd(_mixed_backward, setup_context=_keep_parts)

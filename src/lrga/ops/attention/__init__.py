@@ -22,8 +22,7 @@ from lrga.ops.attention.reference import (
     segmented_attention,
     with_ones,
 )
-from lrga.ops.attention.segments import Segments
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Segments, Tiles
 
 LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
 LARGEST_EXACT_RANK = 32  # float32 without TF32, where a program has less shared memory than
@@ -257,12 +256,14 @@ def tiles_of(segments: Segments, device: torch.device) -> Tiles:
     return segments.tiles
 
 
-def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
+def _why_not_kernels(normalize: str | None, rank: int, dtype: torch.dtype, *tensors: Tensor) -> str | None:
     if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
-    if (why_not := _why_not_rank(max(u.size(-1), z.size(-1)), u.dtype, u.device)) is not None:
-        return why_not
-    if (why_not := why_not_triton(u, v, z)) is not None:
+    return _why_not_rank(rank, dtype, tensors[0].device) or why_not_triton(*tensors)
+
+
+def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
+    if (why_not := _why_not_kernels(normalize, max(u.size(-1), z.size(-1)), u.dtype, u, v, z)) is not None:
         return why_not
     if not torch.compiler.is_compiling() and segments.num_nodes > LARGEST_TILED_GRAPH * max(segments.num_graphs, 1):
         return "u, v and z of so large a graph are multiplied by PyTorch"
@@ -279,15 +280,11 @@ def _why_not_fused(
     qk_norm: bool,
     gate: bool,
 ) -> str | None:
-    if normalize not in KERNEL_NORMALIZATIONS:
-        return f"normalize={normalize!r} is computed by PyTorch"
     if qk_norm or gate:
         return f"{'qk_norm' if qk_norm else 'gate'}=True is computed between projection and attention"
     if bias is None:
         return "the projection has no bias"
-    if (why_not := _why_not_rank(rank, _product_dtype(x), x.device)) is not None:
-        return why_not
-    if (why_not := why_not_triton(x, weight, bias)) is not None:
+    if (why_not := _why_not_kernels(normalize, rank, _product_dtype(x), x, weight, bias)) is not None:
         return why_not
     if not _is_large(segments) and x.size(1) > WIDEST_FUSED:
         return f"{x.size(1)} channels, up to {WIDEST_FUSED} are fused"

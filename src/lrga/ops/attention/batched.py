@@ -17,7 +17,7 @@ from torch import Tensor
 from lrga.ops._operator import operator
 from lrga.ops._triton import block, cdiv, compute_type, dot_precision, launch
 from lrga.ops.attention import batched_kernels as kernels
-from lrga.ops.attention.tiles import Tiles
+from lrga.ops.attention.segments import Tiles
 from lrga.ops.linear import launch_column_sum
 
 Three = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -40,61 +40,53 @@ def fused_attention(
 
     D and K are small enough to be held by a program, see :mod:`lrga.ops.attention`.
     """
-    return fused_forward(x, weight, bias, *tiles.table, heads, rank, eps, dtype)[0]
+    return fused_forward(x, weight, bias, tiles.table, heads, rank, eps, dtype)[0]
 
 
 def tiled_attention(u: Tensor, v: Tensor, z: Tensor, tiles: Tiles, *, eps: float) -> Tensor:
     """``u (vᵀ z) / η`` of each graph; ``u, v: [N, H, K]``, ``z: [N, H, Z]``, all of one dtype."""
-    return tiled_forward(u, v, z, *tiles.table, eps)[0]
+    return tiled_forward(u, v, z, tiles.table, eps)[0]
 
 
 @operator("lrga::fused_forward")
 def fused_forward(
-    x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, end: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor,
-    order: Tensor | None, heads: int, rank: int, eps: float, dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    x: Tensor, weight: Tensor, bias: Tensor, table: list[Tensor], heads: int, rank: int, eps: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """The result, and S, Σu and Σv of every graph and head, ``[H, G, K² + 2K]``."""
-    out, tiles = x.new_empty(x.size(0), heads, 2 * rank, dtype=dtype), Tiles(start, end, graph, ptr, counts, order)
+    out, tiles = x.new_empty(x.size(0), heads, 2 * rank, dtype=dtype), Tiles(*table)
     totals = _attend(out, rank, rank, tiles, eps, given=(x.contiguous(), weight.contiguous(), bias.contiguous()))
     return out.view(x.size(0), heads * 2 * rank), totals
 
 
 @fused_forward.register_fake
 def _(
-    x: Tensor, weight: Tensor, bias: Tensor, start: Tensor, end: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor,
-    order: Tensor | None, heads: int, rank: int, eps: float, dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    totals = x.new_empty(heads, counts.size(0), rank * rank + 2 * rank, dtype=torch.float32)
+    x: Tensor, weight: Tensor, bias: Tensor, table: list[Tensor], heads: int, rank: int, eps: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    totals = x.new_empty(heads, table[4].size(0), rank * rank + 2 * rank, dtype=torch.float32)
     return x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype), totals
 
 
 @operator("lrga::tiled_forward")
-def tiled_forward(
-    u: Tensor, v: Tensor, z: Tensor, start: Tensor, end: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor,
-    order: Tensor | None, eps: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def tiled_forward(u: Tensor, v: Tensor, z: Tensor, table: list[Tensor], eps: float) -> tuple[Tensor, Tensor]:
     """The result ``[N, H, Z]``, and S, Σu and Σv, ``[H, G, K·Z + 2K]``."""
-    out, tiles = z.new_empty(z.shape), Tiles(start, end, graph, ptr, counts, order)
+    out, tiles = z.new_empty(z.shape), Tiles(*table)
     maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
     return out, _attend(out, u.size(2), z.size(2), tiles, eps, maps=maps)
 
 
 @tiled_forward.register_fake
-def _(
-    u: Tensor, v: Tensor, z: Tensor, start: Tensor, end: Tensor, graph: Tensor, ptr: Tensor, counts: Tensor,
-    order: Tensor | None, eps: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    totals = z.new_empty(u.size(1), counts.size(0), u.size(2) * z.size(2) + 2 * u.size(2), dtype=torch.float32)
+def _(u: Tensor, v: Tensor, z: Tensor, table: list[Tensor], eps: float) -> tuple[Tensor, Tensor]:
+    totals = z.new_empty(u.size(1), table[4].size(0), u.size(2) * z.size(2) + 2 * u.size(2), dtype=torch.float32)
     return z.new_empty(z.shape), totals
 
 
 @operator("lrga::fused_backward")
 def fused_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, start: Tensor, end: Tensor,
-    graph: Tensor, ptr: Tensor, counts: Tensor, order: Tensor | None, heads: int, rank: int, eps: float,
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, table: list[Tensor],
+    heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of x, weight and bias."""
-    tiles, dtype = Tiles(start, end, graph, ptr, counts, order), grad.dtype
+    tiles, dtype = Tiles(*table), grad.dtype
     if not tiles.number:
         return x.new_zeros(x.shape), weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     given = x.contiguous(), weight.contiguous(), bias.contiguous()
@@ -113,12 +105,11 @@ fused_backward.gives_gradients_of("x", "weight", "bias")
 
 @operator("lrga::tiled_backward")
 def tiled_backward(
-    grad: Tensor, u: Tensor, v: Tensor, z: Tensor, totals: Tensor, start: Tensor, end: Tensor, graph: Tensor,
-    ptr: Tensor, counts: Tensor, order: Tensor | None, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    grad: Tensor, u: Tensor, v: Tensor, z: Tensor, totals: Tensor, table: list[Tensor], eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of u, v and z."""
     du, dv, dz = u.new_empty(u.shape), v.new_empty(v.shape), z.new_empty(z.shape)
-    tiles, rank, columns = Tiles(start, end, graph, ptr, counts, order), u.size(2), z.size(2)
+    tiles, rank, columns = Tiles(*table), u.size(2), z.size(2)
     if not tiles.number or not rank or not columns:
         return du.zero_(), dv.zero_(), dz.zero_()
     maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
@@ -129,31 +120,27 @@ def tiled_backward(
 tiled_backward.gives_gradients_of("u", "v", "z")
 
 
-def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    x, weight, bias, *table, ctx.heads, ctx.rank, ctx.eps, _ = inputs
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Of either forward operator: its three tensors and both results, the tiles, and the numbers of its backward."""
+    *learned, table = inputs[:4]
+    ctx.numbers = inputs[4:7]  # heads, rank and eps, or eps
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # no zeros for the gradient of what has none
-    ctx.save_for_backward(x, weight, bias, *output, *table)
+    ctx.save_for_backward(*learned, *(output if len(ctx.numbers) > 1 else output[1:]), *table)
 
 
-def _backward(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-untyped-def]
-    gradients = fused_backward(grad, *ctx.saved_tensors, ctx.heads, ctx.rank, ctx.eps)
-    return *gradients, *[None] * 10
+def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, ...]:
+    saved = ctx.saved_tensors
+    return fused_backward(grad, *saved[:5], [*saved[5:]], *ctx.numbers)
 
 
-def _setup_tiled(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    u, v, z, *table, ctx.eps = inputs
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(u, v, z, output[1], *table)
+def _backward_tiled(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, ...]:
+    saved = ctx.saved_tensors
+    return tiled_backward(grad, *saved[:4], [*saved[4:]], *ctx.numbers)
 
 
-def _backward_tiled(ctx, grad: Tensor, _: Tensor | None):  # type: ignore[no-untyped-def]
-    return *tiled_backward(grad, *ctx.saved_tensors, ctx.eps), *[None] * 7
-
-
-fused_forward.register_autograd(_backward, setup_context=_setup)
-tiled_forward.register_autograd(_backward_tiled, setup_context=_setup_tiled)
+fused_forward.register_autograd(_backward, setup_context=_keep)
+tiled_forward.register_autograd(_backward_tiled, setup_context=_keep)
 
 
 def _attend(

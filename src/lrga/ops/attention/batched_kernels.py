@@ -1,6 +1,6 @@
 r"""The Triton kernels of low-rank attention. Their definition is :mod:`lrga.ops.attention.reference`.
 
-Every program works on one tile of one graph (:mod:`lrga.ops.attention.tiles`) and one head. Forward:
+Every program works on one tile of one graph (:mod:`lrga.ops.attention.segments`) and one head. Forward:
 
 1. ``reduce_tiles`` adds up :math:`V^\top Z` and the sums of U and V over its rows,
 2. ``sum_tiles`` adds these over the tiles of each graph,

@@ -4,14 +4,16 @@ Every graph is cut into chunks of C rows. All chunks of all graphs form one tens
 matrix products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which
 hold zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
 
-Letters: N nodes, G graphs, C rows of a chunk, M chunks, H heads, K columns.
+For GPU kernels the nodes are cut into tiles instead: runs of rows of one graph, each the work of one program. A tile is
+a pair of numbers: nothing is copied. Tiles are found without a look at the values: there may be empty ones at the end.
+
+Letters: N nodes, G graphs, C rows of a chunk, M chunks or tiles, H heads, K columns.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,14 +22,13 @@ from lrga.checks import check_batch, check_offsets, count_graphs, may_read_value
 from lrga.errors import BatchError
 from lrga.ops.cached import Keeps, is_capturing, kept, outside_inference
 
-if TYPE_CHECKING:
-    from lrga.ops.attention.tiles import Tiles
-
 SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
 TRACED_WITHOUT_COUNT = (
     "pass num_graphs=… beside the batch vector, to the model (batch_size=… in PyG's own models) or to "
     "lrga.batch_context: a traced model cannot read the number of graphs off the vector"
 )
+SMALL_GRAPH = 1024
+ROWS_OF_SMALL, ROWS_OF_LARGE = 64, 256
 CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
 
 
@@ -174,8 +175,6 @@ class Segments(Keeps):
     @kept
     def tiles(self) -> "Tiles":
         """The same nodes as tiles, for the GPU kernels; the device is that of ``counts``."""
-        from lrga.ops.attention.tiles import Tiles
-
         assert self.counts is not None
         return Tiles.of(self, self.counts.device)
 
@@ -225,6 +224,69 @@ class Segments(Keeps):
             # written so that a compiler with a symbolic size need not ask whether the graph is empty
             return torch.sym_max(self.num_nodes, 1)
         return self.counts.clamp(min=1).to(like.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """Tiles of a batch of graphs.
+
+    Args:
+        start: First row of each tile among the nodes in the order of their graphs, ``[M]``.
+        end: Row after the last, ``[M]``; equal to ``start`` in an empty tile.
+        graph: Graph of each tile, ``[M]``.
+        ptr: Graph g has the tiles ``ptr[g] … ptr[g + 1] - 1``; ``[G + 1]``.
+        counts: Nodes of each graph, ``[G]``.
+        order: The nodes in the order of their graphs, ``[N]``; ``None`` where they are in order.
+    """
+
+    start: Tensor
+    end: Tensor
+    graph: Tensor
+    ptr: Tensor
+    counts: Tensor
+    order: Tensor | None = None
+
+    @property
+    def number(self) -> int:
+        """M."""
+        return self.start.size(0)
+
+    @property
+    def table(self) -> list[Tensor]:
+        """All of it as operators take it, in the order of the arguments above."""
+        table = [self.start, self.end, self.graph, self.ptr, self.counts]
+        return table if self.order is None else [*table, self.order]
+
+    @staticmethod
+    def of(segments: Segments, device: torch.device) -> "Tiles":
+        """Cuts the graphs of ``segments``.
+
+        Example:
+            >>> import torch
+            >>> segments = Segments.from_batch(torch.tensor([0] * 70 + [1] * 3), 73, 2)
+            >>> tiles = Tiles.of(segments, torch.device("cpu"))
+            >>> tiles.start[:3].tolist(), tiles.end[:3].tolist()
+            ([0, 64, 70], [64, 70, 73])
+        """
+        n, graphs = segments.num_nodes, segments.num_graphs
+        if segments.counts is None:
+            counts, order = torch.full((1,), n, device=device, dtype=torch.int64), None
+        else:
+            assert segments.batch is not None
+            counts = segments.counts
+            # A stable sort keeps sorted nodes in place; whether they are sorted only their values tell.
+            order = None if segments.in_order else torch.sort(segments.batch, stable=True)[1]
+        rows = ROWS_OF_SMALL if n < SMALL_GRAPH * max(graphs, 1) else ROWS_OF_LARGE
+        ends = counts.cumsum(0)  # [G]
+        tiles_until = torch.div(counts + (rows - 1), rows, rounding_mode="floor").cumsum(0)
+        ptr = torch.nn.functional.pad(tiles_until, (1, 0))
+        index = torch.arange(n // rows + graphs, device=device)
+        graph = torch.searchsorted(tiles_until, index, right=True).clamp(max=max(graphs - 1, 0))
+        end_of_graph = ends.index_select(0, graph)
+        start = end_of_graph - counts.index_select(0, graph) + (index - ptr.index_select(0, graph)) * rows
+        return Tiles(
+            torch.minimum(start, end_of_graph), torch.minimum(start + rows, end_of_graph), graph, ptr, counts, order
+        )
 
 
 _known: ContextVar[Segments | None] = ContextVar("known_segments", default=None)

@@ -19,7 +19,6 @@ Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of 
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -48,7 +47,6 @@ SCARCE: dict[str, tuple[int, dict[str, Any]]] = {
     "reduce_rows": (163_840, {"BM": 64, "num_warps": 4, "num_stages": 2}),
     "gradient_rows": (196_608, {"BM": 64, "num_warps": 4, "num_stages": 2}),
 }
-MIXED_PRODUCTS = "dtype" in torch.ops.aten.mm.overloads()  # narrow factors, float32 product: torch 2.8 and later
 
 
 def streaming_attention(
@@ -210,7 +208,8 @@ def _backward_by_blocks(
     buffer = x.new_empty(min(step, n), heads * 4 * rank, dtype=dtype)
     back, tiles = _back(weight, dtype), fitting("gradient_rows", RECOMPUTE, x.device)
     dw: Tensor | None = None
-    for first, last in _chunks(n, step):
+    for first in range(0, n, step):
+        last = min(first + step, n)
         given, gradients = x[first:last], buffer[: last - first]
         launch(
             kernels.gradient_rows, (programs, heads),
@@ -226,18 +225,18 @@ def _backward_by_blocks(
 streaming_backward.gives_gradients_of("x", "weight", "bias")
 
 
-def _setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    x, weight, bias, ctx.heads, ctx.rank, ctx.eps, _ = inputs
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *learned, heads, rank, eps, _ = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(x, weight, bias, *output)
+    ctx.save_for_backward(*learned, *output)
+    ctx.numbers = heads, rank, eps
 
 
-def _backward(ctx, grad: Tensor, _: Tensor):  # type: ignore[no-untyped-def]
-    gradients = streaming_backward(grad, *ctx.saved_tensors, ctx.heads, ctx.rank, ctx.eps)
-    return *gradients, None, None, None, None
+def _backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+    return streaming_backward(grad, *ctx.saved_tensors, *ctx.numbers)
 
 
-streaming_forward.register_autograd(_backward, setup_context=_setup)
+streaming_forward.register_autograd(_backward, setup_context=_keep)
 
 
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -278,10 +277,6 @@ def fitting(kernel: str, options: dict[str, Any], device: torch.device) -> dict[
     return options if shared_memory(device) >= needed else {**options, **smaller}
 
 
-def _chunks(n: int, step: int) -> Iterator[tuple[int, int]]:
-    return ((first, min(first + step, n)) for first in range(0, n, step))
-
-
 def _padded(rank: int) -> int:
     """Columns of a product: rows then begin where 16 bytes can be read at once."""
     return -(-rank // 8) * 8
@@ -299,7 +294,7 @@ def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:
     """``a b`` into ``out``, which may be float32 where a and b are narrower."""
     if out.dtype == a.dtype:
         torch.mm(a, b, out=out)
-    elif MIXED_PRODUCTS and a.is_cuda and out.dtype == torch.float32:
+    elif a.is_cuda and out.dtype == torch.float32:
         torch.mm(a, b, out_dtype=out.dtype, out=out)
     else:
         out.copy_(torch.mm(a, b))
@@ -309,8 +304,7 @@ def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
     """``total + a b`` in float32, in place; ``a b`` where there is no total yet."""
     if a.dtype == torch.float32:
         return torch.mm(a, b) if total is None else total.addmm_(a, b)
-    mixed = MIXED_PRODUCTS and a.is_cuda
-    product = torch.mm(a, b, out_dtype=torch.float32) if mixed else torch.mm(a.float(), b.float())
+    product = torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a.float(), b.float())
     return product if total is None else total.add_(product)
 
 

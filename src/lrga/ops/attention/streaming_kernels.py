@@ -38,6 +38,21 @@ def fill_maps(
 
 
 @triton.jit
+def _rows_of_tile(tile, num_rows, BM: tl.constexpr):
+    """First row of a tile, its rows counted from there, in 32 bits: fewer registers; and which of them there are."""
+    rows = tl.arange(0, BM)
+    return tile * tl.full((), BM, tl.int64), rows, rows < num_rows - tile * BM
+
+
+@triton.jit
+def _store_square(parts, value, B: tl.constexpr):
+    """A square of this program and head into ``parts`` ``[H, P, B²]``."""
+    k = tl.arange(0, B)
+    part = parts + (tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * (B * B)
+    tl.store(part + k[:, None] * B + k[None, :], value)
+
+
+@triton.jit
 def _block_of_x(x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr):
     d = d0 + tl.arange(0, BD)
     mask = inside[:, None] if D % BD == 0 else inside[:, None] & (d < D)[None, :]
@@ -62,27 +77,11 @@ def _activated(product, bias, inside, B: tl.constexpr):
 
 
 @triton.jit
-def _three_maps(
+def _maps(
     x, weight, bias, rows, inside, D: tl.constexpr, B: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
-    COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, FOUR: tl.constexpr,
 ):  # fmt: skip
-    """U, V and Z of a block of rows, float32; zero outside."""
-    u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
-    for d0 in range(0, D, BD):
-        tile = _block_of_x(x, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-        u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
-        v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
-        z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
-    u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
-    return u, v, _activated(z, bias + 2 * B, inside, B)
-
-
-@triton.jit
-def _four_maps(
-    x, weight, bias, rows, inside, D: tl.constexpr, B: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
-    COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """U, V, Z and m4 of a block of rows, float32; zero outside."""
+    """U, V and Z of a block of rows, and m4 if ``FOUR``, float32; zero outside."""
     u, v = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     z, m4 = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
     for d0 in range(0, D, BD):
@@ -90,9 +89,13 @@ def _four_maps(
         u = tl.dot(tile, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
         v = tl.dot(tile, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
         z = tl.dot(tile, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
-        m4 = tl.dot(tile, _block_of_weight(weight + 3 * B * D, d0, D, B, BD, COMPUTE), m4, input_precision=PRECISION)
+        if FOUR:
+            w = _block_of_weight(weight + 3 * B * D, d0, D, B, BD, COMPUTE)
+            m4 = tl.dot(tile, w, m4, input_precision=PRECISION)
     u, v = _activated(u, bias, inside, B), _activated(v, bias + B, inside, B)
-    z, m4 = _activated(z, bias + 2 * B, inside, B), _activated(m4, bias + 3 * B, inside, B)
+    z = _activated(z, bias + 2 * B, inside, B)
+    if FOUR:
+        m4 = _activated(m4, bias + 3 * B, inside, B)
     return u, v, z, m4
 
 
@@ -107,12 +110,11 @@ def reduce_rows(
     s = tl.zeros((B, B), tl.float32)
     u_sum, v_sum = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-        rows = tl.arange(0, BM)
-        inside = rows < num_rows - tile * BM
-        u, v, z, m4 = _four_maps(
-            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
-        )
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
+        u, v, z, m4 = _maps(
+            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION,
+            FOUR=True,
+        )  # fmt: skip
         _store(out + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, u, B)
         _store(out + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, m4, B)
         u_sum += tl.sum(u, 0)
@@ -152,9 +154,7 @@ def reduce_gradient_rows(
     h = tl.program_id(1)
     t = tl.zeros((B, B), tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-        rows = tl.arange(0, BM)
-        inside = rows < num_rows - tile * BM
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
         u = tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
             w = _block_of_weight(weight + h * 4 * B * D, d0, D, B, BD, COMPUTE)
@@ -163,8 +163,7 @@ def reduce_gradient_rows(
         u = _activated(u, bias + h * 4 * B, inside, B)
         da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
-    k = tl.arange(0, B)
-    tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
+    _store_square(parts, t, B)
 
 
 @triton.jit
@@ -186,18 +185,17 @@ def gradient_rows(
     b_u, b_v = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     b_z, b_m = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-        rows = tl.arange(0, BM)
-        inside = rows < num_rows - tile * BM
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
         base = maps + first * (H * 4 * K) + h * 4 * K
         m4 = _load(out + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, B)
         dm = _load(grad + first * (H * 2 * K) + h * 2 * K + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         g_m = tl.where(m4 > 0, dm, 0.0)
         _store(base + 3 * K, rows, inside, H * 4 * K, K, g_m, B)
         b_m += tl.sum(g_m, 0)
-        u, v, z = _three_maps(
-            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION
-        )
+        u, v, z, _ = _maps(
+            x + first * D, weight + h * 4 * B * D, bias + h * 4 * B, rows, inside, D, B, BM, BD, COMPUTE, PRECISION,
+            FOUR=False,
+        )  # fmt: skip
         da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
         g_u = tl.where(u > 0, _dot(da, tl.trans(s), PRECISION) + alpha * v_sum[None, :], 0.0)
         _store(base, rows, inside, H * 4 * K, K, g_u, B)
@@ -252,14 +250,11 @@ def reduce_gradient_maps(
     t = tl.zeros((B, B), tl.float32)
     bias_u = _bias_of(bias + h * 4 * K, K, B)
     for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
-        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-        rows = tl.arange(0, BM)
-        inside = rows < num_rows - tile * BM
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
         u = _map_of(maps + first * STRIDE + h * 3 * C, bias_u, rows, inside, STRIDE, K, C, B)
         da = _columns(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
-    k = tl.arange(0, B)
-    tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
+    _store_square(parts, t, B)
 
 
 @triton.jit
@@ -275,9 +270,7 @@ def project_rows(
     weight += h * 4 * B * D
     maps += h * 3 * C
     for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        first = tile * tl.full((), BM, tl.int64)  # rows are counted from here, in 32 bits: fewer registers
-        rows = tl.arange(0, BM)
-        inside = rows < num_rows - tile * BM
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
         u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
             block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
@@ -292,8 +285,7 @@ def project_rows(
         u = _activated(u, bias + h * 4 * B, inside, B)
         da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
-    k = tl.arange(0, B)
-    tl.store(parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :], t)
+    _store_square(parts, t, B)
 
 
 @triton.jit

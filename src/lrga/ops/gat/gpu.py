@@ -17,7 +17,7 @@ from lrga.ops.gat import kernels
 from lrga.ops.gat.definition import score_dtype
 from lrga.ops.linear import launch_column_sum
 from lrga.ops.neighbors.edges import EdgeLayout
-from lrga.ops.neighbors.gpu import launch_sum, may_be_long, transposed_targets
+from lrga.ops.neighbors.gpu import graph_of, launch_sum, may_be_long
 
 MAX_WIDTH = 256  # numbers of a row, heads and channels filled up to powers of two, up to which heads stay together
 NUMBERS = 32  # of a tile for each thread
@@ -26,19 +26,8 @@ MAX_PARTS = 512
 
 def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeLayout, negative_slope: float) -> Tensor:
     """:func:`lrga.ops.gat.definition.attention_sum` by Triton's kernels, without dropout."""
-    return attend_op(
-        x,
-        by_source,
-        by_target,
-        layout.source,
-        layout.target,
-        layout.in_ptr,
-        layout.out_order,
-        transposed_targets(layout, x, by_source, by_target),
-        layout.out_ptr,
-        negative_slope,
-        may_be_long(layout.num_edges, layout.longest),
-    )[0]
+    graph, split = graph_of(layout, x, by_source, by_target), may_be_long(layout.num_edges, layout.longest)
+    return attend_op(x, by_source, by_target, graph, negative_slope, split)[0]
 
 
 def _sizes(heads: int, depth: int) -> dict[str, int]:
@@ -52,19 +41,10 @@ def _sizes(heads: int, depth: int) -> dict[str, int]:
 
 @operator("lrga::attention_sum")
 def attend_op(
-    x: Tensor,
-    by_source: Tensor,
-    by_target: Tensor,
-    source: Tensor,
-    target: Tensor,
-    in_ptr: Tensor,
-    out_order: Tensor,
-    out_target: Tensor | None,
-    out_ptr: Tensor,
-    slope: float,
-    split: bool,
+    x: Tensor, by_source: Tensor, by_target: Tensor, graph: list[Tensor], slope: float, split: bool
 ) -> tuple[Tensor, Tensor]:
     """The sums ``[T, H, D]``, and the logarithm of each node's sum of exponentials, ``[T, H]``."""
+    source, _, in_ptr, *_ = graph
     num_rows, (_, heads, depth) = in_ptr.size(0) - 1, x.shape
     y = torch.empty(num_rows, heads, depth, dtype=score_dtype(x, by_source, by_target), device=x.device)
     log_total = torch.empty(num_rows, heads, device=x.device)
@@ -86,13 +66,13 @@ def _(x: Tensor, by_source: Tensor, by_target: Tensor, *rest: Any) -> tuple[Tens
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, by_source, by_target, _, target, in_ptr, out_order, out_target, out_ptr, slope, split = inputs
-    ctx.save_for_backward(x, by_source, by_target, *output, target, in_ptr, out_order, out_target, out_ptr)
-    ctx.slope, ctx.split = slope, split
+    x, by_source, by_target, graph, ctx.slope, ctx.split = inputs
+    ctx.save_for_backward(x, by_source, by_target, *output, *graph)
 
 
-def _backward(ctx: Any, grad: Tensor, grad_log: Tensor | None) -> tuple[Tensor | None, ...]:
-    return *attend_gradient_op(grad, *ctx.saved_tensors, ctx.slope, ctx.split), *(None,) * 8
+def _backward(ctx: Any, grad: Tensor, grad_log: Tensor | None) -> tuple[Tensor, ...]:
+    saved = ctx.saved_tensors
+    return attend_gradient_op(grad, *saved[:5], [*saved[5:]], ctx.slope, ctx.split)
 
 
 attend_op.register_autograd(_backward, setup_context=_keep)
@@ -106,15 +86,12 @@ def attend_gradient_op(
     by_target: Tensor,
     y: Tensor,
     log_total: Tensor,
-    target: Tensor,
-    in_ptr: Tensor,
-    out_order: Tensor,
-    out_target: Tensor,
-    out_ptr: Tensor,
+    graph: list[Tensor],
     slope: float,
     split: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x and of both terms of the scores."""
+    _, target, in_ptr, out_order, out_target, out_ptr = graph
     num_rows, heads, depth = x.shape
     given = (grad, x, by_source, by_target, y, log_total)
     grad, x, by_source, by_target, y, log_total = (t.contiguous() for t in given)
@@ -141,11 +118,6 @@ def attend_gradient_op(
 attend_gradient_op.gives_gradients_of("x", "by_source", "by_target")
 
 
-def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
-    """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
-    return scores_op(x, att_source, att_target)
-
-
 def _score_sizes(heads: int, depth: int) -> dict[str, int]:
     """All heads or those that fit, and nodes for 16 numbers of each thread."""
     block = triton.next_power_of_2(depth)
@@ -155,8 +127,8 @@ def _score_sizes(heads: int, depth: int) -> dict[str, int]:
 
 
 @operator("lrga::node_scores")
-def scores_op(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
-    """Both terms, ``[N, H]`` each."""
+def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
     num_rows, heads, depth = x.shape
     by_source, by_target = _empty_scores(x, att_source, att_target)
     if not x.numel():
@@ -175,7 +147,7 @@ def _empty_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Te
     return by_source, by_target
 
 
-scores_op.register_fake(_empty_scores)
+node_scores.register_fake(_empty_scores)
 
 
 def _keep_scores(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -188,7 +160,7 @@ def _scores_backward(ctx: Any, grad_source: Tensor, grad_target: Tensor) -> tupl
     return grad_x, sums[0].to(att_source.dtype), sums[1].to(att_target.dtype)
 
 
-scores_op.register_autograd(_scores_backward, setup_context=_keep_scores)
+node_scores.register_autograd(_scores_backward, setup_context=_keep_scores)
 
 
 @operator("lrga::node_scores_gradient")

@@ -66,32 +66,19 @@ def gated_edges(
         need_edges: Without need, the new edge features may be left out (``None``); running statistics are kept anyway.
     """
     tensors = (edge_attr, weight, bias, gated, from_source, from_target)
+    options: dict[str, Any] = {"norm": norm, "training": training, "scale": scale, "residual": residual}
     if isinstance(edges, EdgeLayout) and _is_fusible(*tensors, norm=norm, scale=scale, residual=residual):
-        return gated_edges_fused(
-            *tensors,
-            edges,
-            norm=norm if isinstance(norm, BatchNormState) else None,
-            training=training,
-            scale=scale,
-            residual=residual,
-            need_edges=need_edges,
-        )
+        return gated_edges_fused(*tensors, edges, **options, need_edges=need_edges)
     if (
         isinstance(edges, EdgeLayout)
         and isinstance(norm, BatchNormState)
-        and edges.valid_edges is None
-        and edges.num_edges
-        and csr.is_supported(*tensors)
-        and _is_whole(norm)
-        and len({t.dtype for t in (*tensors, norm.weight) if t is not None}) == 1
-        and not torch.is_autocast_enabled("cpu")
+        and _goes_in_chunks(edges, *tensors, norm=norm)
     ):
-        training = training and edges.num_edges >= 2  # one row has no variance
-        plain = partial(_plainly, edges=edges, norm=norm, training=training, scale=scale, residual=residual)
-        options = (edges, norm, training, scale, residual, need_edges, plain)
-        mean, e = GatedEdges.apply(*tensors, norm.weight, norm.bias, *options)
+        options["training"] = training and edges.num_edges >= 2  # one row has no variance
+        plain = partial(_plainly, edges=edges, **options)
+        mean, e = GatedEdges.apply(*tensors, norm.weight, norm.bias, edges, *options.values(), need_edges, plain)
         return mean, e if need_edges else None
-    return gated_edges_reference(*tensors, edges, norm=norm, training=training, scale=scale, residual=residual)
+    return gated_edges_reference(*tensors, edges, **options)
 
 
 def gated_edges_reference(
@@ -139,6 +126,18 @@ def _is_whole(norm: BatchNormState) -> bool:
     return norm.weight is not None and norm.bias is not None and norm.mean is not None and norm.var is not None
 
 
+def _goes_in_chunks(edges: EdgeLayout, *tensors: Tensor, norm: BatchNormState) -> bool:
+    """Whether the CPU's chunks of edges compute this."""
+    return (
+        edges.valid_edges is None
+        and edges.num_edges > 0
+        and csr.is_supported(*tensors)
+        and _is_whole(norm)
+        and len({t.dtype for t in (*tensors, norm.weight) if t is not None}) == 1
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
 def _is_fusible(*tensors: Tensor, norm: Norm | None, scale: Tensor | None, residual: bool) -> bool:
     """Whether the GPU's kernels compute this, given an :class:`EdgeLayout`."""
     of_norm: tuple[Tensor | None, ...] = ()
@@ -156,14 +155,7 @@ def _is_fusible(*tensors: Tensor, norm: Norm | None, scale: Tensor | None, resid
 
 
 def gated_edges_fused(
-    edge_attr: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    gated: Tensor,
-    from_source: Tensor,
-    from_target: Tensor,
-    edges: EdgeLayout,
-    *,
+    *inputs: Any,
     norm: BatchNormState | None,
     training: bool = True,
     scale: Tensor | None = None,
@@ -173,50 +165,28 @@ def gated_edges_fused(
     """:func:`gated_edges` by the Triton kernels. Real edges are those before ``edges.in_ptr[N]``; the new features of
     the others are zero."""
     from lrga.ops.gated.gpu import gated_forward
-    from lrga.ops.neighbors.gpu import transposed_targets
+    from lrga.ops.neighbors.gpu import graph_of
 
-    learned = (edge_attr, weight, bias, gated, from_source, from_target)
-    of_norm = (None,) * 4 if norm is None else (norm.weight, norm.bias, norm.mean, norm.var)
-    transposed = transposed_targets(edges, *learned, *(t for t in of_norm[:2] if t is not None))
+    *learned, edges = inputs
+    affine, running = ((None, None), []) if norm is None else ((norm.weight, norm.bias), [*norm.running])
+    graph = graph_of(edges, *(t for t in (*learned, *affine) if t is not None))
     count = edges.num_edges if edges.valid_edges is None else edges.valid_edges
     training = training and norm is not None and (edges.valid_edges is not None or edges.num_edges >= 2)
-    momentum = share_of_batch(norm, count) if norm is not None and training else 0.0
-    device = edge_attr.device.type
+    share = share_of_batch(norm, count) if norm is not None and training else 0.0
+    rate, known_rate = (share, 0.0) if isinstance(share, Tensor) else (None, share)
+    device = learned[0].device.type
     if torch.is_autocast_enabled(device):
-        kind = torch.get_autocast_dtype(device)
-        weight, bias = weight.to(kind), bias.to(kind)
-    mean, new, _, _, _, running = gated_forward(
-        edge_attr,
-        weight,
-        bias,
-        gated,
-        from_source,
-        from_target,
-        *of_norm,
-        momentum if isinstance(momentum, Tensor) else None,
-        scale,
-        edges.source,
-        edges.target,
-        edges.in_ptr,
-        edges.out_order,
-        edges.out_order if transposed is None else transposed,  # backward only
-        edges.out_ptr,
-        0.0 if isinstance(momentum, Tensor) else momentum,
-        norm.eps if norm is not None else 0.0,
-        training,
-        residual,
-        need_edges,
-    )
+        learned[1:3] = (tensor.to(torch.get_autocast_dtype(device)) for tensor in learned[1:3])  # the map C
+    options = (known_rate, 0.0 if norm is None else norm.eps, training, residual, need_edges)
+    mean, new, _, _, _, new_running = gated_forward(*learned, *affine, running, rate, scale, graph, *options)
     if training and edges.num_targets:
         with torch.no_grad():
-            torch._foreach_copy_([t for t in of_norm[2:] if t is not None], list(running.unbind()))
+            torch._foreach_copy_(running, list(new_running.unbind()))
     return mean, new if need_edges else None
 
 
 def _plainly(*tensors: Tensor, norm: BatchNormState, **options: Any) -> tuple[Tensor, Tensor]:
     """The plain form as a function of eight tensors, which leaves the running statistics alone."""
-    assert norm.mean is not None
-    assert norm.var is not None
-    mean, var = norm.mean.clone(), norm.var.clone()
+    mean, var = (tensor.clone() for tensor in norm.running)
     still = replace(norm, weight=tensors[6], bias=tensors[7], mean=mean, var=var, batches=None)
     return gated_edges_reference(*tensors[:6], norm=still, **options)

@@ -13,7 +13,9 @@ Letters: N nodes, E edges, D channels, I channels in, O channels out, P programs
 consecutive runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -79,31 +81,28 @@ def gated_forward(
     from_target: Tensor,
     norm_weight: Tensor | None,
     norm_bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: Tensor | None,
+    running: list[Tensor],
+    rate: Tensor | None,
     scale: Tensor | None,
-    source: Tensor,
-    target: Tensor,
-    in_ptr: Tensor,
-    out_order: Tensor,
-    out_target: Tensor,
-    out_ptr: Tensor,
-    momentum_value: float,
+    graph: list[Tensor],
+    known_rate: float,
     eps: float,
     training: bool,
     residual: bool,
     need_edges: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Means [T, D], new edges [E, D] (or [0, D]), ê [E, D], denominators [T, D], and of the normalisation the
-    statistics [3, D] and new running statistics [2, D]."""
+    statistics [3, D] and new running statistics [2, D].
+
+    ``running`` are mean and variance, if there is a normalisation; ``graph`` is that of
+    :func:`lrga.ops.neighbors.gpu.graph_of`. The share of a batch in the running statistics is a tensor or known.
+    """
     from lrga.ops.gated import kernels
 
-    del out_order, out_target, out_ptr  # of the backward pass
+    source, target, in_ptr, *_ = graph
     gated, from_source, from_target = _rows(gated), _rows(from_source), _rows(from_target)
-    results = _forward_results(
-        edge_attr, weight, gated, from_source, from_target, norm_weight, scale, residual, need_edges
-    )
+    learned = (edge_attr, weight, gated, from_source, from_target)
+    results = _forward_results(learned, norm_weight, scale, residual=residual, need_edges=need_edges)
     mean, out, e_hat, denominator, statistics, new_running = results
     (num_nodes, channels), num_edges = from_target.shape, edge_attr.size(0)
     if num_nodes == 0:
@@ -122,17 +121,13 @@ def gated_forward(
         kernels.forward_by_target, (chunks, programs),
         product, gated, from_source, from_target, dense(scale), source, in_ptr, e_hat, mean, denominator,
         counts, partials, num_nodes, -(-num_nodes // programs), gated.stride(0), from_source.stride(0),
-        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, FAST=not interpreted(),
-        BLOCK_E=tiling.numbers // block, BLOCK_D=block, num_warps=tiling.warps,
+        from_target.stride(0), D=channels, JOIN=join, STATISTICS=follows, **_walk(block),
     )  # fmt: skip
     if norm_weight is not None and (follows or need_edges):
-        assert running_mean is not None
-        assert running_var is not None
         launch(
             kernels.finish_statistics, (-(-channels // MIN_CHANNELS),),
-            counts, partials, running_mean.contiguous(), running_var.contiguous(), momentum, statistics,
-            new_running, programs, momentum_value, eps, D=channels, TRAINING=training, BLOCK_P=256,
-            BLOCK_D=MIN_CHANNELS, num_warps=8,
+            counts, partials, *(t.contiguous() for t in running), rate, statistics, new_running, programs, known_rate,
+            eps, D=channels, TRAINING=training, BLOCK_P=256, BLOCK_D=MIN_CHANNELS, num_warps=8,
         )  # fmt: skip
     if need_edges and num_edges:
         launch(
@@ -144,17 +139,10 @@ def gated_forward(
 
 
 def _forward_results(
-    edge_attr: Tensor,
-    weight: Tensor,
-    gated: Tensor,
-    from_source: Tensor,
-    from_target: Tensor,
-    norm_weight: Tensor | None,
-    scale: Tensor | None,
-    residual: bool,
-    need_edges: bool,
+    learned: Sequence[Tensor], norm_weight: Tensor | None, scale: Tensor | None, *, residual: bool, need_edges: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Memory for the results, with the types that PyTorch's own operations would give them."""
+    edge_attr, weight, gated, from_source, from_target = learned
     num_nodes, channels = from_target.shape
     kind = torch.promote_types(torch.promote_types(weight.dtype, from_source.dtype), from_target.dtype)
     new_kind = torch.promote_types(kind, edge_attr.dtype) if residual else kind
@@ -172,20 +160,18 @@ def _forward_results(
 
 
 @gated_forward.register_fake
-def _(edge_attr: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    _, gated, from_source, from_target, norm_weight = rest[:5]
-    return _forward_results(edge_attr, weight, gated, from_source, from_target, norm_weight, rest[9], *rest[-2:])
+def _(*args: Any) -> tuple[Tensor, ...]:
+    learned, norm_weight, scale = (*args[:2], *args[3:6]), args[6], args[10]
+    return _forward_results(learned, norm_weight, scale, residual=args[-2], need_edges=args[-1])
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     mean, _, e_hat, denominator, statistics, new_running = output
-    edge_attr, weight, _, gated, from_source, from_target, norm_weight, norm_bias = inputs[:8]
-    graph = inputs[11:18]  # scale, source, target, in_ptr, out_order, out_target, out_ptr
-    ctx.save_for_backward(
-        edge_attr, weight, gated, from_source, from_target, norm_weight, norm_bias, *graph, e_hat, mean, denominator,
-        statistics,
-    )  # fmt: skip
-    ctx.residual, ctx.need_edges = inputs[-2:]
+    edge_attr, weight, _, gated, from_source, from_target, norm_weight, norm_bias, _, _, scale, graph = inputs[:12]
+    of_norm = [] if norm_weight is None else [norm_weight, norm_bias]
+    saved = [edge_attr, weight, gated, from_source, from_target], of_norm, graph, [e_hat, mean, denominator, statistics]
+    ctx.save_for_backward(scale, *(tensor for group in saved for tensor in group))
+    ctx.sizes, ctx.residual, ctx.need_edges = [len(group) for group in saved], *inputs[-2:]
     ctx.mark_non_differentiable(e_hat, denominator, statistics, new_running)
     ctx.set_materialize_grads(False)  # zeros for ê would cost as much as the edges themselves
 
@@ -194,15 +180,16 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
     grad_mean, grad_out = grads[:2]
     needed = ctx.needs_input_grad[:8]
     if grad_mean is None and grad_out is None:
-        return (None,) * 23
-    saved = ctx.saved_tensors
-    *six, sums = gated_backward(grad_mean, grad_out if ctx.need_edges else None, *saved, ctx.residual, needed[0])
-    found: list[Tensor | None] = [*six]
+        return (None,) * 8
+    scale, *saved = ctx.saved_tensors
+    rest = iter(saved)
+    learned, of_norm, graph, kept = ([*islice(rest, size)] for size in ctx.sizes)
+    given = (grad_mean, grad_out if ctx.need_edges else None, learned, of_norm, scale, graph, kept)
+    *six, sums = gated_backward(*given, ctx.residual, needed[0])
+    found: list[Tensor | None] = [*six, None, None]
     if needed[6] or needed[7]:
-        found += [sums[1].to(saved[5].dtype), sums[0].to(saved[6].dtype)]
-    else:
-        found += [None, None]
-    return *(grad if wanted else None for grad, wanted in zip(found, needed, strict=True)), *(None,) * 15
+        found[6:] = [sums[1].to(of_norm[0].dtype), sums[0].to(of_norm[1].dtype)]
+    return tuple(grad if wanted else None for grad, wanted in zip(found, needed, strict=True))
 
 
 gated_forward.register_autograd(_differentiate, setup_context=_keep)
@@ -212,50 +199,37 @@ gated_forward.register_autograd(_differentiate, setup_context=_keep)
 def gated_backward(
     grad_mean: Tensor | None,
     grad_out: Tensor | None,
-    edge_attr: Tensor,
-    weight: Tensor,
-    gated: Tensor,
-    from_source: Tensor,
-    from_target: Tensor,
-    norm_weight: Tensor | None,
-    norm_bias: Tensor | None,
+    learned: list[Tensor],
+    of_norm: list[Tensor],
     scale: Tensor | None,
-    source: Tensor,
-    target: Tensor,
-    in_ptr: Tensor,
-    out_order: Tensor,
-    out_target: Tensor,
-    out_ptr: Tensor,
-    e_hat: Tensor,
-    mean: Tensor,
-    denominator: Tensor,
-    statistics: Tensor,
+    graph: list[Tensor],
+    kept: list[Tensor],
     residual: bool,
     need_attr: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the six tensors that the layer learns from, and of the normalisation's bias and weight [2, D], which
-    is [2, 0] without it."""
+    is [2, 0] without it.
+
+    ``learned`` are these tensors but for the bias, ``of_norm`` weight and bias of the normalisation if there is one,
+    ``kept`` are ê, means, denominators and statistics.
+    """
     from lrga.ops.gated import kernels
 
-    del target  # of the forward pass
-
+    edge_attr, weight, gated, _, from_target = learned
+    source, _, in_ptr, out_order, out_target, out_ptr = graph
     (num_nodes, channels), num_sources, num_edges = from_target.shape, gated.size(0), edge_attr.size(0)
-    results = _backward_results(edge_attr, weight, gated, from_source, from_target, norm_weight, need_attr=need_attr)
+    results = _backward_results(learned, of_norm, need_attr=need_attr)
     grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums = results
     if num_nodes == 0:
         for result in results:
             result.zero_()
         return results
     gated, block = _rows(gated), channel_block(channels)
-    e_hat, mean, denominator, statistics = (t.contiguous() for t in (e_hat, mean, denominator, statistics))
+    e_hat, mean, denominator, statistics = (t.contiguous() for t in kept)
+    norm_weight, norm_bias = (t.contiguous() for t in of_norm) if of_norm else (None, None)
     chunks, programs = -(-channels // block), min(num_nodes, tiling.programs)
     nodes_each = -(-num_nodes // programs)
-    blocks = {
-        "FAST": not interpreted(),
-        "BLOCK_E": tiling.numbers // block,
-        "BLOCK_D": block,
-        "num_warps": tiling.warps,
-    }
+    walk = _walk(block)
     grad_mean = torch.zeros_like(mean) if grad_mean is None else grad_mean.contiguous()
     grad_e_hat, grad_total = torch.empty_like(e_hat), torch.empty_like(denominator)
     if grad_out is not None:
@@ -267,7 +241,7 @@ def gated_backward(
         parts = denominator.new_empty(1, rows, 2 * channels)
         launch(
             kernels.norm_backward_sums, (chunks, rows),
-            grad_out, e_hat, dense(scale), statistics, dense(norm_weight), dense(norm_bias), in_ptr, parts, num_nodes,
+            grad_out, e_hat, dense(scale), statistics, norm_weight, norm_bias, in_ptr, parts, num_nodes,
             edges_each, D=channels, BLOCK_E=tile, BLOCK_D=block, num_warps=tiling.sum_warps,
         )  # fmt: skip
         sums = launch_column_sum(parts).view(2, channels)
@@ -278,15 +252,15 @@ def gated_backward(
     through = residual and grad_out is not None and need_attr
     launch(
         kernels.backward_by_target, (chunks, programs),
-        grad_mean, grad_out, e_hat, gated, mean, denominator, dense(scale), statistics, sums, dense(norm_weight),
-        dense(norm_bias), source, in_ptr, grad_e_hat, grad_total, grad_target, grad_attr, num_nodes, num_edges,
-        nodes_each, gated.stride(0), D=channels, RESIDUAL=through and not own_product, **blocks,
+        grad_mean, grad_out, e_hat, gated, mean, denominator, dense(scale), statistics, sums, norm_weight,
+        norm_bias, source, in_ptr, grad_e_hat, grad_total, grad_target, grad_attr, num_nodes, num_edges,
+        nodes_each, gated.stride(0), D=channels, RESIDUAL=through and not own_product, **walk,
     )  # fmt: skip
     programs = min(num_sources, tiling.programs)
     launch(
         kernels.backward_by_source, (chunks, programs),
         grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_sources,
-        -(-num_sources // programs), D=channels, **blocks,
+        -(-num_sources // programs), D=channels, **walk,
     )  # fmt: skip
     grad_weight, grad_bias = weight_gradient(grad_e_hat, edge_attr, weight, grad_source)
     if need_attr and own_product:
@@ -297,32 +271,33 @@ def gated_backward(
 
 
 def _backward_results(
-    edge_attr: Tensor,
-    weight: Tensor,
-    gated: Tensor,
-    from_source: Tensor,
-    from_target: Tensor,
-    norm_weight: Tensor | None,
-    *,
-    need_attr: bool,
+    learned: list[Tensor], of_norm: list[Tensor], *, need_attr: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    edge_attr, weight, *ends = learned
+    grad_gated, grad_source, grad_target = (t.new_empty(t.shape) for t in ends)
     return (
         edge_attr.new_empty(edge_attr.shape if need_attr else (0,)),
         weight.new_empty(weight.shape),
         weight.new_empty(weight.size(0)),
-        gated.new_empty(gated.shape),
-        from_source.new_empty(from_source.shape),
-        from_target.new_empty(from_target.shape),
-        weight.new_empty(2, 0 if norm_weight is None else weight.size(0), dtype=torch.float32),
+        grad_gated,
+        grad_source,
+        grad_target,
+        weight.new_empty(2, weight.size(0) if of_norm else 0, dtype=torch.float32),
     )
 
 
 @gated_backward.register_fake
 def _(*args: Any) -> tuple[Tensor, ...]:
-    return _backward_results(*args[2:8], need_attr=args[-1])
+    return _backward_results(*args[2:4], need_attr=args[-1])
 
 
 gated_backward.refuse_derivative()
+
+
+def _walk(block: int) -> dict[str, int]:
+    """Constants of the kernels that walk through the edges of nodes, ``block`` channels at a time."""
+    tile = {"BLOCK_E": tiling.numbers // block, "BLOCK_D": block}
+    return {"FAST": not interpreted(), **tile, "num_warps": tiling.warps}
 
 
 def _rows(tensor: Tensor) -> Tensor:

@@ -7,8 +7,6 @@ Everything is integer arithmetic without a look at the values; on a GPU it is th
 Letters: B graphs, N nodes and E edges of the batch with its padding.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -100,26 +98,14 @@ def batch_layout(
         row, source, target and ``out_order`` of each edge, ``[E]`` each; all int64. The pointers end at the last real
         edge.
     """
-    tensors = (begins, shift, source, target, order, in_start, out_start)
-    if runs_on_gpu(*tensors):
-        return tuple(batch_layout_op(*tensors, nodes, edges, spare_node, spare_edge))
-    return batch_layout_reference(*tensors, nodes, edges, spare_node, spare_edge)
+    tensors, sizes = [begins, shift, source, target, order, in_start, out_start], [nodes, edges, spare_node, spare_edge]
+    return tuple(batch_layout_op(tensors, sizes) if runs_on_gpu(*tensors) else batch_layout_reference(tensors, sizes))
 
 
-def batch_layout_reference(
-    begins: Tensor,
-    shift: Tensor,
-    source: Tensor,
-    target: Tensor,
-    order: Tensor,
-    in_start: Tensor,
-    out_start: Tensor,
-    nodes: int,
-    edges: int,
-    spare_node: int,
-    spare_edge: int,
-) -> tuple[Tensor, ...]:
-    """:func:`batch_layout`, one tensor operation after the other."""
+def batch_layout_reference(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
+    """:func:`batch_layout`, one tensor operation after the other; its arguments as lists."""
+    begins, shift, source, target, order, in_start, out_start = tensors
+    nodes, edges, spare_node, spare_edge = sizes
     node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))
     node_shift, edge_shift = (column.contiguous() for column in shift.unbind(1))
     real_nodes, real_edges = begins[-1].unbind(0)
@@ -143,7 +129,7 @@ def batch_layout_reference(
     beyond = real_nodes + torch.div(share, (edges - real_edges).clamp(min=1), rounding_mode="floor")
     ends = [torch.where(no_edge, beyond, first_node + _of(values, edge_row)) for values in (source, target)]
     out_order = torch.where(no_edge, number, first_edge + _of(order, edge_row))
-    return graph, row, in_ptr, out_ptr, edge_row, *ends, out_order
+    return [graph, row, in_ptr, out_ptr, edge_row, *ends, out_order]
 
 
 def _of(values: Tensor, rows: Tensor) -> Tensor:
@@ -152,39 +138,29 @@ def _of(values: Tensor, rows: Tensor) -> Tensor:
 
 
 @operator("lrga::batch_layout")
-def batch_layout_op(
-    begins: Tensor,
-    shift: Tensor,
-    source: Tensor,
-    target: Tensor,
-    order: Tensor,
-    in_start: Tensor,
-    out_start: Tensor,
-    nodes: int,
-    edges: int,
-    spare_node: int,
-    spare_edge: int,
-) -> list[Tensor]:
+def batch_layout_op(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
     from lrga.ops.neighbors import kernels
 
+    begins, shift, source, target, order, in_start, out_start = tensors
     begins, shift = begins.contiguous(), shift.contiguous()
+    nodes, edges, spare_node, spare_edge = sizes
     graphs = begins.size(0) - 1
-    sizes = {"STEPS": max(graphs, 1).bit_length(), "BLOCK": BLOCK}
+    search = {"STEPS": max(graphs, 1).bit_length(), "BLOCK": BLOCK}
     of_nodes = [torch.empty(nodes + 1, dtype=torch.int64, device=begins.device) for _ in range(4)]
     of_edges = [torch.empty(edges, dtype=torch.int64, device=begins.device) for _ in range(4)]
     launch(
         kernels._nodes_kernel, (cdiv(nodes + 1, BLOCK),),
-        begins, shift, in_start, out_start, *of_nodes, nodes, graphs, spare_node, **sizes,
+        begins, shift, in_start, out_start, *of_nodes, nodes, graphs, spare_node, **search,
     )  # fmt: skip
     if edges:
         launch(
             kernels._edges_kernel, (cdiv(edges, BLOCK),),
-            begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, **sizes,
+            begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, **search,
         )  # fmt: skip
     return [*of_nodes, *of_edges]
 
 
 @batch_layout_op.register_fake
-def _(begins: Tensor, *args: Any) -> list[Tensor]:
-    nodes, edges = args[6], args[7]
-    return [begins.new_empty(nodes + 1) for _ in range(4)] + [begins.new_empty(edges) for _ in range(4)]
+def _(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
+    nodes, edges, *_ = sizes
+    return [tensors[0].new_empty(size) for size in (*[nodes + 1] * 4, *[edges] * 4)]

@@ -60,10 +60,10 @@ def combine_rows(terms: Tensor, rows: Tensor, num_rows: int, reduce: str = "sum"
 
 def sum_sources(x: Tensor, layout: EdgeLayout, weight: Tensor | None = None) -> Tensor:
     """Σ over the edges j → i of ``weight[E]`` (or one) times ``x_j``: ``[N, D]`` to ``[N, D]``."""
-    if weight is None:
-        return _SumSources.apply(x, layout)
-    dtype = torch.promote_types(x.dtype, weight.dtype)
-    return _WeightedSumSources.apply(x.to(dtype), weight.to(dtype), layout)
+    if weight is not None:
+        dtype = torch.promote_types(x.dtype, weight.dtype)
+        x, weight = x.to(dtype), weight.to(dtype)
+    return _SumSources.apply(x, weight, layout)
 
 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
@@ -78,21 +78,11 @@ def sum_edges(values: Tensor, layout: EdgeLayout) -> Tensor:
 
 class _SumSources(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, layout: EdgeLayout) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, layout: EdgeLayout) -> Tensor:
         ctx.layout = layout
-        return product(layout.in_ptr, layout.source, layout.ones.to(x.dtype), x)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return _SumSources.apply(grads[0], ctx.layout.transposed), None
-
-
-class _WeightedSumSources(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, layout: EdgeLayout) -> Tensor:
-        ctx.layout = layout
-        ctx.save_for_backward(x, weight)
-        return product(layout.in_ptr, layout.source, weight.contiguous(), x)
+        ctx.save_for_backward(None if weight is None else x, weight)
+        values = layout.ones.to(x.dtype) if weight is None else weight.contiguous()
+        return product(layout.in_ptr, layout.source, values, x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -101,8 +91,8 @@ class _WeightedSumSources(Function):
         layout: EdgeLayout = ctx.layout
         grad_x = grad_weight = None
         if ctx.needs_input_grad[0]:
-            transposed = weight.index_select(0, layout.out_order)
-            grad_x = _WeightedSumSources.apply(grad, transposed, layout.transposed)
+            transposed = None if weight is None else weight.index_select(0, layout.out_order)
+            grad_x = _SumSources.apply(grad, transposed, layout.transposed)
         if ctx.needs_input_grad[1]:
             grad_weight = dot_of_endpoints(x, grad, layout)
         return grad_x, grad_weight, None

@@ -5,7 +5,6 @@ Letters: N nodes, E edges, H heads, D channels, W = H·D columns.
 
 # ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,21 +21,11 @@ MAX_RUN = 2048  # at least CHUNK, so that no third such node lies inside a chunk
 MIN_SPLIT_EDGES = 1 << 15  # edges in all below which even one node with all of them takes no time to speak of
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How the work is divided: nodes of a program, edges of a step, columns of a block, warps."""
-
-    rows: int
-    edges: int
-    block: int
-    warps: int
-
-
-def plan(width: int) -> Plan:
+def plan(width: int) -> dict[str, int]:
     """Blocks that waste few columns, about 16 numbers for each thread, one warp, one node to a program: the best of
     two dozen on an H200 at 7,600 nodes of 50 edges and 100 channels."""
     block = block_of(width)
-    return Plan(1, max(4, 512 // max(block, 32)), block, 1)
+    return {"WIDTH": width, "EDGES": max(4, 512 // max(block, 32)), "BLOCK": block, "num_warps": 1}
 
 
 def block_of(width: int) -> int:
@@ -60,28 +49,20 @@ def sum_sources(
     src_scale: Tensor | None = None,
 ) -> Tensor:
     """:func:`lrga.ops.neighbors.reduce.sum_sources` by Triton's kernels."""
-    return sum_sources_op(
-        x,
-        weight,
-        dst_scale,
-        src_scale,
-        layout.source,
-        layout.target,
-        layout.in_ptr,
-        layout.out_order,
-        transposed_targets(layout, x),
-        layout.out_ptr,
-        may_be_long(layout.num_edges, layout.longest),
-    )
+    split = may_be_long(layout.num_edges, layout.longest)
+    return sum_sources_op(x, weight, dst_scale, src_scale, graph_of(layout, x), split)
 
 
-def transposed_targets(layout: EdgeLayout, *inputs: Tensor) -> Tensor | None:
-    """Where the edges end in the order of their sources, if a gradient of ``inputs`` will ask for it."""
-    if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
-        return None
-    if torch.compiler.is_compiling():  # a compiler does not trace through what a layout keeps
-        return layout.target.index_select(0, layout.out_order)
-    return layout.out_target
+def graph_of(layout: EdgeLayout, *inputs: Tensor) -> list[Tensor]:
+    """The edges as operators take them: source, target, in_ptr, out_order, out_target and out_ptr.
+
+    Where no gradient of ``inputs`` will ask for out_target, out_order stands in its place.
+    """
+    out_target = layout.out_order
+    if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
+        compiling = torch.compiler.is_compiling()  # a compiler does not trace through what a layout keeps
+        out_target = layout.target.index_select(0, layout.out_order) if compiling else layout.out_target
+    return [layout.source, layout.target, layout.in_ptr, layout.out_order, out_target, layout.out_ptr]
 
 
 def sum_edges(values: Tensor, layout: EdgeLayout) -> Tensor:
@@ -99,26 +80,22 @@ def sum_sources_op(
     weight: Tensor | None,
     dst_scale: Tensor | None,
     src_scale: Tensor | None,
-    source: Tensor,
-    target: Tensor,
-    in_ptr: Tensor,
-    out_order: Tensor,
-    out_target: Tensor | None,
-    out_ptr: Tensor,
+    graph: list[Tensor],
     split: bool,
 ) -> Tensor:
-    """Σ over the edges j → i of into_i · weight · out_of_j · x_j. ``out_target`` is needed for the gradient of x."""
+    """Σ over the edges j → i of into_i · weight · out_of_j · x_j; ``graph`` is that of :func:`graph_of`."""
+    source, target, in_ptr, *_ = graph
     return launch_sum(x, weight, None, dst_scale, src_scale, in_ptr, source, target, split, _sum_dtype(x, weight))
 
 
 @sum_sources_op.register_fake
 def _(x: Tensor, weight: Tensor | None, *rest: Any) -> Tensor:
-    return torch.empty(rest[4].size(0) - 1, *x.shape[1:], dtype=_sum_dtype(x, weight), device=x.device)
+    return torch.empty(rest[2][2].size(0) - 1, *x.shape[1:], dtype=_sum_dtype(x, weight), device=x.device)
 
 
 def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, weight, *others, split = inputs
-    ctx.save_for_backward(x if weight is not None else None, weight, *others)
+    x, weight, dst_scale, src_scale, graph, split = inputs
+    ctx.save_for_backward(x if weight is not None else None, weight, dst_scale, src_scale, *graph)
     ctx.split, ctx.dtype = split, x.dtype
 
 
@@ -131,7 +108,7 @@ def _sum_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         )  # fmt: skip
     if weight is not None and ctx.needs_input_grad[1]:
         grad_weight = edge_dots_op(x, grad, source, target, dst_scale, src_scale, in_ptr, weight.dtype)
-    return grad_x, grad_weight, *(None,) * 9
+    return grad_x, grad_weight
 
 
 sum_sources_op.register_autograd(_sum_gradient, setup_context=_keep_sum)
@@ -212,7 +189,7 @@ def _keep_edges(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _edges_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return spread_op(grad, *ctx.saved_tensors, ctx.dtype), None, None, None
+    return (spread_op(grad, *ctx.saved_tensors, ctx.dtype),)
 
 
 sum_edges_op.register_autograd(_edges_gradient, setup_context=_keep_edges)
@@ -255,7 +232,6 @@ def launch_sum(
     rows: Tensor,
     split: bool,
     dtype: torch.dtype,
-    how: Plan | None = None,
 ) -> Tensor:
     """Rows of ``x`` ``[R, W]`` or ``[R, H, D]``, summed in the runs that ``ptr`` ``[N + 1]`` marks: ``[N, …]``.
 
@@ -270,19 +246,15 @@ def launch_sum(
         rows: Which sum each edge belongs to, by place.
         split: Whether long runs are divided, see :func:`may_be_long`.
         dtype: Of the result.
-        how: Division of the work, for measurements.
     """
     num_rows, num_edges = ptr.size(0) - 1, rows.size(0)
     y = torch.empty(num_rows, *x.shape[1:], dtype=dtype, device=x.device)
     if not y.numel():
         return y
     width = y.numel() // num_rows
-    heads = x.size(1) if x.dim() == 3 else 1
-    how = how or plan(width)
     x, weight, dst_scale, src_scale = x.contiguous(), dense(weight), dense(dst_scale), dense(src_scale)
-    blocks = triton.cdiv(width, how.block)
-    sizes = {"WIDTH": width, "HEADS": heads, "EDGES": how.edges, "BLOCK": how.block, "num_warps": how.warps}
-    sizes |= {"CHUNK": CHUNK, "MAX_RUN": MAX_RUN}
+    sizes = plan(width) | {"HEADS": x.size(1) if x.dim() == 3 else 1, "CHUNK": CHUNK, "MAX_RUN": MAX_RUN}
+    blocks = triton.cdiv(width, sizes["BLOCK"])
     partial = None
     if split:
         chunks = triton.cdiv(num_edges, CHUNK)
@@ -291,52 +263,46 @@ def launch_sum(
             kernels._sum_long, (chunks, blocks),
             x, columns, order, weight, src_scale, ptr, rows, partial, num_rows, **sizes,
         )  # fmt: skip
-    grid = (triton.cdiv(num_rows, how.rows), blocks)
     launch(
-        kernels._sum_rows, grid,
-        x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, num_rows, ROWS=how.rows, **sizes
+        kernels._sum_rows, (num_rows, blocks),
+        x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, num_rows, ROWS=1, **sizes
     )  # fmt: skip
     return y
 
 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
     """:func:`lrga.ops.neighbors.reduce.max_sources` by Triton's kernels."""
-    return max_sources_op(x, layout.source, layout.in_ptr, transposed_targets(layout, x), layout.out_ptr)[0]
+    return max_sources_op(x, graph_of(layout, x))[0]
 
 
 @operator("lrga::max_sources")
-def max_sources_op(
-    x: Tensor, source: Tensor, in_ptr: Tensor, out_target: Tensor | None, out_ptr: Tensor
-) -> tuple[Tensor, Tensor]:
+def max_sources_op(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Maxima ``[T, D]`` and how many edges have them, ``[T, D]`` float32."""
+    source, _, in_ptr, *_ = graph
     x, num_rows, width = x.contiguous(), in_ptr.size(0) - 1, x.size(1)
     y, ties = x.new_empty(num_rows, width), torch.empty(num_rows, width, device=x.device)
     if not y.numel():
         return y, ties
-    how = plan(width)
-    launch(
-        kernels._max_rows, (triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block)),
-        x, source, in_ptr, y, ties, num_rows, WIDTH=width, ROWS=how.rows, EDGES=how.edges, BLOCK=how.block,
-        num_warps=how.warps,
-    )  # fmt: skip
+    grid = (num_rows, triton.cdiv(width, block_of(width)))
+    launch(kernels._max_rows, grid, x, source, in_ptr, y, ties, num_rows, ROWS=1, **plan(width))
     return y, ties
 
 
 @max_sources_op.register_fake
-def _(x: Tensor, source: Tensor, in_ptr: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    shape = in_ptr.size(0) - 1, x.size(1)
+def _(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
+    shape = graph[2].size(0) - 1, x.size(1)
     return torch.empty(shape, dtype=x.dtype, device=x.device), torch.empty(shape, device=x.device)
 
 
 def _keep_max(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, _, _, out_target, out_ptr = inputs
+    x, (*_, out_target, out_ptr) = inputs
     ctx.save_for_backward(x, *output, out_target, out_ptr)
 
 
 def _max_backward(ctx: Any, grad: Tensor, grad_ties: Tensor | None) -> tuple[Tensor | None, ...]:
     x, y, ties, out_target, out_ptr = ctx.saved_tensors
     share = grad / ties.clamp(min=1)
-    return max_gradient_op(x, y, share, out_target, out_ptr), None, None, None, None
+    return (max_gradient_op(x, y, share, out_target, out_ptr),)
 
 
 max_sources_op.register_autograd(_max_backward, setup_context=_keep_max)
@@ -350,11 +316,9 @@ def max_gradient_op(x: Tensor, y: Tensor, share: Tensor, out_target: Tensor, out
     if not grad.numel():
         return grad
     num_rows, width = x.shape
-    how = plan(width)
     launch(
-        kernels._max_gradient_rows, (triton.cdiv(num_rows, how.rows), triton.cdiv(width, how.block)),
-        x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, num_rows, WIDTH=width, ROWS=how.rows,
-        EDGES=how.edges, BLOCK=how.block, num_warps=how.warps,
+        kernels._max_gradient_rows, (num_rows, triton.cdiv(width, block_of(width))),
+        x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, num_rows, ROWS=1, **plan(width),
     )  # fmt: skip
     return grad
 

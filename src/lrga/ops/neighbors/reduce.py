@@ -93,8 +93,9 @@ def sum_sources(
         >>> sum_sources(x, edges, src_scale=torch.tensor([5.0, 1.0, 0.5])).tolist()
         [[4.0], [5.0], [0.0]]
     """
-    _check_weight(x, edges, weight)
-    _check_factors(x, edges, dst_scale, src_scale)
+    _check_shape("weight", weight, [num_edges(edges), *x.shape[1:-1]], "give every edge one weight")
+    _check_shape("dst_scale", dst_scale, [num_targets(edges, x)], "give every node one factor")
+    _check_shape("src_scale", src_scale, [x.size(0)], "give every node one factor")
     factors = (dst_scale, src_scale)
     learned = any(f is not None and f.requires_grad for f in factors)
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x, weight, *factors) and not learned:
@@ -218,17 +219,6 @@ def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
     return x if factor is None else x * factor.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
 
 
-def _check_factors(x: Tensor, edges: Edges, dst_scale: Tensor | None, src_scale: Tensor | None) -> None:
-    wanted = {"dst_scale": (dst_scale, num_targets(edges, x)), "src_scale": (src_scale, x.size(0))}
-    for name, (factor, rows) in wanted.items():
-        if factor is not None and list(factor.shape) != [rows]:
-            shape = f"shape {list(factor.shape)}"
-            raise ShapeError(f"{name} of shape [{rows}]", shape, "give every node one factor")
-
-
-def _check_weight(x: Tensor, edges: Edges, weight: Tensor | None) -> None:
-    if weight is None:
-        return
-    wanted = [num_edges(edges), *x.shape[1:-1]]
-    if list(weight.shape) != wanted:
-        raise ShapeError(f"a weight of shape {wanted}", f"shape {list(weight.shape)}", "give every edge one weight")
+def _check_shape(name: str, factor: Tensor | None, wanted: list[int], remedy: str) -> None:
+    if factor is not None and list(factor.shape) != wanted:
+        raise ShapeError(f"{name} of shape {wanted}", f"shape {list(factor.shape)}", remedy)

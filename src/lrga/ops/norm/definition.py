@@ -51,6 +51,13 @@ class BatchNormState:
     momentum: float | None = 0.1
     eps: float = 1e-5
 
+    @property
+    def running(self) -> tuple[Tensor, Tensor]:
+        """Running μ and σ², which there are."""
+        assert self.mean is not None
+        assert self.var is not None
+        return self.mean, self.var
+
 
 def batch_norm(
     x: Tensor,
@@ -151,10 +158,8 @@ def _real_rows(x: Tensor, state: BatchNormState, training: bool, count: Tensor) 
 @torch.no_grad()
 def follow(state: BatchNormState, mean: Tensor, unbiased_var: Tensor, count: Tensor | int) -> None:
     """Brings the running statistics up to date with those of a batch of ``count`` rows, unless these are too few."""
-    assert state.mean is not None
-    assert state.var is not None
     share = share_of_batch(state, count)
-    for running, own in ((state.mean, mean), (state.var, unbiased_var)):
+    for running, own in zip(state.running, (mean, unbiased_var), strict=True):
         if isinstance(count, Tensor):
             running.copy_(torch.where(count >= 2, running + share * (own - running), running))
         elif count >= 2:

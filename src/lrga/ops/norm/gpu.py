@@ -60,13 +60,10 @@ def batch_norm(
     residual: Tensor | None = None,
 ) -> Tensor:
     """:func:`lrga.ops.norm.definition.batch_norm` by Triton's kernels."""
-    assert state.mean is not None
-    assert state.var is not None
+    learned, options = (x, state.weight, state.bias, residual), (count, training, before, after)
     if not torch.compiler.is_compiling():
-        return _Normalize.apply(x, state.weight, state.bias, residual, state, count, training, before, after)
-    y, kept = batch_norm_op(
-        x, state.weight, state.bias, residual, state.mean, state.var, count, training, state.eps, before, after
-    )  # fmt: skip
+        return _Normalize.apply(*learned, state, *options)
+    y, kept = batch_norm_op(*learned, *state.running, *options, state.eps)
     if training:
         rows: Tensor | int = x.size(0) if count is None else count
         follow(state, kept[0].detach(), kept[2].detach(), rows)
@@ -75,26 +72,16 @@ def batch_norm(
 
 class _Normalize(Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        residual: Tensor | None,
-        state: BatchNormState,
-        count: Tensor | None,
-        training: bool,
-        before: str | None,
-        after: str | None,
-    ) -> Tensor:
-        y, kept = launch_norm(x, state, residual, count, training=training, track=training, before=before, after=after)
+    def forward(ctx: Any, *args: Any) -> Tensor:
+        x, weight, bias, residual, state, count, *options = args
+        y, kept = launch_norm(x, state, residual, count, *options, track=options[0])
         ctx.save_for_backward(x, weight, bias, kept, count)
-        ctx.options, ctx.residual = (training, before, after), None if residual is None else residual.dtype
+        ctx.options, ctx.residual = options, None if residual is None else residual.dtype
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        return _gradients(ctx, grads[0], ctx.needs_input_grad)
+        return *_backward(ctx, grads[0], None), *(None,) * 5
 
 
 def launch_norm(
@@ -102,11 +89,11 @@ def launch_norm(
     state: BatchNormState,
     residual: Tensor | None,
     count: Tensor | None,
-    *,
     training: bool,
-    track: bool,
     before: str | None,
     after: str | None,
+    *,
+    track: bool,
 ) -> tuple[Tensor, Tensor]:
     """The result ``[R, D]``, and mean, 1/√(variance + ε) and unbiased variance ``[3, D]``."""
     rows, width = x.shape
@@ -116,9 +103,8 @@ def launch_norm(
         return y, kept.zero_()
     how = Plan.of(rows, width)
     x, residual, weight, bias = x.contiguous(), dense(residual), dense(state.weight), dense(state.bias)
-    assert state.mean is not None
-    assert state.var is not None
-    mean, var = state.mean.contiguous(), state.var.contiguous()
+    running = state.running
+    mean, var = running[0].contiguous(), running[1].contiguous()
     parts = torch.empty(2, how.parts, width, device=x.device) if training else None
     part_mean, part_dev = (None, None) if parts is None else parts.unbind()
     batches = state.batches if track else None
@@ -144,7 +130,7 @@ def launch_norm(
         AFTER=after or "", WHOLE=whole, BP=64, BR=how.tile, **choices, **share,
     )  # fmt: skip
     if track:
-        for given, written in ((state.mean, mean), (state.var, var)):
+        for given, written in zip(running, (mean, var), strict=True):
             if written is not given:  # columns of another tensor: what was brought up to date is a copy
                 given.copy_(written)
     return y, kept
@@ -152,19 +138,6 @@ def launch_norm(
 
 def _result_dtype(x: Tensor, residual: Tensor | None) -> torch.dtype:
     return x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype)
-
-
-def _gradients(ctx: Any, grad: Tensor, needed: tuple[bool, ...]) -> tuple[Any, ...]:
-    """Of x, weight, bias and residual; the residual's is the result's."""
-    x, weight, bias, kept, count = ctx.saved_tensors
-    grad_x = grad_weight = grad_bias = grad_residual = None
-    if any(needed[:3]):
-        grad_x, sums = batch_norm_gradient_op(x, grad, kept, weight, bias, count, *ctx.options)
-        grad_weight = sums[1].to(weight.dtype) if weight is not None else None
-        grad_bias = sums[0].to(bias.dtype) if bias is not None else None
-    if ctx.residual is not None and needed[3]:
-        grad_residual = grad.to(ctx.residual)
-    return grad_x, grad_weight, grad_bias, grad_residual, *(None,) * (len(needed) - 4)
 
 
 @operator("lrga::batch_norm")
@@ -177,13 +150,13 @@ def batch_norm_op(
     running_var: Tensor,
     count: Tensor | None,
     training: bool,
-    eps: float,
     before: str | None,
     after: str | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor]:
     """The result, and mean, 1/√(variance + ε) and unbiased variance; the running statistics stay as they are."""
     state = BatchNormState(weight, bias, running_mean, running_var, None, None, eps)
-    return launch_norm(x, state, residual, count, training=training, track=False, before=before, after=after)
+    return launch_norm(x, state, residual, count, training, before, after, track=False)
 
 
 @batch_norm_op.register_fake
@@ -193,13 +166,23 @@ def _(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | 
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight, bias, residual, _, _, count, training, _, before, after = inputs
+    x, weight, bias, residual, _, _, count, *options = inputs
     ctx.save_for_backward(x, weight, bias, output[1], count)
-    ctx.options, ctx.residual = (training, before, after), None if residual is None else residual.dtype
+    ctx.options, ctx.residual = options[:3], None if residual is None else residual.dtype
 
 
 def _backward(ctx: Any, grad: Tensor, grad_kept: Tensor | None) -> tuple[Any, ...]:
-    return _gradients(ctx, grad, ctx.needs_input_grad)
+    """Of x, weight, bias and residual; the residual's is the result's."""
+    x, weight, bias, kept, count = ctx.saved_tensors
+    needed = ctx.needs_input_grad
+    grad_x = grad_weight = grad_bias = grad_residual = None
+    if any(needed[:3]):
+        grad_x, sums = batch_norm_gradient_op(x, grad, kept, weight, bias, count, *ctx.options)
+        grad_weight = sums[1].to(weight.dtype) if weight is not None else None
+        grad_bias = sums[0].to(bias.dtype) if bias is not None else None
+    if ctx.residual is not None and needed[3]:
+        grad_residual = grad.to(ctx.residual)
+    return grad_x, grad_weight, grad_bias, grad_residual
 
 
 batch_norm_op.register_autograd(_backward, setup_context=_keep)

@@ -14,6 +14,8 @@ Letters: R rows, D channels, P parts.
 import triton
 import triton.language as tl
 
+from lrga.ops.attention.batched_kernels import _relu
+
 
 @triton.jit
 def _real(count, num_rows):
@@ -25,21 +27,10 @@ def _real(count, num_rows):
 
 
 @triton.jit
-def _load(x, row, column, end, WIDTH: tl.constexpr):
-    """A tile in float32; zero outside."""
-    return _load_rows(x, row, column, end, WIDTH, WIDTH)
-
-
-@triton.jit
-def _load_rows(x, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
+def _load(x, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
     """A tile of rows ``STRIDE`` apart, in float32; zero outside."""
     inside = (row < end)[:, None] & (column < WIDTH)[None, :]
     return tl.load(x + row[:, None] * STRIDE + column[None, :], mask=inside, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _relu(value):
-    return tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -73,7 +64,7 @@ def part_statistics(
     seen = 0.0
     for at in range(first, end, BR):
         row = at + tl.arange(0, BR)
-        value = _load(x, row, column, end, WIDTH)
+        value = _load(x, row, column, end, WIDTH, WIDTH)
         if BEFORE:
             value = _relu(value)
         value -= origin[None, :]
@@ -103,14 +94,14 @@ def _parts_together(
     for at in range(0, num_parts, BP):
         part = at + tl.arange(0, BP).to(tl.int64)
         own = tl.minimum(tl.maximum(real - part * rows_of_part, 0), rows_of_part).to(tl.float32)
-        total += own[:, None] * _load(part_mean, part, column, num_parts, WIDTH)
+        total += own[:, None] * _load(part_mean, part, column, num_parts, WIDTH, WIDTH)
     mean = tl.sum(total, 0) / tl.maximum(real, 1).to(tl.float32)
     dev = tl.zeros([BP, BD], tl.float32)
     for at in range(0, num_parts, BP):
         part = at + tl.arange(0, BP).to(tl.int64)
         own = tl.minimum(tl.maximum(real - part * rows_of_part, 0), rows_of_part).to(tl.float32)
-        apart = _load(part_mean, part, column, num_parts, WIDTH) - mean[None, :]
-        dev += _load(part_dev, part, column, num_parts, WIDTH) + own[:, None] * apart * apart
+        apart = _load(part_mean, part, column, num_parts, WIDTH, WIDTH) - mean[None, :]
+        dev += _load(part_dev, part, column, num_parts, WIDTH, WIDTH) + own[:, None] * apart * apart
     return mean, tl.sum(dev, 0)
 
 
@@ -174,7 +165,7 @@ def normalize_rows(
     column = tl.program_id(1) * BD + tl.arange(0, BD)
     inside = column < WIDTH
     real = _real(count, num_rows)
-    value = _load(x, row, column, real, WIDTH)  # under way while the statistics are put together
+    value = _load(x, row, column, real, WIDTH, WIDTH)  # under way while the statistics are put together
     if WHOLE:
         mean = tl.load(kept + column, mask=inside, other=0.0)
         inverse = tl.load(kept + WIDTH + column, mask=inside, other=0.0)
@@ -196,7 +187,7 @@ def normalize_rows(
         value = _elu(value)
     value = tl.where((row < real)[:, None], value, 0.0)
     if residual is not None:
-        value += _load(residual, row, column, num_rows, WIDTH)
+        value += _load(residual, row, column, num_rows, WIDTH, WIDTH)
     where = y + row[:, None] * WIDTH + column[None, :]
     tl.store(where, value.to(y.dtype.element_ty), mask=(row < num_rows)[:, None] & inside[None, :])
 
@@ -207,11 +198,11 @@ def _gradient_tile(
     BEFORE: tl.constexpr, AFTER: tl.constexpr,
 ):  # fmt: skip
     """The normalised values and the gradient that reaches them, weight not yet included, in a tile."""
-    value = _load(x, row, column, end, WIDTH)
+    value = _load(x, row, column, end, WIDTH, WIDTH)
     if BEFORE:
         value = _relu(value)
     value = (value - mean[None, :]) * inverse[None, :]
-    upstream = _load_rows(grad, row, column, end, WIDTH, STRIDE)
+    upstream = _load(grad, row, column, end, WIDTH, STRIDE)
     if AFTER != "":
         affine = value
         if weight is not None:
@@ -254,7 +245,7 @@ def part_gradients(
 def _sum_parts(parts, num_parts, column, WIDTH: tl.constexpr, BP: tl.constexpr, BD: tl.constexpr):
     total = tl.zeros([BP, BD], tl.float32)
     for at in range(0, num_parts, BP):
-        total += _load(parts, at + tl.arange(0, BP).to(tl.int64), column, num_parts, WIDTH)
+        total += _load(parts, at + tl.arange(0, BP).to(tl.int64), column, num_parts, WIDTH, WIDTH)
     return tl.sum(total, 0)
 
 
@@ -301,7 +292,7 @@ def gradient_rows(
         factor *= tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     result = upstream * factor[None, :]
     if BEFORE:
-        result = tl.where(_load(x, row, column, real, WIDTH) > 0.0, result, 0.0)
+        result = tl.where(_load(x, row, column, real, WIDTH, WIDTH) > 0.0, result, 0.0)
     result = tl.where((row < real)[:, None], result, 0.0)
     where = grad_x + row[:, None] * WIDTH + column[None, :]
     tl.store(where, result.to(grad_x.dtype.element_ty), mask=(row < num_rows)[:, None] & inside[None, :])
