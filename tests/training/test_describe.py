@@ -84,6 +84,15 @@ def test_edges_in_one_direction_are_told_of():
     assert "undirected edges" in notes_of(splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2)))[1]
 
 
+def test_a_class_that_train_lacks_is_warned_of():
+    given = splits(lambda i: 2 if i == 45 else i % 2)
+    assert warnings_of(given) == ["warning: classes in val or test but not in train: 2"]
+
+
+def test_a_constant_target_is_warned_of():
+    assert "constant in the training split" in warnings_of(splits(lambda i: 7.5))[0]
+
+
 def test_masked_splits_are_counted_by_their_rows(tmp_path):
     one = Data(x=torch.rand(100, 2), edge_index=torch.stack([torch.arange(100), torch.arange(100).roll(1)]))
     one.y = torch.arange(100) % 2

@@ -75,15 +75,18 @@ def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
 
 
 def _classes(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple[str, list[str]]:
+    seen = torch.bincount(targets["train"].long(), minlength=task.out_channels).tolist()
     counts = torch.bincount(torch.cat(list(targets.values())).long(), minlength=task.out_channels).tolist()
     names = task.classes or tuple(map(str, range(task.out_channels)))
     text = f"{len(names):,} classes: {_listed(f'{n} ({count:,})' for n, count in zip(names, counts, strict=True))}"
     whole = all(name.lstrip("-").isdigit() for name in names)
     many = len(names) > MAX_CLASSES_OF_INTEGERS or (len(names) > 2 and 2 * len(names) > sum(counts))
-    if not whole or not many or asked_for:
-        return text, []
-    advice = "for a regression, write decimals or pass --task regression"
-    return text, [f"the integers in y are read as {len(names):,} classes; {advice}"]
+    unseen = [name for name, own, all_of_it in zip(names, seen, counts, strict=True) if all_of_it > own == 0]
+    warnings = [f"classes in val or test but not in train: {_listed(unseen)}"] if unseen else []
+    if whole and many and not asked_for:
+        advice = "for a regression, write decimals or pass --task regression"
+        warnings.append(f"the integers in y are read as {len(names):,} classes; {advice}")
+    return text, warnings
 
 
 def _values(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple[str, list[str]]:
@@ -94,6 +97,8 @@ def _values(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple
     if task.out_channels > 1:
         return f"{task.out_channels} values each", []
     text, count = f"{float(train.min()):,.6g} to {float(train.max()):,.6g}", len(train.unique())
+    if count == 1:
+        return text, ["the target is constant in the training split: there is nothing to learn"]
     whole = not asked_for and bool((train == train.round()).all())
     if not whole or count > MAX_CLASSES_OF_INTEGERS or 2 * count >= len(train):
         return text, []
