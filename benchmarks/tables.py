@@ -151,6 +151,20 @@ def gpu_facts(record: Mapping[str, Any]) -> str:
     return "\n".join([*lines, conditions(record)])
 
 
+def eager_table(folder: Path) -> str:
+    """What an ordinary training loop pays, beside an earlier version."""
+    record = read("eager-h200", folder)
+    if record is None:
+        return "No record yet: `python benchmarks/eager.py --baseline SRC` makes it."
+    rows = [
+        [row["case"], *map(number, (row["ms"], row["baseline_ms"], row["ratio"]))]
+        for row in record["rows"]
+        if row["launch"] == "eager" and "forward only" not in row["case"]
+    ]
+    before = record["rows"][0]["baseline"].removeprefix("commit ")[:7]
+    return f"{conditions(record)}\n\n" + markdown(["eager, TF32", "ms", f"commit {before}, ms", "times faster"], rows)
+
+
 def cells_table(folder: Path) -> str:
     """A step of every network of Table 3, both loops."""
     record = read("cells-h200", folder)
@@ -287,6 +301,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gpu-small": of_gpu(lambda r: gpu_rows(r, lambda case: case == "small", "128 graphs, 14,384 nodes")),
     "gpu-linear": of_gpu(lambda r: gpu_rows(r, lambda case: case == "linear", "width 64, rank 30")),
     "gpu-steps": of_gpu(lambda r: gpu_rows(r, lambda case: case.startswith("step "), "a training step")),
+    "eager": eager_table,
     "gpu-cells": cells_table,
     "attention-cpu": attention_table,
     "training-cpu": training_table,

@@ -94,7 +94,7 @@ def test_inductor_reads_sums_over_neighbours_after_they_are_computed():
 
 
 def test_a_compiled_model_follows_the_context_around_it():
-    model = lrga.augment(GCN(D, 12, 2, 3), rank=4, init="paper").eval()
+    model = lrga.augment(GCN(D, 12, 1, 3), rank=4, init="paper").eval()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     x, edge_index, batch, num_graphs = graphs(3, 5, 7)
     for assignment in (batch, batch.flip(0), batch):
@@ -122,7 +122,7 @@ def test_an_augmented_model_exports_for_any_number_of_nodes_and_edges(strict):
 
 @torch.no_grad()
 def test_without_fullgraph_the_number_of_graphs_is_read():
-    model = lrga.augment(GCN(D, 12, 2, 3), rank=4, init="paper").eval()
+    model = lrga.LRGAConv(GCNConv(D, 12), D, 12, 4).eval()
     compiled = torch.compile(model, backend="eager")
     for sizes in ((3, 5, 7), (4, 2)):
         x, edge_index, batch, _ = graphs(*sizes)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 TRAIN = ["train", "CLUSTER", "--sizes", "24,4,4", "--hidden", "8", "--layers", "2", "--batch-size", "4"]
-EPOCHS = 50
+EPOCHS = 20
 
 
 def start(folder, *more, restarts=0):

@@ -83,6 +83,10 @@ def styled() -> AbstractContextManager[None]:
     return mpl.rc_context(settings)
 
 
+def _one_decimal(number: re.Match[bytes]) -> bytes:
+    return b"%.1f" % float(number[0])
+
+
 def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
     """Lets ``draw`` fill a figure of that many inches and writes it, whole or not at all, as its ending says."""
     path = Path(path)
@@ -101,8 +105,12 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         figure = figure_class(figsize=(width, height), layout="constrained")
         draw(figure)
         figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
+    drawn = content.getvalue()
+    if kind == "svg":  # one decimal of a point: more is not seen, and half the size
+        number = re.compile(rb"\d+\.\d{2,}")
+        drawn = re.sub(rb' (?:d|x|y)="[^"]*"', lambda found: number.sub(_one_decimal, found[0]), drawn)
     try:
-        write_bytes(path, content.getvalue())
+        write_bytes(path, drawn)
     except CheckpointError as error:
         raise CheckpointError(f"to write {path}", error.got, "choose another file: -o figure.pdf") from error
     return path

@@ -20,7 +20,7 @@ _WIDEST = 60  # characters of a name
 QUANTITIES = ("metric", "loss")
 
 
-MOST_POINTS = 80  # of a learning curve, about
+MOST_POINTS = 50  # of a learning curve, about
 
 
 def plot_curves(
@@ -68,7 +68,7 @@ def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequen
             marker = None if marked else MARKERS[number % len(MARKERS)]
             epochs, values = ([*line[:: 1 + len(line) // MOST_POINTS], line[-1]] for line in (curve["epoch"], values))
             axes.plot(epochs, values, color=colour(number), linestyle=_SPLITS[split], label=label,
-                      marker=marker, markevery=max(1, len(values) // 3), markersize=3.5)  # fmt: skip
+                      marker=marker, markevery=max(1, len(values) // 2), markersize=3.5)  # fmt: skip
         marked = marked or bool(curves)
 
 
