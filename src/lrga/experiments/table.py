@@ -346,12 +346,12 @@ class Table(Tabular):
     """Rows of results.
 
     Attributes:
-        title: What it shows.
+        title: Title of the table.
         rows: One for each cell.
         columns: Of :data:`COLUMNS`, in order.
         remarks: Lines of the campaign's own, printed below the table.
         hidden: Cells without finished runs that are not shown.
-        brief: Whether the notes say only what nobody should miss.
+        brief: Whether only the most important notes are printed.
     """
 
     title: str
