@@ -10,7 +10,7 @@ from lrga.ops.norm.definition import BatchNormState, activate, batch_norm, check
 class BatchNorm(nn.BatchNorm1d):
     """:class:`torch.nn.BatchNorm1d` which, given fewer than two rows in training, normalises by its running statistics.
 
-    PyTorch raises an error for a single row, for example the edges of a graph with one bond. In padded batches only the
+    PyTorch raises an error for a single row, such as the only node of a batch with one atom. In padded batches only the
     first ``count`` rows are used. Parameters, state dict and
     everything else are those of torch.
 
