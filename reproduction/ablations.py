@@ -235,17 +235,17 @@ def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
 
 
 PARTS: dict[str, Part] = {
-    "heads": Part("Is one head on par with several at equal parameters?", _later(_heads)),
+    "heads": Part("One head or several, with the same number of parameters", _later(_heads)),
     "attention": Part("Options of the attention beyond the paper: qk_norm, RMS norm, gate", _later(_attention)),
-    "features": Part("Fresh noise at every pass, noise held fixed, or the set's own features?", _later(_features)),
-    "presets": Part("Layers of the benchmark's two generations, 2022 and 2020", _later(_presets)),
+    "features": Part("Random features of every pass, random features drawn once, or node features", _later(_features)),
+    "presets": Part("The benchmark's layers of 2022 and of 2020", _later(_presets)),
     "wirings": Part("Wirings of the augmented layer", _later(_wirings)),
-    "shapes": Part("Depth against width at 500K, where the paper prints no shape", _later(_shapes)),
-    "edges": Part("Edge features read, or taken as ones", _later(_edges)),
-    "norm": Part("BatchNorm statistics: running, or averaged afresh before each evaluation", _later(_norm)),
+    "shapes": Part("Depth and width at 500K, where the paper does not print them", _later(_shapes)),
+    "edges": Part("With edge features, or with ones instead", _later(_edges)),
+    "norm": Part("BatchNorm statistics: running, or re-estimated before each evaluation", _later(_norm)),
     "draws": Part("Other draws of the generated data sets", _later(_draws)),
-    "walks": Part("How long vectors learn from walks before the predictor does", _walks),
-    "epochs": Part("The last epoch, which the paper reports, against the best in validation", _later(_epochs)),
+    "walks": Part("Number of epochs of random walks before the predictor is trained", _walks),
+    "epochs": Part("The last epoch, as in the paper, or the one with the best validation result", _later(_epochs)),
 }
 
 

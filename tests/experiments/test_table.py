@@ -181,10 +181,10 @@ def test_graphs_that_were_rebuilt_are_told_by_their_checksum():
 def test_preset_reading_and_norm_statistics_are_named():
     plain = general_notes([table1("ZINC", lrga=False, preset="2020")], [])[0]
     assert "preset 2020" in plain
-    assert "wired" not in plain
+    assert "wiring" not in plain
     assert "BatchNorm" not in plain
     mixed = general_notes([table1("ZINC", wiring="norm-first"), table1("ZINC", recalibrate_norm=20)], [])[0]
-    assert "LRGA wired norm-first, authors-code" in mixed
+    assert "LRGA wiring norm-first, authors-code" in mixed
     assert "over 0, 20 batches" in mixed
 
 

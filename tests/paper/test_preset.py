@@ -87,5 +87,5 @@ def test_the_name_of_a_run_is_that_of_the_same_settings_given_one_by_one():
 def test_notes_say_which_network_has_which_layers():
     line = general_notes(cells_of("table1", dataset="ZINC"), [])[0]
     assert "layers of preset 2020 (GCN) and 2022 (GAT, GatedGCN)" in line
-    assert "LRGA wired authors-code (GCN, GatedGCN) and outer-norm (GAT)" in line
+    assert "LRGA wiring authors-code (GCN, GatedGCN) and outer-norm (GAT)" in line
     assert "layers and patience of preset 2020" in general_notes([table1("ZINC", preset="2020")], [])[0]

@@ -15,14 +15,14 @@ def bench(
     device: o.Device = "auto",
     width: Annotated[int, typer.Option(help="Channels of the nodes.")] = 64,
     rank: Annotated[int, typer.Option(help="Rank of the attention.")] = 30,
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; as many as are free by default.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: all free cores.")] = None,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Measure low-rank attention beside other attentions on this machine, in under a minute.
+    """Compare low-rank attention with other attentions on this machine, in under a minute.
 
-    Values are checked first; times are medians of forward + backward, memory is
-    what stays between the two passes.
+    Values are checked first. Times are medians of forward + backward; memory is
+    what is stored between the two passes.
 
     Examples:
     [bold]lrga bench[/]

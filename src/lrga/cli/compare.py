@@ -9,14 +9,13 @@ from lrga.cli import options as o
 
 @o.with_options(o.MODEL, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE, without=("lrga",))
 def compare(context: typer.Context, name: o.Name, given: dict[str, Any], recipe: o.Recipe = None) -> None:
-    """Train the same network with and without LRGA, and print both in one table.
+    """Train the same network with and without LRGA, and compare the results.
 
-    Both have the same budget of parameters; with --hidden, the same width.
+    Both networks have the same parameter budget; with --hidden, the same width.
 
-    The difference is paired over the seeds and has a 95 % confidence interval:
-    two or more seeds say whether it is clear. Published numbers stand beside
-    ours: the paper's on its data sets, or those of --published. Interrupted, the
-    same command continues.
+    The difference is paired by seed and, with two or more seeds, has a 95 %
+    confidence interval. The table also shows published numbers: the paper's, or
+    those of --published. If interrupted, run the same command to resume.
 
     Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
     (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped

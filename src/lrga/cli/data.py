@@ -8,22 +8,22 @@ import typer
 
 from lrga.cli import options as o
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Data sets: list, build, verify.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="List, build and verify data sets.")
 
 Name = Annotated[str, typer.Argument(help="Data set, such as ZINC, Cora or ogbl-ddi; lrga data ls lists them.")]
 Root = Annotated[
     Path | None,
-    typer.Option("--data-root", help="Where data live; else LRGA_DATA, else ~/.cache/lrga.", metavar="DIR"),
+    typer.Option("--data-root", help="Folder of the data sets; default: LRGA_DATA, else ~/.cache/lrga.", metavar="DIR"),
 ]
 
 
 @app.command("ls")
 def list_datasets(
     data_root: Root = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table of what they are.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Every data set: task, sizes, statistics, licence, where it comes from, whether it is built.
+    """List all data sets: task, sizes, statistics, licence, origin, and whether they are built.
 
     Example: [bold]lrga data ls[/]
     """
@@ -36,7 +36,7 @@ def list_datasets(
         print_json(rows)
         return
     if markdown:
-        print("| name | predicts | splits | nodes | edges | features of a node | reported | licence |")
+        print("| name | task | splits | nodes | edges | node features | metric | licence |")
         print("|---|---|---:|---:|---:|---|---|---|")
         for row in rows:
             sizes = " / ".join(f"{count:,}" for count in row["splits"].values())
@@ -59,8 +59,8 @@ def list_datasets(
         console.print(table)
         console.print()
     console.print(
-        "nodes, edges: published means of a graph, edges directed. Of one graph the splits are of its nodes or, for "
-        "links, its edges. *: only a variant is built."
+        "nodes, edges: published means per graph; edges are directed. Splits of one graph are numbers of nodes or, "
+        "for links, edges. *: only a variant is built."
     )
     for row in rows:
         for variant in row["variants"]:
@@ -74,7 +74,7 @@ def list_datasets(
 
 @app.command("info")
 def show_info(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> None:
-    """Everything known of one data set: features, licence, citation, files, what is built.
+    """Show one data set: features, licence, citation, files, and what is built.
 
     Example: [bold]lrga data info ZINC[/]
     """
@@ -117,20 +117,20 @@ def build(
     data_root: Root = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a generated set.", metavar="N")] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Graphs of train, val and test, for example 1500,250,250.", metavar="A,B,C")
+        str | None, typer.Option(help="Graphs in train, val and test, for example 1500,250,250.", metavar="A,B,C")
     ] = None,
     split: Annotated[
-        int | None, typer.Option(help="Number of the published split, of sets with several.", metavar="N")
+        int | None, typer.Option(help="Number of the published split, if there are several.", metavar="N")
     ] = None,
     source: Annotated[
         Path | None, typer.Option(help="Folder of raw or prepared files to build from.", metavar="DIR")
     ] = None,
-    download: Annotated[bool, typer.Option("--download/--no-download", help="Whether to use the network.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Build it again even if it is there.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    download: Annotated[bool, typer.Option("--download/--no-download", help="Allow or forbid downloads.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Build again even if already built.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Build a data set, once.
+    """Download or generate a data set and store it in the data root.
 
     Examples:
     [bold]lrga data build CLUSTER --sizes 1500,250,250[/]

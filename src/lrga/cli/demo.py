@@ -10,17 +10,17 @@ from lrga.cli import options as o
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder of data, runs, records and picture.")] = Path("demo"),
-    epochs: Annotated[int | None, typer.Option(help="Of each training, 12 by default.")] = None,
-    sizes: Annotated[str | None, typer.Option(help="Graphs of train,val,test, 1500,250,250 by default.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; as many as are free by default.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder for data, runs, records and figure.")] = Path("demo"),
+    epochs: Annotated[int | None, typer.Option(help="Epochs per run; default 12.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Graphs in train,val,test; default 1500,250,250.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: all free cores.")] = None,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """See in a few minutes what LRGA adds: a small CLUSTER is made, GCN trained with and without LRGA on the CPU.
+    """Train GCN with and without LRGA on a small generated CLUSTER data set, in a few minutes on a CPU.
 
-    Prints both results beside the paper's and draws the learning curves (with matplotlib). Interrupted, the same
-    command continues.
+    Prints both results next to the paper's and plots the learning curves (needs
+    matplotlib). If interrupted, run the same command to resume.
 
     Example: [bold]lrga demo[/]
     """

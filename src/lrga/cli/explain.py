@@ -21,11 +21,11 @@ def explain(
     trust: o.Trust = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Write a page on which to see whom a node attends to, in every layer and head.
+    """Write an HTML page that shows what each node attends to, in every layer and head.
 
-    The graph is drawn with labels and predictions; a click on a node shows its
-    row of the attention; the whole matrix is an image, with the spectrum of its
-    rank beside it.
+    The page draws the graph with labels and predictions. Click a node to see its
+    row of the attention matrix. The page also shows the whole matrix and its
+    singular values.
 
     Examples:
 

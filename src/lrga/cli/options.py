@@ -39,54 +39,54 @@ def panel(title: str, **options: tuple[Any, ...]) -> Group:
 MODEL = panel(
     "Model",
     model=(str, "gcn, gat, gatedgcn, graphsage, gin, gine; links: node2vec, deepwalk, mf."),
-    budget=(str, "Parameters: 100k, 500k, 250000."),
-    lrga=(bool, "Global attention or not.", "--lrga/--no-lrga"),
+    budget=(str, "Parameters: 100k, 500k, or number."),
+    lrga=(bool, "With or without global attention.", "--lrga/--no-lrga"),
     hidden=(int, "Width of the layers."),
     layers=(int, "Number of layers."),
     rank=(int, "The paper's κ, 30 by default."),
     encoding=(list[str], "rwse:20, rrwp:16 or lappe:8.", "NAME:K"),
-    random_features=(bool, "Noise as node features.", "--random-features"),
-    preset=(str, "Layers of 2022 or 2020."),
+    random_features=(bool, "Random node features.", "--random-features"),
+    preset=(str, "Benchmark layers: 2022 or 2020."),
 )
 PROTOCOL = panel(
     "Protocol",
-    seeds=(list[str], "One run for each: --seeds 41 95."),
-    epochs=(int, "At most so many."),
-    batch_size=(int, "Graphs in a batch."),
+    seeds=(list[str], "One run per seed: --seeds 41 95."),
+    epochs=(int, "Maximum number of epochs."),
+    batch_size=(int, "Graphs per batch."),
     lr=(float, "Initial learning rate."),
-    dropout=(float, "In every layer."),
-    precision=(str, "float32, or bf16 or fp16 (mixed)."),
+    dropout=(float, "Dropout in every layer."),
+    precision=(str, "float32, or mixed: bf16, fp16."),
     recalibrate_norm=(int, "Batches to re-estimate BatchNorm on."),
     metric=(str, "accuracy, mae, roc_auc, hits@20, …"),
     settings=(list[str], "Any other option: schedule=cosine.", "--set", "NAME=VALUE"),
 )
 DATA = panel(
     "Data",
-    data_root=(Path, "Where data live."),
-    source=(Path, "Folder of raw or prepared files of a named set."),
-    sizes=(str, "Graphs of train,val,test: 1500,250,250."),
-    data_seed=(int, "Seed of a generated set, or of your own split."),
-    level=(str, "Own data: predict for each node, edge or graph."),
+    data_root=(Path, "Folder of the data sets."),
+    source=(Path, "Folder of raw or prepared files of a data set."),
+    sizes=(str, "Graphs in train,val,test: 1500,250,250."),
+    data_seed=(int, "Seed of a generated data set or a random split."),
+    level=(str, "Own data, what to predict: node, edge or graph."),
     task=(str, "classification, multilabel, regression or link."),
-    split=(str, "Own data: 0.8,0.1,0.1; a named set: a number."),
+    split=(str, "Own data: 0.8,0.1,0.1; data set: split number."),
     split_by=(str, "Edge list: random, time or given (column split)."),
-    directed=(bool, "Edge list: a,b is another edge than b,a.", "--directed"),
+    directed=(bool, "Edge list: edges are directed.", "--directed"),
 )
 RUN = panel(
     "Runs",
     device=(str, "auto, cpu, cuda or cuda:1."),
-    output=(Path, "Folder of runs.", Path("runs")),
-    time_limit=(float, "Pause; the same command continues.", "MINUTES"),
+    output=(Path, "Folder for the runs.", Path("runs")),
+    time_limit=(float, "Pause after this time; rerun to resume.", "MINUTES"),
     recompute_layers=(bool, "Activation checkpointing.", "--recompute-layers"),
-    dry_run=(bool, "Only say what would run.", "--dry-run", False),
-    quiet=(bool, "No progress.", "--quiet", False),
+    dry_run=(bool, "Show what would run.", "--dry-run", False),
+    quiet=(bool, "Hide progress.", "--quiet", False),
     as_json=(bool, "Print JSON.", "--json", False),
 )
 PUBLISHED = panel("Runs", published=(Path, "Published numbers, TOML or JSON.", "FILE"))
 CAMPAIGN = PUBLISHED | panel(
     "Runs",
-    retry=(bool, "Make runs that diverged again.", "--retry", False),
-    parallel=(int, "Processes on the device.", 1),
+    retry=(bool, "Repeat diverged runs.", "--retry", False),
+    parallel=(int, "Runs at a time on the device.", 1),
     shard=(str, "Part i of n, for job arrays: 2/8.", "i/n"),
 )
 # Accepted by name as well as by --set; help leaves them out.
@@ -111,15 +111,15 @@ NAME = typer.Argument(
 Name = Annotated[str, NAME]
 # Of commands without the groups above.
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")]
-Recipe = Annotated[str | None, typer.Option(help="modern: as in recent papers.", rich_help_panel="Model")]
-Best = Annotated[bool, typer.Option("--best", help="The weights that were best in validation, not the last ones.")]
-Input = Annotated[str | None, typer.Option("--input", help="Other graphs than the run's: what lrga predict reads.")]
-Split = Annotated[str, typer.Option(help="Of the run's own data: train, val or test.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Import its module:factory, and write to its data root.")]
+Recipe = Annotated[str | None, typer.Option(help="modern: settings of recent papers.", rich_help_panel="Model")]
+Best = Annotated[bool, typer.Option("--best", help="Use the weights with the best validation result, not the last.")]
+Input = Annotated[str | None, typer.Option("--input", help="Explain other graphs: any INPUT of lrga predict.")]
+Split = Annotated[str, typer.Option(help="Split of the run's data: train, val or test.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Allow the module:factory and data root that the run names.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-DataRoot = Annotated[Path | None, typer.Option(help="Where data live.", metavar="DIR")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets.", metavar="DIR")]
 # `--seeds 41 95` leaves 95 over; parse_seeds takes it up, and whatever else is left over is refused.
 EXTRA_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": False}
 

@@ -10,13 +10,13 @@ def params(
     model: Annotated[str | None, typer.Option(help="Only this model, e.g. gatedgcn.")] = None,
     budget: Annotated[str | None, typer.Option(help="Only this budget: 100k or 500k.")] = None,
     lrga: Annotated[
-        bool | None, typer.Option("--lrga/--no-lrga", help="Only networks with LRGA, or only plain ones.")
+        bool | None, typer.Option("--lrga/--no-lrga", help="Only networks with LRGA, or only those without.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
 ) -> None:
     """List every network of the paper's Tables 1, 2 and 3 with its exact number of parameters.
 
-    Beside it stands the number that the paper prints, if any (Table 3 prints none).
+    The table also shows the number printed in the paper, if any (none in Table 3).
 
     Example: [bold]lrga params --dataset zinc --budget 500k --lrga[/]
     """

@@ -11,13 +11,13 @@ from lrga.errors import visible
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Figures for a paper, as PNG, SVG or PDF by the ending of the file. Colours are safe for the colour-blind.",
+    help="Plot figures for a paper, as PNG, SVG or PDF (by file extension), in colour-blind safe colours.",
 )
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, records, or folders of them.", metavar="RUNS...")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg or .pdf")]
-Width = Annotated[float, typer.Option(help="Inches; 6.4 is a text column.")]
-Title = Annotated[str, typer.Option(help="Above the figure; none by default, as papers have captions.")]
+Width = Annotated[float, typer.Option(help="Width in inches.")]
+Title = Annotated[str, typer.Option(help="Title above the figure; default: none.")]
 
 
 @app.command()
@@ -25,13 +25,13 @@ def curves(
     runs: Runs,
     output: Output = Path("curves.png"),
     show: Annotated[str, typer.Option(help="metric or loss.")] = "metric",
-    splits: Annotated[str, typer.Option(help="Among train,val,test.")] = "train,val",
-    log_x: Annotated[bool, typer.Option("--log-x", help="Logarithmic epochs.")] = False,
-    log_y: Annotated[bool, typer.Option("--log-y", help="Logarithmic values.")] = False,
+    splits: Annotated[str, typer.Option(help="Splits to plot, of train,val,test.")] = "train,val",
+    log_x: Annotated[bool, typer.Option("--log-x", help="Logarithmic x axis.")] = False,
+    log_y: Annotated[bool, typer.Option("--log-y", help="Logarithmic y axis.")] = False,
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
-    """Learning curves, a panel for each data set: [bold]lrga plot curves runs -o curves.pdf[/]"""
+    """Plot learning curves, one panel per data set: [bold]lrga plot curves runs -o curves.pdf[/]"""
     from lrga.report.pictures import plot_curves
     from lrga.report.sources import gather
 
@@ -42,7 +42,7 @@ def curves(
 
 @app.command()
 def rank(runs: Runs, output: Output = Path("rank.png"), width: Width = 6.4, title: Title = "") -> None:
-    """The test result over the rank κ: [bold]lrga plot rank campaigns/rank -o rank.pdf[/]"""
+    """Plot the test result over the rank κ: [bold]lrga plot rank campaigns/rank -o rank.pdf[/]"""
     from lrga.report.pictures import plot_rank
     from lrga.report.sources import gather
 
@@ -54,10 +54,12 @@ def attention(
     run: o.RunFolder,
     output: Output = Path("attention.png"),
     graph: Annotated[int, typer.Option(help="Number of the test graph, from 0.", metavar="i")] = 0,
-    layer: Annotated[int | None, typer.Option(help="From 1; the last by default.")] = None,
-    head: Annotated[int, typer.Option(help="From 1.")] = 1,
-    order: Annotated[str, typer.Option(help="community, degree, prediction, label or number.")] = "community",
-    log: Annotated[bool, typer.Option("--log", help="Colours by the logarithm.")] = False,
+    layer: Annotated[int | None, typer.Option(help="Layer, from 1; default: the last.")] = None,
+    head: Annotated[int, typer.Option(help="Head, from 1.")] = 1,
+    order: Annotated[
+        str, typer.Option(help="Order of nodes: community, degree, prediction, label, number.")
+    ] = "community",
+    log: Annotated[bool, typer.Option("--log", help="Logarithmic colour scale.")] = False,
     source: o.Input = None,
     split: o.Split = "test",
     best: o.Best = False,
@@ -65,7 +67,7 @@ def attention(
     width: Width = 6.4,
     title: Title = "",
 ) -> None:
-    """The attention matrix and its rank spectrum: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
+    """Plot attention matrix and singular values: [bold]lrga plot attention runs/my-run --graph 3 -o figure.pdf[/]"""
     from lrga.experiments.campaign import say_on_stderr
     from lrga.explain.attention import explain
     from lrga.explain.attention_picture import plot_attention

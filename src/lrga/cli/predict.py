@@ -14,35 +14,35 @@ def predict(
     source: Annotated[
         str | None,
         typer.Argument(
-            help="Graphs: a folder of CSV files, a .pt file, module:factory, or a split of a named set as ZINC/test. "
-            "Of a link-prediction run: a file with a pair of nodes on each line.",
+            help="Graphs: a folder of CSV files, a .pt file, module:factory, or a split of a data set: ZINC/test. "
+            "For link prediction: a file with a pair of nodes on each line.",
             metavar="INPUT",
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV file to write; stdout if left out.", metavar="FILE")
+        Path | None, typer.Option("--output", "-o", help="CSV file to write; default: stdout.", metavar="FILE")
     ] = None,
     best: o.Best = False,
     node: Annotated[
         str | None,
-        typer.Option("--node", help="Link prediction: list the likeliest new links of this node.", metavar="NODE"),
+        typer.Option("--node", help="Link prediction: list the most likely new links of this node.", metavar="NODE"),
     ] = None,
-    top_k: Annotated[int, typer.Option(help="How many of them.", metavar="K")] = 10,
+    top_k: Annotated[int, typer.Option(help="Number of links to list.", metavar="K")] = 10,
     device: o.Device = "auto",
-    batch_size: Annotated[int, typer.Option(help="Graphs at a time.")] = 128,
+    batch_size: Annotated[int, typer.Option(help="Graphs per batch.")] = 128,
     data_root: o.DataRoot = None,
     trust: o.Trust = False,
     escape_formulas: Annotated[
         bool,
         typer.Option(
             "--escape-formulas",
-            help="Put an apostrophe before names that a spreadsheet would run as a formula (=, +, -, @).",
+            help="Put an apostrophe before names that a spreadsheet would evaluate as a formula (=, +, -, @).",
         ),
     ] = False,
 ) -> None:
-    """Predict with a saved model: CSV with the id of each graph, node or edge, the prediction and the scores.
+    """Predict with a saved model; writes CSV with the id of each graph, node or edge, the prediction and scores.
 
-    Links are always scored with the weights that were best in validation.
+    Links are always scored with the weights of the best validation result.
     Ids and class names are written unchanged. If the data come from others and
     you will open the file in a spreadsheet, add [bold]--escape-formulas[/].
 

@@ -20,13 +20,13 @@ def report(
     ),
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Runs of lrga",
     published: Annotated[
-        Path | None, typer.Option(help="Table of published numbers (TOML or JSON), not the paper's.", metavar="FILE")
+        Path | None, typer.Option(help="Published numbers (TOML or JSON) instead of the paper's.", metavar="FILE")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say what was found as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
-    """Turn runs into one page: results beside published ones, curves, rank, speed, configurations, what failed.
+    """Write one HTML page about runs: results and published numbers, curves, speed, configurations, failures.
 
-    The page is a single file that opens from disk with no network. Runs that cannot be read are listed in it.
+    The page is a single file and needs no network connection. Runs that cannot be read are listed in it.
 
     Examples:
 

@@ -31,7 +31,7 @@ app = typer.Typer(
     cls=_OldSpellings,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="The paper's tables, or a campaign of your own: run them, and print the results beside published numbers.",
+    help="Run the paper's tables or a campaign of your own, and print the results next to published numbers.",
 )
 
 Experiment = Annotated[
@@ -49,21 +49,21 @@ CELLS = o.panel(
 )
 RANK = o.panel(
     "Which cells",
-    rank=(int, "Of rank: only this κ; of table2: another κ."),
-    plain=(bool, "Of table3: with the set's own features.", "--plain"),
+    rank=(int, "With rank: only this κ; with table2: another κ."),
+    plain=(bool, "With table3: use the original node features.", "--plain"),
 )
 ONLY = o.panel(
     "Which cells",
     only=(
         str,
-        "Of ablation: heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
+        "Only this part: heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
     ),
 )
 PRESET = o.panel("Protocol", preset=(str, "Layers: paper (default), 2022 or 2020."))
 Folders = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Folders of records and runs, searched with all below; by default runs or, in a clone without it, "
+        help="Folders of records and runs, searched recursively; default: runs or, in a clone without it, "
         "reproduction/results.",
         metavar="[FOLDERS]",
     ),
@@ -109,11 +109,11 @@ def _refuse(expected: str, options: dict[str, Any], remedy: str) -> None:
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
 @o.with_options(CELLS, RANK, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
 def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -> None:
-    """Run an experiment of the paper, or some of its cells, and print the results beside the paper's.
+    """Run an experiment of the paper, or some of its cells, and print the results next to the paper's.
 
-    Without further options this is the paper's protocol with its seeds (four; ten
-    in table2); whatever is changed is said below the table. Runs that have a
-    record are skipped, interrupted ones continued.
+    Without options this follows the paper's protocol with its number of seeds
+    (four; ten in table2). Changes are listed below the table. Runs that have a
+    record are skipped; interrupted runs are resumed.
 
     Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
     (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped
@@ -135,7 +135,7 @@ def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
 @o.with_options(ONLY, CELLS, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
 def ablation(context: typer.Context, given: dict[str, Any]) -> None:
-    """Run cells of the paper's tables with one thing changed. Needs a clone of the repository.
+    """Run cells of the paper's tables with one option changed. Needs a clone of the repository.
 
     Example: [bold]lrga reproduce ablation --only heads --seeds 41 95[/]
     """
@@ -151,7 +151,7 @@ def ablation(context: typer.Context, given: dict[str, Any]) -> None:
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
 @o.with_options(CELLS, RANK, ONLY, PRESET, o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE)
 def table(
-    experiment: Annotated[str, typer.Argument(help="As of run; or ablation, in a clone.")], given: dict[str, Any],
+    experiment: Annotated[str, typer.Argument(help="As for run; or ablation, in a clone.")], given: dict[str, Any],
     folders: Folders = None,
     done: Annotated[bool, typer.Option("--done", help="Only cells that have finished runs.")] = False,
     form: Form = "text", markdown: Markdown = False, as_json: AsJson = False,
@@ -184,7 +184,7 @@ def table(
 def differences(
     folders: Folders = None, form: Form = "text", markdown: Markdown = False, as_json: AsJson = False
 ) -> None:
-    """Cells that lie far from the paper's, what was tried, and what that did. Needs a clone of the repository.
+    """List cells that differ from the paper, and the variants that were run. Needs a clone of the repository.
 
     Example: [bold]lrga reproduce differences reproduction/results[/]
     """
@@ -198,7 +198,7 @@ def differences(
 
 @app.command()
 def preset(form: Form = "text", markdown: Markdown = False, as_json: AsJson = False) -> None:
-    """The layers and wiring of each network in the preset ``paper``, and why.
+    """List the layers and wiring of each network in the preset ``paper``, with reasons.
 
     Example: [bold]lrga reproduce preset[/]
     """
@@ -211,22 +211,21 @@ def preset(form: Form = "text", markdown: Markdown = False, as_json: AsJson = Fa
 @app.command()
 def verify(
     record: Annotated[Path, typer.Argument(help="Record of a finished run.", metavar="RECORD")],
-    epochs: Annotated[int | None, typer.Option(help="Only its first epochs, compared with its curve.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Run only the first epochs, and compare the curves.")] = None,
     data_root: o.DataRoot = None,
-    source: Annotated[Path | None, typer.Option(help="Folder of raw or prepared files of a named set.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Folder of raw or prepared files of a data set.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the second run.")] = Path("runs"),
-    time_limit: Annotated[float | None, typer.Option(help="Pause after so many minutes.", metavar="MINUTES")] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the new run.")] = Path("runs"),
+    time_limit: Annotated[float | None, typer.Option(help="Pause after this time.", metavar="MINUTES")] = None,
     trust: o.Trust = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run.")] = False,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Make the run of a record again and compare. Needs a clone of the repository.
+    """Repeat the run of a record and compare the results. Needs a clone of the repository.
 
-    Where both are deterministic every number must be equal to the last bit;
-    elsewhere both numbers and the spread over the seeds are printed, without a
-    verdict.
+    If both runs are deterministic, they must agree to the last bit. Otherwise both
+    numbers and the spread over the seeds are printed, without a verdict.
 
     Example: [bold]lrga reproduce verify reproduction/results/table1/RUN.json --epochs 2[/]
     """

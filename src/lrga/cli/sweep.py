@@ -14,16 +14,16 @@ def sweep(
     given: dict[str, Any],
     grid: Annotated[
         list[str] | None,
-        typer.Option(help="An option and its values, rank=0,10,30; repeatable.", metavar="NAME=VALUE,…"),
+        typer.Option(help="Option and values: rank=0,10,30; repeatable.", metavar="NAME=VALUE,…"),
     ] = None,
     paper_grid: Annotated[
-        bool, typer.Option("--paper-grid", help="The authors' on the OGB sets: ranks and widths.")
+        bool, typer.Option("--paper-grid", help="The authors' grid of ranks and widths for OGB data.")
     ] = False,
 ) -> None:
-    """Train every combination of some options' values, and print them in one table; the best in validation is named.
+    """Train every combination of option values and print one table; names the best in validation.
 
-    Any option of training may be swept. With --published, published numbers stand
-    beside ours. Interrupted, the same command continues.
+    Any training option can be swept. --published adds published numbers to the
+    table. If interrupted, run the same command to resume.
 
     Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
     (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped

@@ -17,15 +17,15 @@ def theory(
     ),
     train: Annotated[
         bool,
-        typer.Option("--train", help="Train the experiments afresh, some minutes, rather than show their records."),
+        typer.Option("--train", help="Train the experiments again (minutes) instead of reading their records."),
     ] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """The paper's statements, each measured here and now, with the figure beside the claim; takes under a minute.
+    """Check the paper's statements numerically, in under a minute.
 
-    What takes training is shown from records that come with the package; with
-    [bold]--train[/] it is trained here, and the new records go to DIR/records. Exit code 1
-    if a statement does not hold to its tolerance.
+    Results that need training are read from records in the package; with
+    [bold]--train[/] the experiments run again and write records to DIR/records. The exit
+    code is 1 if a statement does not hold within its tolerance.
 
     Examples: [bold]lrga theory[/], [bold]lrga theory alignment multi-head[/], [bold]lrga theory --output
     figures[/], [bold]lrga theory learned-head --train[/]

@@ -24,20 +24,24 @@ def train(
     given: dict[str, Any],
     name: Annotated[str | None, o.NAME] = None,
     recipe: o.Recipe = None,
-    seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.", rich_help_panel="Protocol")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of weights, order and dropout.", rich_help_panel="Protocol")
+    ] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run's folder.", rich_help_panel=_RUN)] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Continue the run in this folder.", metavar="RUN", rich_help_panel=_RUN)
+        Path | None, typer.Option(help="Resume the run in this folder.", metavar="RUN", rich_help_panel=_RUN)
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Options, which others win over.", rich_help_panel=_RUN)] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="JSON file; other options override it.", rich_help_panel=_RUN)
+    ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Import and write what the file names.", rich_help_panel=_RUN)
+        bool, typer.Option("--trust", help="Allow its module:factory and data root.", rich_help_panel=_RUN)
     ] = False,
 ) -> None:
-    """Train a model; the test result is printed beside the published one.
+    """Train a model and print the test result next to the published one.
 
-    A run can be killed at any moment and continued with --resume. With --trust it
-    may import the module:factory and write to the data root that its file names.
+    A run can be killed at any moment and resumed with --resume. With --trust, the
+    module:factory and data root named in a run folder or file are used.
 
     Exit codes: 0 finished, 1 failed, 2 usage, 3 paused, 128 + N signal N.
 

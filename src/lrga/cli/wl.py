@@ -26,19 +26,16 @@ def wl(
             metavar="FORMAT",
         ),
     ] = "auto",
-    directed: Annotated[
-        bool, typer.Option("--directed", help="Edges of edge and adjacency lists have a direction.")
-    ] = False,
+    directed: Annotated[bool, typer.Option("--directed", help="Edge and adjacency lists are directed.")] = False,
     node_label: Annotated[str, typer.Option(help="Attribute with node labels, or none.", metavar="NAME")] = "auto",
     edge_label: Annotated[str, typer.Option(help="Attribute with edge labels, or none.", metavar="NAME")] = "auto",
-    device: Annotated[str, typer.Option("--device", help="Where 2-FWL runs: cpu or cuda.", metavar="DEVICE")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="Device for 2-FWL: cpu or cuda.", metavar="DEVICE")] = "cpu",
     as_json: o.AsJson = False,
 ) -> None:
-    """Which Weisfeiler–Lehman tests tell graphs apart: a verdict for two, a matrix for more.
+    """Test which Weisfeiler–Lehman tests distinguish graphs: a verdict for two graphs, a matrix for more.
 
-    An edge list has a line "a b" or "a b label" per edge, and isolated nodes on
-    lines of their own. A first line with column names ("source target") is a
-    header.
+    An edge list has one edge per line, "a b" or "a b label", and one isolated node
+    per line. A first line with column names ("source target") is a header.
 
     Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
     [bold]lrga wl family.g6 --json[/]

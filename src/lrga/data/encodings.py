@@ -27,7 +27,7 @@ _HEADER = "lrga"
 
 
 class AddEncodings(BaseTransform):
-    """Adds ``node_encoding``, and ``edge_encoding`` where there is one, to a PyG ``Data``; ``lrga.GNN`` takes both.
+    """Adds ``node_encoding`` and, if the encoding has one, ``edge_encoding`` to a PyG ``Data``, for ``lrga.GNN``.
 
     Args:
         encodings: For example ``"rwse:20"`` or ``["rrwp:16", "lappe:8"]``; see :mod:`lrga.nn.encodings`.

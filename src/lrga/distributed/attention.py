@@ -83,7 +83,7 @@ class PartitionedAttention(LowRankGlobalAttention):
         return attention
 
     def forward(self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None) -> Tensor:
-        """Attends over the nodes of all ranks; every rank must call it, be it with no row at all."""
+        """Attends over the nodes of all ranks; every rank must call it, even without rows."""
         heads, fourth = self._factors_of(x, batch, num_graphs)
         if not heads:
             return x.new_zeros(x.size(0), 0)

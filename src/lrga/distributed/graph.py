@@ -60,10 +60,10 @@ class PartitionedLayout(EdgeLayout):
 
 @dataclass(frozen=True, eq=False)
 class GraphPart:
-    """What one rank knows of a divided graph. Made by :func:`partition_graph`.
+    """One rank's part of a partitioned graph, returned by :func:`partition_graph`.
 
     Attributes:
-        partition: Who owns what.
+        partition: Which rank owns which node.
         rank: Of this process.
         group: Process group.
         layout: The local edges, sorted by target: from the ``n + h`` nodes at hand to the own ones.

@@ -55,7 +55,7 @@ def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
 
     Args:
         h: Features of own nodes, ``[n, D]``.
-        nodes: Numbers in the whole graph, in any order and as often as one likes, ``[M]``; another list on each rank.
+        nodes: Numbers in the whole graph, in any order, repeats allowed, ``[M]``; each rank passes its own list.
         part: This rank's part.
 
     Example:

@@ -24,8 +24,8 @@ class RankBatchNorm(nn.BatchNorm1d):
     """:class:`torch.nn.BatchNorm1d` over the rows ``[R, D]`` of all ranks together, running statistics included.
 
     Where all ranks together have fewer than two rows in training, the running statistics normalise, as in
-    :class:`lrga.nn.norm.BatchNorm`. Parameters and state dict are those of torch. Every rank must call it, be it
-    with no row at all.
+    :class:`lrga.nn.norm.BatchNorm`. Parameters and state dict are those of torch. Every rank must call it,
+    even without rows.
 
     Args:
         num_features: D.

@@ -63,7 +63,7 @@ class Campaign:
         at_once: Whether several seeds of a cell may be trained at once where that is faster.
         failed_since: Runs that failed since then are left alone, as another process of the campaign tried them.
         callbacks: Makes the callbacks of runs that are trained at once (mostly one), given short titles of them.
-        say: Is told in a line what happens to every run.
+        say: Called with one line for each event of a run.
 
     Example:
         >>> import tempfile

@@ -38,11 +38,11 @@ class Cell:
     """A configuration run with several seeds: one row of a printed table.
 
     Attributes:
-        labels: What tells this row from the others, in the order of the table's first columns.
+        labels: Values of the table's first columns, which identify the row.
         config: The configuration; its seed is replaced by each of ``seeds``.
         seeds: One run each.
-        published: The number to compare it with, where there is one.
-        protocol: The configuration of the protocol that ``config`` is meant to follow, where there is one.
+        published: The number to compare with, if any.
+        protocol: Configuration of the protocol that ``config`` follows, if any.
     """
 
     labels: Mapping[str, Any]

@@ -62,7 +62,7 @@ def compare(
     progress: bool = True,
     **options: Any,
 ) -> Table:
-    """Trains the same network with and without LRGA, each at the width that the budget gives it, or both at ``hidden``.
+    """Trains the same network with and without LRGA, at equal budgets or, with ``hidden``, at equal widths.
 
     Args:
         name: A data set known by name, or the user's own data (a folder of CSV files, a ``.pt`` file,
@@ -70,13 +70,13 @@ def compare(
         model: ``"gcn"`` (the default without a recipe), ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
         budget: ``"100K"`` (the default), ``"500K"`` or a number of parameters.
         recipe: ``"modern"``: both by this recipe, which has a budget of its own.
-        seeds: 41 alone by default.
-        output: Folder of run folders and records; called again, what is done is not done again.
+        seeds: By default only 41.
+        output: Folder of run folders and records; runs that are already done there are skipped.
         data: The graphs themselves, in place of those that ``name`` names.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
-        reference: Published numbers to stand beside ours; the paper's are ``lrga.paper.THE_PAPER``.
-        time_limit: Minutes for both together; the same call continues.
-        retry: Whether runs that diverged are made again.
+        reference: Published numbers for the table; the paper's are ``lrga.paper.THE_PAPER``.
+        time_limit: Minutes for both together; repeat the call to resume.
+        retry: Whether to repeat runs that diverged.
         progress: Whether to show progress on stderr.
         **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name, for both networks.
 

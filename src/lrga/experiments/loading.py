@@ -86,8 +86,8 @@ class Collection:
     """All that was found.
 
     Attributes:
-        runs: One for each run, though its folder and its record were both found.
-        others: JSON files that are no records of runs, such as those of benchmarks.
+        runs: One entry per run, even if both its folder and its record were found.
+        others: JSON files that are not records of runs, such as those of benchmarks.
         problems: What could not be read.
     """
 
@@ -107,14 +107,14 @@ class Collection:
 
 
 def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = None) -> Collection:
-    """Reads everything below ``paths``; what cannot be read becomes a problem, never an exception.
+    """Reads everything below ``paths``; unreadable files are listed as problems and raise no exception.
 
     Args:
         paths: Run folders, records, or folders of them.
         say: Is told every two seconds how far it is.
 
     Raises:
-        DataMissingError: Of a path that is not there.
+        DataMissingError: A path does not exist.
     """
     found, seen, told = Collection(), set(), time.monotonic()
     for path in map(Path, paths):

@@ -35,7 +35,7 @@ class Published:
 
     Attributes:
         mean: Over the seeds.
-        std: Over the seeds, ``None`` where it is not given.
+        std: Over the seeds, ``None`` if not given.
         seeds: How many.
         source: Where it stands: a table, a leaderboard, an address.
     """

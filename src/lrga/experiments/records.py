@@ -35,7 +35,7 @@ _COLUMNS = ("lr", "train_loss", "train_metric", "val_loss", "val_metric", "test_
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """A run, told so that somebody else could repeat it.
+    """Everything needed to repeat a run.
 
     Attributes:
         run: Its name (:func:`lrga.experiments.cell.run_name`), that of its run folder too.
@@ -43,7 +43,7 @@ class RunRecord:
             longer finite).
         reason: What ended it: the stopping rule, the time limit or the error.
         data: Name, options, how it was made, number of graphs, checksum of the graphs.
-        model: The network to the last number: name, preset, wiring, widths, exact number of parameters.
+        model: Complete description of the network: name, preset, wiring, widths, exact number of parameters.
         config: All options, but for folders of the machine.
         seed: Of weights and order.
         metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
@@ -53,7 +53,7 @@ class RunRecord:
         best: All numbers of the epoch that was best in validation.
         curve: The course of training, at most :data:`POINTS` epochs of it.
         environment: Hardware, versions and commit of every start.
-        published: Mean and standard deviation of the published number beside it, where there is one.
+        published: Mean and standard deviation of the published number, if any.
         time: When it ended.
     """
 

@@ -41,14 +41,14 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A table to be made.
+    """A campaign of runs and the table of their results.
 
     Attributes:
-        title: What it shows.
+        title: Title of the table.
         cells: Its rows.
         columns: Of the table; by default with published numbers where a cell has one.
         data: The graphs themselves, in place of those that the configurations name.
-        remark: Says in lines below the table what its rows show together; by default what LRGA changes.
+        remark: Returns lines to print below the table; by default the effect of LRGA.
     """
 
     title: str
@@ -97,11 +97,11 @@ class Study:
         """Trains what is missing and returns the table.
 
         Args:
-            output: Folder of run folders and records; called again with the same one, what is done is not done again.
-            time_limit: Minutes for all runs together; the same call continues.
-            retry: Whether runs that diverged are made again.
+            output: Folder of run folders and records; runs that are already done there are skipped.
+            time_limit: Minutes for all runs together; repeat the call to resume.
+            retry: Whether to repeat runs that diverged.
             progress: Whether to show progress on stderr.
-            parallel: Processes that train side by side.
+            parallel: Number of runs to train at the same time.
         """
         if parallel != 1:
             return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)

@@ -93,13 +93,13 @@ def sweep(
     Args:
         name: A data set known by name, or the user's own data.
         grid: Options of :class:`~lrga.training.config.TrainingConfig` by name, each with its values.
-        seeds: 41 alone by default; every combination is run with each.
-        output: Folder of run folders and records; called again, what is done is not done again.
+        seeds: Seeds of every combination; by default only 41.
+        output: Folder of run folders and records; runs that are already done there are skipped.
         data: The graphs themselves, in place of those that ``name`` names.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
-        reference: Published numbers to stand beside ours.
-        time_limit: Minutes for all runs together; the same call continues.
-        retry: Whether runs that diverged are made again.
+        reference: Published numbers for the table.
+        time_limit: Minutes for all runs together; repeat the call to resume.
+        retry: Whether to repeat runs that diverged.
         progress: Whether to show progress on stderr.
         **options: Further options, the same for every combination. With ``budget``, every rank and depth has the
             width that keeps it; without, all have the width of the paper.

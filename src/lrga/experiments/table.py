@@ -293,7 +293,7 @@ def gains_note(rows: Sequence[Row]) -> list[str]:
     if (pairs := counts.total()) < 2:
         return []
     return [
-        f"With LRGA clearly better in {counts['better']} of {pairs} pairs with two or more seeds, clearly worse in "
+        f"LRGA is clearly better in {counts['better']} of {pairs} pairs with two or more seeds, clearly worse in "
         f"{counts['worse']}, no clear difference in {counts['no clear difference']} ({CONFIDENCE * 100:.0f} % "
         "confidence interval of the paired difference)."
     ]
@@ -346,12 +346,12 @@ class Table(Tabular):
     """Rows of results.
 
     Attributes:
-        title: What it shows.
+        title: Title of the table.
         rows: One for each cell.
         columns: Of :data:`COLUMNS`, in order.
         remarks: Lines of the campaign's own, printed below the table.
         hidden: Cells without finished runs that are not shown.
-        brief: Whether the notes say only what nobody should miss.
+        brief: Whether only the most important notes are printed.
     """
 
     title: str
@@ -394,8 +394,8 @@ class Table(Tabular):
             return [*lines, "SE: the difference in pooled standard errors."]
         return [
             *lines,
-            "SE: difference in pooled standard errors; where we have one seed, its deviation is taken to be the "
-            "published one. Seconds are a run's own, also where several shared the GPU.",
+            "SE: difference in pooled standard errors; with one seed of ours, the published standard deviation is used."
+            " Seconds: time of one run; other runs may have shared the GPU.",
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -470,9 +470,9 @@ def _how(cells: Sequence[Cell]) -> str:
     what = "layers and patience" if any(map(_impatient, cells)) else "layers"
     parts = [f"{what} of preset {presets}"]
     if wirings:
-        parts.append(f"LRGA wired {wirings}")
+        parts.append(f"LRGA wiring {wirings}")
     if recalibrated != "0":
-        parts.append(f"BatchNorm statistics averaged afresh over {recalibrated} batches before each evaluation")
+        parts.append(f"BatchNorm statistics re-estimated over {recalibrated} batches before each evaluation")
     return "Last epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
 
 

@@ -45,7 +45,7 @@ def run_side_by_side(
         folder: Where run folders and records live.
         processes: How many at a time.
         time_limit: Minutes for all together.
-        retry: Whether runs that diverged are made again.
+        retry: Whether to repeat runs that diverged.
         progress: Whether every run is told in a line on stderr when it begins and ends.
 
     Raises:

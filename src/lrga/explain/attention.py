@@ -130,7 +130,7 @@ def explain(
     say: Say | None = None,
     trust: bool = False,
 ) -> Explanation:
-    """Runs a trained network on one graph and keeps what its attention did.
+    """Runs a trained network on one graph and records its attention.
 
     Args:
         run: A run folder.
@@ -141,7 +141,7 @@ def explain(
         layers: Only these layers, from 1; all by default.
         root: Data root, where it is not the run's.
         device: Where to compute.
-        say: Is told what is done, of a graph that takes long.
+        say: Called with progress messages.
         trust: Whether a ``module:factory`` that the run names may be imported and its data root written to
             (:mod:`lrga.training.runs.trust`).
     """

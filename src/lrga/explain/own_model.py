@@ -21,7 +21,7 @@ def explain_model(
     dataset: str = "own data",
     classes: tuple[str, ...] | None = None,
 ) -> Explanation:
-    """Runs a model of any make that contains low-rank global attention on one graph, and keeps what it attended to.
+    """Runs any model with low-rank global attention on one graph and records the attention.
 
     Args:
         model: Augmented by :func:`lrga.augment`, or made of :class:`lrga.LRGAConv` or the attention itself.

@@ -79,7 +79,7 @@ def solve_width(
         build: Makes the network of a given width. It is called on the meta device, where nothing is allocated, and
             its parameters must grow with the width.
         multiple_of: The width is a multiple of this, e.g. of the number of heads.
-        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` does where that comes nearer to it.
+        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` may exceed it if that is nearer.
         largest: Widths above this are not tried.
 
     Example:

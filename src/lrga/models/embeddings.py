@@ -60,7 +60,7 @@ class MatrixFactorization(nn.Module):
         self.predictor = LinkPredictor(width, hidden_channels, num_layers, dropout=dropout, kind=predictor)
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         self.embedding.reset_parameters()
         self.predictor.reset_parameters()
 
@@ -165,7 +165,7 @@ class DeepWalk(Node2Vec):
         self._draw_tables()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         super().reset_parameters()
         self._draw_tables()
 

@@ -212,7 +212,7 @@ class GNN(nn.Module):
         self.register_buffer("output_std", None, persistent=False)
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         for module in self.children():
             reset(module)
 

@@ -134,7 +134,7 @@ class LinkPredictor(nn.Module):
         self.dropout, self.kind = float(dropout), kind
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         reset(self.lins)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class LinkPredictor(nn.Module):
 
 
 class LinkGNN(Stack):
-    """Node features by stacked convolutions, with or without LRGA beside each.
+    """Node features by stacked convolutions, each with or without LRGA.
 
     Args:
         in_channels: Width of the input features.

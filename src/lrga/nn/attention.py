@@ -36,7 +36,7 @@ class LowRankGlobalAttention(nn.Module):
         \qquad \eta(X) = \frac{1}{n} \left( \mathbf 1^\top m_1(X) \right) \left( m_2(X)^\top \mathbf 1 \right)
 
     where each :math:`m_i` is a linear map followed by ReLU. In a batch, every graph attends to its own nodes only and
-    has its own η: its result is the one it would have alone.
+    has its own η, so its result does not depend on the rest of the batch.
 
     Args:
         in_channels: Width of x, or ``-1`` to take it from the first call.
@@ -49,13 +49,13 @@ class LowRankGlobalAttention(nn.Module):
         gate: Whether each head has a learned gate that can turn its attention off.
         maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
             tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
-        eps: Added to η, so that η = 0 divides nothing by zero; rows whose sum is below it stay zero under ``"row"``.
-            Added to mean squares and to the divisor of the gate as well.
+        eps: Added to η to avoid a division by zero; with ``"row"``, rows whose sum is below it stay zero. Also added
+            to mean squares and to the divisor of the gate.
         backend: ``"auto"``, ``"segmented"``, ``"triton"`` or ``"dense"``; all compute the same function with the same
             parameters.
 
-    Beyond the paper, with :math:`u_i, v_i, z_i` the rows of node i in one head of :math:`m_1, m_2, m_3` and
-    :math:`a_i` what node i attends to; each is exact for batches and the same in every backend:
+    Three options go beyond the paper. :math:`u_i, v_i, z_i` are the rows of node i in one head of
+    :math:`m_1, m_2, m_3`, and :math:`a_i` is its attended row. All are exact for batches and the same in every backend:
 
     ``qk_norm=True`` replaces, before η,
 
@@ -63,11 +63,11 @@ class LowRankGlobalAttention(nn.Module):
         u_i \leftarrow \frac{u_i}{\sqrt{\frac{1}{\kappa} \sum_k u_{ik}^2 + \epsilon}}, \qquad
         v_i \leftarrow \frac{v_i}{\sqrt{\frac{1}{\kappa} \sum_k v_{ik}^2 + \epsilon}}
 
-    so that no node has a much larger part in the attention than the others.
+    so that no node dominates the attention.
 
     ``normalize="rms"`` replaces :math:`a_i`, the paper's, by
-    :math:`a_i / \sqrt{\frac{1}{\kappa} \sum_c a_{ic}^2 + \epsilon}`. η scales all rows of a graph alike: it cancels
-    but for ε, which is so independent of the size of the graph.
+    :math:`a_i / \sqrt{\frac{1}{\kappa} \sum_c a_{ic}^2 + \epsilon}`. η scales all rows of a graph by the same
+    factor and cancels, except that it makes the effect of ε independent of the size of the graph.
 
     ``gate=True`` replaces :math:`a_i` by a weighted mean of the node's own :math:`z_i` and what it attends to,
 
@@ -128,18 +128,18 @@ class LowRankGlobalAttention(nn.Module):
 
     @property
     def in_channels(self) -> int:
-        """Width of x; ``-1`` until the first call tells."""
+        """Width of x; ``-1`` before the first call."""
         if not isinstance(self.project, Linear):  # there may be another module in its place
             return int(getattr(self.project, "in_features", self._in_channels))
         return int(self.project.in_channels)
 
     @property
     def out_channels(self) -> int | None:
-        """Width of the output; ``None`` with custom maps, whose widths only a call tells."""
+        """Width of the output; ``None`` with custom maps."""
         return self.heads * 2 * self.rank if self.maps is None else None
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         reset(self.project)
         reset(self.maps)
         if self.gate is not None:
@@ -176,7 +176,7 @@ class LowRankGlobalAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """``(u, v)`` such that the attention matrix of graph g is ``u_g @ v_g.T``, normalisation and gate included.
 
-        With a gate, what row i lacks to a sum of one is the part of the node's own z.
+        With a gate, one minus the sum of row i is the weight of the node's own z.
 
         Shapes:
             - u, v: ``[N, rank]``, with several heads ``[N, heads, rank]``; float32 for half precision

@@ -25,7 +25,7 @@ Blocks = Callable[[], Iterable[Tensor]]
 def attend_in_blocks(
     attention: LowRankGlobalAttention, x: Tensor, *, block: int = 65_536, out: Tensor | None = None
 ) -> Tensor:
-    """``attention(x)`` of one graph in evaluation, block after block; equal to the whole to rounding.
+    """Computes ``attention(x)`` of one graph in evaluation mode, block by block; equal up to rounding.
 
     Args:
         attention: On any device; x may lie elsewhere (in main memory, or a file mapped into it), blocks are moved.

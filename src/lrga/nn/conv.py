@@ -54,9 +54,9 @@ class LRGAConv(nn.Module):
         heads: Heads of the attention.
         skip: Whether x itself is among the inputs of :math:`m_5`.
         dropout: Dropout on the attention's output.
-        normalize: Of the attention, as are ``qk_norm`` and ``gate``: see :class:`LowRankGlobalAttention`.
-        qk_norm: See there.
-        gate: See there.
+        normalize: Option of :class:`LowRankGlobalAttention`.
+        qk_norm: Option of :class:`LowRankGlobalAttention`.
+        gate: Option of :class:`LowRankGlobalAttention`.
         norm: A normalisation's name as PyG resolves it, a module, or ``None``.
         act: An activation's name as PyG resolves it, a module or function, or ``None``.
         single_graph: Whether to treat all nodes as one graph if a call has no batch vector.
@@ -65,11 +65,11 @@ class LRGAConv(nn.Module):
     A call without ``batch`` takes the batch vector from the context: :func:`lrga.batch_context`, or a model that
     :func:`lrga.provide_batch` has prepared. Without one it raises an error, so graphs never mix silently.
 
-    The convolution's output width is measured on a two-node graph; where that needs arguments only the model knows,
-    :math:`m_5` takes its width at the first call, as PyG's lazy layers do.
+    The convolution's output width is measured on a two-node graph. If the convolution needs further arguments,
+    :math:`m_5` is initialised at the first call, as PyG's lazy layers are.
 
-    Under neighbour sampling the attention is over the sampled nodes: an estimate of the attention over the whole graph
-    whose context is summed over a sample (biased towards the seeds' surroundings) instead of all nodes.
+    Under neighbour sampling the attention is over the sampled nodes. This approximates attention over the whole graph,
+    with a bias towards the neighbourhood of the seeds.
 
     Shapes:
         - x: ``[N, in_channels]``; result: ``[N, out_channels]``
@@ -143,12 +143,12 @@ class LRGAConv(nn.Module):
 
     @property
     def in_channels(self) -> int:
-        """Width of x; ``-1`` until the first call tells."""
+        """Width of x; ``-1`` before the first call."""
         return self.attention.in_channels
 
     @property
     def out_channels(self) -> int | None:
-        """Width of the result; ``None`` where only the first call can tell."""
+        """Width of the result; ``None`` if it is only known after the first call."""
         return self._out_channels
 
     @property
@@ -162,7 +162,7 @@ class LRGAConv(nn.Module):
         return self.attention.heads
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, those of the wrapped convolution too."""
+        """Reinitialises all parameters, including those of the wrapped convolution."""
         for module in (self.conv, self.attention, self.mix, self.norm):
             reset(module)
 

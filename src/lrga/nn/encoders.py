@@ -35,7 +35,7 @@ class CategoryEncoder(nn.Module):
         self.embedding = nn.Embedding(num_categories, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draws the embedding anew."""
+        """Reinitialises the embedding."""
         reset(self.embedding)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class CategoriesEncoder(nn.Module):
         self.register_buffer("offset", first, persistent=False)
 
     def reset_parameters(self) -> None:
-        """Draws the embeddings anew."""
+        """Reinitialises the embeddings."""
         reset(self.embedding)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class LinearEncoder(nn.Module):
         self.lin = nn.Linear(in_channels, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draws the map anew."""
+        """Reinitialises the linear map."""
         reset(self.lin)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,9 +13,9 @@ from lrga.nn.linear import apply_linear
 class GPSAttention(PerformerAttention):
     """Takes the place of the attention inside a :class:`torch_geometric.nn.GPSConv`.
 
-    ``GPSConv`` pads the graphs of a batch to the largest and hands its attention the padded features with a mask. Only
-    the real nodes are attended to here, so a graph's result does not depend on its neighbours in the batch, which it
-    does with PyG's own linear attention. (It derives from that class because ``GPSConv`` asks for it by type.)
+    ``GPSConv`` pads the graphs of a batch to the largest one and passes the padded features with a mask. This module
+    attends to the real nodes only, so a graph's result does not depend on the rest of the batch, unlike with PyG's own
+    linear attention. (It derives from PyG's class because ``GPSConv`` checks the type.)
 
     Args:
         channels: Width of the layer.

@@ -72,7 +72,7 @@ class MLP(nn.Module):
         self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         reset(self.lins)
 
     def forward(self, h: Tensor, edges: Edges | None = None) -> Tensor:
@@ -102,7 +102,7 @@ class Head(nn.Module):
         self.mlp = MLP([width, max(width // 2, 1), max(width // 4, 1), out_channels])
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         self.mlp.reset_parameters()
 
     def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:
@@ -135,7 +135,7 @@ class LayerwiseHead(nn.Module):
         self.mlps = nn.ModuleList(MLP(widths) for _ in range(num_layers + 1))
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         reset(self.mlps)
 
     def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:

@@ -10,8 +10,8 @@ from lrga.ops.norm.definition import BatchNormState, activate, batch_norm, check
 class BatchNorm(nn.BatchNorm1d):
     """:class:`torch.nn.BatchNorm1d` which, given fewer than two rows in training, normalises by its running statistics.
 
-    One row has no variance: torch refuses it, and a training set of single graphs would stop at the first molecule
-    without a bond. In batches of a fixed capacity only the first ``count`` rows count. Parameters, state dict and
+    PyTorch raises an error for a single row, such as the only node of a batch with one atom. In padded batches only the
+    first ``count`` rows are used. Parameters, state dict and
     everything else are those of torch.
 
     Example:

@@ -47,7 +47,7 @@ class RandomFeatures(nn.Module):
         model: Called as ``model(x, …)`` or ``model(data, …)`` with a PyG ``Data`` or ``Batch``.
         channels: Number of random columns, the paper's d.
         distribution: ``"normal"``, ``"uniform"`` or ``"rademacher"``, each of mean 0 and variance 1/d, or a function
-            ``sampler(num_nodes, channels, *, generator, dtype, device)``, of whose keywords it may leave out any.
+            ``sampler(num_nodes, channels, *, generator, dtype, device)``, which may omit any of the keywords.
         mode: ``"concat"`` appends the random columns to x; ``"replace"`` puts them in its place.
         samples: In evaluation the model's output is averaged over this many draws: an estimate of its expectation,
             which is equivariant where a single draw is not.
@@ -92,7 +92,7 @@ class RandomFeatures(nn.Module):
             self.register_buffer("held_seed", _draw_seed(generator))
 
     def reset_parameters(self) -> None:
-        """Draws the model's parameters anew, and the seed of held features."""
+        """Reinitialises the model's parameters and the seed of fixed features."""
         reset(self.model)
         if not self.resample:
             self.held_seed.copy_(_draw_seed(self.generator))

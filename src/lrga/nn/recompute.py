@@ -57,9 +57,9 @@ def recomputed(function: Callable[..., Any], *args: Any, norms: nn.Module, **kwa
 
 
 def recompute_layers(model: nn.Module) -> nn.Module:
-    """Lets every layer of ``model`` be computed again in the backward pass, in place of storing what happened in it.
+    """Turns on activation checkpointing: the backward pass recomputes every layer instead of storing its activations.
 
-    Memory then grows with the number of layers by one feature matrix each, for about a third more time. Values,
+    A layer then stores one feature matrix; a step takes about a third more time. Values,
     gradients, dropout and the running statistics of BatchNorm are the same as without; so is the state dict. Works in
     place and returns the model; a second call changes nothing.
 

@@ -42,7 +42,7 @@ def table2(
         model: ``"gcn"``, ``"graphsage"`` or another convolution; ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
         lrga: Whether every layer has low-rank global attention; by default where there are layers.
         seeds: By default ten.
-        data_options: There are none: taken for the sake of the other experiments.
+        data_options: Not used; for compatibility with the other experiments.
         **options: Changes of the protocol, by name.
 
     Example:

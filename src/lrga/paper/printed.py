@@ -25,7 +25,7 @@ class PrintedCell(Published):
         budget: ``"100K"`` or ``"500K"``; ``None`` in Table 2.
         metric: What is measured.
         parameters: The number of parameters as printed, ``None`` in Table 3.
-        note: Where the printed number is wrong or needs a word.
+        note: Correction or remark on the printed number.
     """
 
     table: int

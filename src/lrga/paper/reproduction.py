@@ -50,7 +50,7 @@ def reproduce(
     progress: bool = True,
     **options: Any,
 ) -> Table:
-    """Runs an experiment of the paper, or the cells of it that match, and puts the results beside the paper's.
+    """Runs an experiment of the paper, or matching cells of it, and compares the results with the paper's.
 
     Args:
         experiment: ``"table1"``, ``"table2"``, ``"table3"`` or ``"rank"``.
@@ -62,9 +62,9 @@ def reproduce(
         seeds: Other seeds than the protocol's four.
         plain: Of Table 3: the same networks on the data set's own features.
         reference: Published numbers other than the paper's.
-        output: Folder of run folders and records; called again, what is done is not done again.
-        time_limit: Minutes for all runs together; the same call continues.
-        retry: Whether runs that diverged are made again.
+        output: Folder of run folders and records; runs that are already done there are skipped.
+        time_limit: Minutes for all runs together; repeat the call to resume.
+        retry: Whether to repeat runs that diverged.
         progress: Whether to show progress on stderr.
         **options: Changes of the protocol, by name of the option (``max_epochs=2``, ``preset="2020"``,
             ``data_options={"sizes": (1500, 250, 250)}``); the table says what was changed.

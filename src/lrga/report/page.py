@@ -36,10 +36,10 @@ def write_report(
 
     Args:
         paths: Run folders, records, or folders of them.
-        output: The file to write, with everything in it: it opens from disk, with no network.
+        output: The file to write: one self-contained HTML page.
         title: Its heading.
-        reference: Published numbers to stand beside ours, by default the paper's.
-        say: Is told how far it is, where it takes long.
+        reference: Published numbers to show, by default the paper's.
+        say: Called with progress messages.
 
     Returns:
         What was found.

@@ -9,17 +9,17 @@ from lrga.speed.record import problem_of
 
 
 def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = None) -> Collection:
-    """Reads everything below ``paths``; what cannot be read becomes a problem, never an exception.
+    """Reads everything below ``paths``; unreadable files are listed as problems and raise no exception.
 
     ``others`` of the result are the records of benchmarks (:mod:`lrga.speed.record`).
 
     Args:
         paths: Run folders, records, or folders of them.
-        say: Is told how far it is, where it takes long.
+        say: Called with progress messages.
 
     Raises:
-        DataMissingError: Of a path that is not there.
-        DataError: Where nothing at all was found.
+        DataMissingError: A path does not exist.
+        DataError: Nothing was found.
 
     Example:
         >>> import tempfile

@@ -118,7 +118,7 @@ def measure_speed(
         threads: Of the CPU; by default as many as PyTorch takes.
         cases: Name → nodes of each graph; by default :data:`CASES`.
         seconds: About how long one measurement may take.
-        progress: Told what is measured, how many are done and how many there are.
+        progress: Called with what is measured, the number done and the total.
 
     Example:
         >>> result = measure_speed("cpu", cases={"two": [5, 9]}, seconds=0.01)

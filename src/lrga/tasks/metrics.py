@@ -1,4 +1,4 @@
-"""The metrics, to the letter of their protocols.
+"""The metrics, exactly as their protocols define them.
 
 Scores and labels in, one number out: a float64 tensor without dimensions, on the device of the scores, so that a
 training loop can add it up without waiting for a GPU; ``float(...)`` reads it.

@@ -165,7 +165,7 @@ class Task(_Scored):
         target_mean: Of each number to predict, where the targets are standardised: subtracted before the division.
         target_std: What the targets are divided by. Losses are minimised in standardised units, and reported, as
             metrics and predictions are, in those of the data.
-        label_smoothing: Of a cross entropy: so much of the weight of the true class goes to all classes alike.
+        label_smoothing: Fraction of the weight of the true class that is spread over all classes (cross entropy).
 
     Example:
         >>> task = Task(level="graph", kind="regression", out_channels=1)

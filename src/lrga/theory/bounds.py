@@ -44,7 +44,7 @@ _CHUNK = 2**24  # random numbers drawn at once
 
 
 def entry_bound(channels: int, deviation: float, width: float, *, sharp: bool = False) -> float:
-    """Bound on the chance that one entry of (1/d) R Rᵀ is off by ``deviation`` or more.
+    """Bound on the probability that one entry of (1/d) R Rᵀ deviates by ``deviation`` or more.
 
     Args:
         channels: d.
@@ -59,7 +59,7 @@ def entry_bound(channels: int, deviation: float, width: float, *, sharp: bool = 
 
 
 def matrix_bound(num_nodes: int, channels: int, deviation: float, width: float, *, sharp: bool = False) -> float:
-    """Bound on the chance that any entry is off by ``deviation`` or more: the union over all entries.
+    """Bound on the probability that any entry deviates by ``deviation`` or more (union bound).
 
     Example:
         >>> round(matrix_bound(6, 200, 0.5, width=2.0), 3), matrix_bound(6, 200, 0.5, width=2.0, sharp=True) < 1e-9
@@ -86,11 +86,11 @@ def channels_for(
 
     Args:
         num_nodes: n.
-        xi: ξ, how near the matrix has to come.
-        delta: δ, the chance of failure.
+        xi: ξ, the bound on the error.
+        delta: δ, the probability of failure.
         width: M.
         adjacency_norm: ‖A‖_F; n by default.
-        sharp: t = ξ / (n ‖A‖_F) and the sharp bound instead: n² times fewer, and fewer still.
+        sharp: Whether to use t = ξ / (n ‖A‖_F) and the sharp bound, which need fewer channels by a factor above n².
 
     Example:
         >>> channels_for(4, 1.0, 0.1, width=2.0), channels_for(4, 1.0, 0.1, width=2.0, sharp=True)
@@ -116,7 +116,7 @@ def observed_deviation(
     trials: int = 10_000,
     generator: torch.Generator | None = None,
 ) -> tuple[float, float]:
-    """How often (1/d) R Rᵀ was off by ``deviation`` or more, over many draws of R.
+    """How often (1/d) R Rᵀ deviates by ``deviation`` or more, over many draws of R.
 
     Returns:
         The share for the entry (0, 1), and for any entry at all.

@@ -27,7 +27,7 @@ class HardGraphs:
     Attributes:
         name: Short name.
         graphs: Two or more graphs.
-        verdicts: Test → whether it tells any two of them apart.
+        verdicts: Test → whether it distinguishes any two of them.
         reference: Where the graphs and the verdicts come from.
     """
 

@@ -47,7 +47,7 @@ def _among(default: str, choices: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which graphs.
+    """The data of a run.
 
     Attributes:
         name: A data set known by name (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
@@ -76,7 +76,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Which network; the names are those of :func:`lrga.build_model`.
+    """The network of a run; the names are those of :func:`lrga.build_model`.
 
     Attributes:
         model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"``, ``"gin"`` or ``"gine"``; for link prediction also
@@ -147,20 +147,20 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """How it is trained. The defaults are the benchmark's: Adam, the rate lowered on plateaus of the validation loss.
+    """Training options. The defaults are the benchmark's: Adam, the rate lowered on plateaus of the validation loss.
 
     Attributes:
         optimizer: ``"adam"``, ``"adamw"`` or ``"sgd"``.
-        lr: Learning rate, the greatest where it changes.
+        lr: Learning rate; the maximum if a schedule changes it.
         schedule: Of the rate: ``"plateau"``, ``"constant"``, ``"cosine"``, ``"linear"`` or ``"one_cycle"``
             (:class:`~lrga.training.optim.Schedule` has the formulas).
         schedule_per: Whether the rate changes with every ``"step"`` or at the beginning of an ``"epoch"``.
         warmup_epochs: Epochs, or a fraction of one, in which the rate rises linearly.
         lr_factor: What the rate is multiplied by on a plateau.
-        patience: Epochs without improvement that are borne before that.
+        patience: Epochs without improvement before the rate is lowered.
         min_lr: With ``"plateau"`` training ends when the rate falls below this; ``"cosine"`` and ``"linear"`` fall to
             it.
-        max_epochs: Training ends after so many epochs at the latest.
+        max_epochs: Maximum number of epochs.
         batch_size: Graphs in a batch; seed nodes with ``fanouts``.
         fanouts: Of one graph whose nodes are classified: every step trains on a sampled subgraph, the seed nodes of the
             batch with so many neighbours in each hop (:class:`~lrga.data.NeighborSampler`), within which low-rank
@@ -168,9 +168,9 @@ class OptimizerConfig:
         eval_batch_size: Graphs in a batch of evaluation (metrics averaged over batches depend on it); as in training
             by default.
         weight_decay: Of the optimiser (``"adamw"``: decoupled).
-        selective_decay: Whether weight decay leaves biases, norms and embeddings out.
+        selective_decay: Whether to exclude biases, norms and embeddings from weight decay.
         momentum: Of SGD.
-        clip_gradient: Greatest norm of the gradient, or ``None``.
+        clip_gradient: Maximum norm of the gradient, or ``None``.
         weight_average: Decay of an exponential moving average of the weights, for example 0.999, with which epochs are
             evaluated and the model is saved; ``None`` for none.
         precision: ``"float32"``, or ``"bf16"`` or ``"fp16"`` for mixed precision.
@@ -206,7 +206,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One run of it.
+    """Options of a single run.
 
     Attributes:
         seed: Of the weights, the order of the graphs and dropout.
@@ -216,7 +216,7 @@ class RunConfig:
         label_smoothing: Of a cross-entropy loss.
         standardize_targets: Whether to standardise regression targets of your own data with the training split. Losses,
             metrics and predictions are in the original units. ``None``, the default, means yes.
-        checkpoint_minutes: Within an epoch a checkpoint is written every so many minutes. Others follow after an epoch
+        checkpoint_minutes: Minutes between checkpoints within an epoch. Others are written after an epoch
             if the last one is at least ten seconds old, and at the end.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
         engine: ``"captured"`` steps (:mod:`lrga.training.capture.engine`), the ``"plain"`` loop, or ``"auto"``:

@@ -94,7 +94,7 @@ def load_pretrained(source: str | Path, *, which: str | None = None, device: str
             Hugging Face Hub, which needs ``pip install 'lrga[hub]'``. Nothing else needs a network connection.
         which: Of a run: weights of the ``"last"`` epoch or of the ``"best"`` in validation; by default those whose
             result the run reports.
-        device: Where to put it; ``"auto"`` takes a GPU if there is one.
+        device: Device of the network; ``"auto"`` uses a GPU if there is one.
 
     Returns:
         The network. Predictions of a run whose targets were standardised are in the units of the data.

@@ -46,7 +46,7 @@ class Trainer:
         checkpointer: Saves the run, and says when to pause.
         engine: ``"plain"`` is the loop below; ``"captured"`` replays recorded steps
             (:mod:`lrga.training.capture.engine`); ``"auto"`` does so on a GPU. Where that is not possible the loop
-            below trains, and callbacks are told why.
+            below trains, and callbacks receive the reason.
 
     Example:
         >>> import lrga

@@ -6,6 +6,6 @@ BENCHMARK = (
 )
 RECIPE = "https://github.com/graphdeeplearning/benchmarking-gnns"
 FRESH_DRAW = (
-    "The published recipe fixes no seed: what is generated here is a fresh draw of the same distribution, "
+    "The published recipe fixes no seed. The graphs generated here are a fresh draw of the same distribution, "
     "not the published files."
 )

@@ -267,7 +267,7 @@ def load(
         root: Data root; see :func:`lrga.data.datasets.source.data_root`.
         source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
             something else, a warning says so.
-        progress: Is told of the progress; shown on stderr where it is ``None``.
+        progress: Called with the progress; ``None`` shows it on stderr.
         download: Whether the network may be used.
         options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.
 

@@ -81,18 +81,18 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
-    """Everything that tells one data set from another.
+    """Description of a data set.
 
     Attributes:
         name: Its name, as its paper writes it.
-        inputs: What it asks of a network.
-        task: What is minimised and reported.
+        inputs: Input sizes and encoders of a network.
+        task: Loss and metric.
         splits: Number of graphs of each split; of nodes or edges where it is one graph.
         mean_nodes: Published mean number of nodes of a graph.
         mean_edges: Published mean number of directed edges of a graph.
-        node_features: What ``x`` holds.
-        edge_features: What ``edge_attr`` holds, or why there is none.
-        obtained: How it gets onto this machine, in one word: ``"generated"`` or ``"downloaded"``.
+        node_features: Contents of ``x``.
+        edge_features: Contents of ``edge_attr``, or why there is none.
+        obtained: ``"generated"`` or ``"downloaded"``.
         origin: Where it comes from, in a sentence.
         licence: Licence in a word or two, as far as it is known.
         terms: The same in a sentence.
@@ -107,9 +107,9 @@ class DatasetSpec:
         reads_source: Whether it can be built from files of the user.
         one_graph: Whether it is one graph, of which the splits are nodes or edges. The number that a run reports is
             then that of the epoch best in validation, as is usual there; else that of the last epoch.
-        schedule: How it is usually trained; ``None`` where links are predicted.
+        schedule: Usual training schedule; ``None`` for link prediction.
         dropout: In the layers of a network that is trained on it, unless another is chosen.
-        note: What one must know before comparing numbers.
+        note: How the data differ from the published files.
     """
 
     name: str

@@ -29,7 +29,7 @@ class LinkSplit:
 
     Attributes:
         edge: Pairs that are edges, ``[P, 2]`` int64.
-        edge_neg: Pairs that are none, ``[M, 2]``; ``None`` in training, where they are drawn afresh.
+        edge_neg: Pairs that are not edges, ``[M, 2]``; ``None`` in training, which samples them.
         weight: Of the edges, ``[P]`` float32.
         time: Of the edges, ``[P]`` int64: years, seconds or any other order.
     """
@@ -133,7 +133,7 @@ class LinkData:
         return digest.hexdigest()
 
     def check(self, where: str) -> None:
-        """Refuses splits and attributes that do not fit the graph."""
+        """Raises an error for splits and attributes that do not fit the graph."""
         remedy = "get all files again from one source: they do not fit together"
         if missing := [name for name in SPLITS if name not in self.splits]:
             raise DataError(f"the splits train, val and test in {where}", f"no {missing[0]}", remedy)

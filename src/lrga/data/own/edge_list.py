@@ -77,7 +77,7 @@ def load_edge_list(
         split: Fractions of train, val and test, by default (0.8, 0.1, 0.1); refused where the split is given.
         split_by: ``"random"``; ``"time"``: the latest edges are to be predicted; ``"given"``: by the column ``split``.
             By default given where there is such a column, else random.
-        directed: Whether a, b is another edge than b, a.
+        directed: Whether edges are directed.
         seed: Of the random division and of the negative pairs.
         negatives: Negative pairs of val and of test; by default as many as edges, and at least 1,000 where the graph
             has so many pairs that are no edge.

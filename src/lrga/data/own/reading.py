@@ -57,7 +57,7 @@ class OwnData:
         edge_types: Number of edge types where ``edge_attr`` [E] holds them, else ``None``.
         node_names: What the columns of ``x`` are called, where they have names.
         edge_names: The same of ``edge_attr``.
-        notes: What one should know of how the data were read: repeated edges, missing labels, lost digits.
+        notes: Remarks on how the data were read: repeated edges, missing labels, lost digits.
     """
 
     splits: dict[str, PackedGraphs]

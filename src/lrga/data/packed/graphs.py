@@ -57,7 +57,7 @@ class PackedGraphs:
     """Many graphs in few tensors, edges sorted by destination, integers in the smallest type that holds them.
 
     Make one with :meth:`from_data_list` (PyG ``Data`` objects) or :meth:`from_arrays` (concatenated arrays); both keep
-    dtype, order of the edges and further attributes, so that :meth:`to_data_list` gives back what came.
+    dtype, order of the edges and further attributes, so that :meth:`to_data_list` returns the original data.
 
     Attributes:
         node_ptr: [G + 1] int64, nodes of graph g are ``node_ptr[g]:node_ptr[g + 1]``.

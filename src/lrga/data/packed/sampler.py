@@ -49,7 +49,7 @@ class NeighborSampler:
         """The sample around ``seeds``, different node numbers ``[S]``; the same for the same generator.
 
         Args:
-            seeds: In which order their rows come, before those of all other nodes.
+            seeds: Their rows come first, in this order.
             generator: On the device of the graph; PyTorch's own by default.
 
         Returns:
@@ -121,7 +121,7 @@ class NeighborSampler:
 
 
 def from_neighbor_batch(data: Any) -> PackedBatch:
-    """A batch of PyG's ``NeighborLoader`` as training takes it: loss and metric see its seeds, the first rows, alone.
+    """Converts a batch of PyG's ``NeighborLoader`` for training: loss and metric use only its seeds, the first rows.
 
     Args:
         data: A ``Data`` with ``x``, ``edge_index``, ``y`` of nodes and ``batch_size``, the number of seeds.

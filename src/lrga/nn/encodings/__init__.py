@@ -136,7 +136,7 @@ class EncodingEmbedding(nn.Module):
         self.lin = nn.Linear(self.in_channels, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         reset(self.norm)
         reset(self.lin)
 

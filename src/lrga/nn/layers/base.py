@@ -56,7 +56,7 @@ class BenchmarkLayer(nn.Module):
         """Makes what a layer has beside the norm; one with further options has its own ``__init__`` instead."""
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, as the benchmark of the preset does."""
+        """Reinitialises all parameters as in the preset's version of the benchmark."""
         for module in self.children():
             reset(module)
 

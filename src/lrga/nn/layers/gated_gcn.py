@@ -19,7 +19,7 @@ from lrga.ops.neighbors.reduce import Edges
 
 
 class GatedGCNLayer(BenchmarkLayer):
-    r"""Gated graph convolution; BatchNorm → ReLU → residual → dropout on nodes and edges alike.
+    r"""Gated graph convolution; BatchNorm → ReLU → residual → dropout on nodes and edges.
 
     .. math::
         \hat e_{ji} = C e_{ji} + D x_j + E x_i, \qquad

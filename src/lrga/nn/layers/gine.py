@@ -17,7 +17,7 @@ class GINELayer(GINLayer):
         z_i = (1 + \varepsilon) x_i + \sum_{j \to i} \mathrm{ReLU}(x_j + e_{ji})
 
     with ε learned from 0: PyG's ``GINEConv`` around that MLP. Every layer of a network reads the same edge features,
-    which are returned as they came. The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
+    which are returned unchanged. The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
 
     Shapes:
         - x: ``[N, in_channels]``; edge_attr: ``[E, in_channels]``

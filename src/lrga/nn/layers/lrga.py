@@ -183,7 +183,7 @@ class LRGALayer(nn.Module):
         self.norm = BatchNorm(channels) if batch_norm else None
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         for module in (self.base, self.attention, self.mix, self.norm):
             reset(module)
 

@@ -81,7 +81,7 @@ class ResidualLayer(nn.Module):
         self.lin1, self.lin2 = nn.Linear(channels, 2 * channels), nn.Linear(2 * channels, channels)
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialises all parameters."""
         for module in self.children():
             reset(module)
 

@@ -29,11 +29,11 @@ TESTS = ("1-wl", "2-wl", "2-fwl")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What one test says about two graphs.
+    """Verdict of one test on two graphs.
 
     Attributes:
         test: Its name.
-        distinguished: Whether it tells them apart.
+        distinguished: Whether the test distinguishes them.
         rounds: Rounds until their histograms differed (0: they did before the first), or until both were stable.
     """
 
@@ -53,7 +53,7 @@ def distinguishes(
     directed: bool | None = None,
     device: torch.device | str = "cpu",
 ) -> bool:
-    """Whether a test tells two graphs apart; ``False`` for isomorphic graphs, in any order of their nodes.
+    """Whether a test distinguishes two graphs; ``False`` for isomorphic graphs, in any order of their nodes.
 
     Args:
         a, b: Each a PyG ``Data``, a networkx graph, a list of edges, or what :func:`lrga.theory.as_graph` returned.
@@ -89,7 +89,7 @@ def compare(
     *,
     device: torch.device | str = "cpu",
 ) -> Comparison:
-    """What a test says about two graphs, and after how many rounds.
+    """Compares two graphs with a test; returns the verdict and the number of rounds.
 
     Example:
         >>> compare([(0, 1), (1, 2)], [(0, 1), (1, 2), (2, 0)], "1-wl")
@@ -119,7 +119,7 @@ def refine(
     Args:
         graphs: Graphs with labels of the same types.
         test: As for :func:`distinguishes`.
-        rounds: At most so many; until stable by default.
+        rounds: Maximum number of rounds; by default until stable.
         device: As for :func:`distinguishes`.
 
     Example:
@@ -171,7 +171,7 @@ def verdict_matrix(
     *,
     device: torch.device | str = "cpu",
 ) -> Array:
-    """``[G, G]`` of bool: entry (a, b) says whether the test tells graph a from graph b.
+    """``[G, G]`` of bool: entry (a, b) says whether the test distinguishes graphs a and b.
 
     Example:
         >>> verdict_matrix([[(0, 1), (1, 2)], [(0, 2), (2, 1)], [(0, 1), (1, 2), (2, 0)]]).astype(int)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """A run that begins or continues."""
+    """Facts about a run that starts or resumes."""
 
     config: TrainingConfig
     task: Task | LinkTask
@@ -64,7 +64,7 @@ class EpochRecord:
 
 
 class Callback:
-    """What happens beside training: override the methods of interest. All calls come from the training thread."""
+    """Base class of callbacks: override the methods of interest. All calls come from the training thread."""
 
     def on_start(self, facts: RunFacts) -> None:
         """A run starts or resumes."""

@@ -40,8 +40,8 @@ class Interrupted(KeyboardInterrupt):
     """Training was asked to stop, and did, after writing a checkpoint; the message says how to continue.
 
     Args:
-        message: That.
-        name: Of the signal.
+        message: How to resume.
+        name: Name of the signal.
     """
 
     def __init__(self, message: str, name: str = "SIGINT") -> None:
@@ -237,7 +237,7 @@ def train(
     time_limit: float | None = None,
     extend: bool = False,
 ) -> TrainingResult:
-    """Trains a model, or continues where the same call was stopped.
+    """Trains a model, or resumes a run that the same call began.
 
     Args:
         config: Everything that decides the run.
@@ -246,8 +246,8 @@ def train(
             below ``runs``.
         data: The data themselves, in place of those that ``config.data`` names (see
             :func:`~lrga.training.problems.data.load_run_data`).
-        callbacks: Are told what happens, e.g. :func:`lrga.training.callbacks.terminal.ProgressDisplay`.
-        time_limit: Minutes after which training pauses; the same call continues it.
+        callbacks: Called during training, e.g. :func:`lrga.training.callbacks.terminal.ProgressDisplay`.
+        time_limit: Minutes after which training pauses; repeat the call to resume.
         extend: Whether the run of the folder may have another number of epochs.
 
     Returns:
@@ -303,16 +303,16 @@ def continue_run(
     device: str | None = None,
     trust: bool = False,
 ) -> TrainingResult:
-    """Continues the run of a folder.
+    """Resumes the run of a folder.
 
     Args:
         folder: The run folder.
-        config: What the run is expected to be, where the caller has an opinion; anything else there is refused.
+        config: The expected configuration, if any; a different one in the folder raises an error.
         data: As in :func:`train`.
         callbacks: As in :func:`train`.
         time_limit: As in :func:`train`.
-        max_epochs: Another number of epochs; a run that ended by the old one goes on.
-        device: Another device.
+        max_epochs: Another number of epochs; a run that reached the old number continues.
+        device: Another device to train on.
         trust: Whether a ``module:factory`` that the folder alone names may be imported and its data root written to
             (:mod:`lrga.training.runs.trust`). What ``config`` names is the caller's own.
     """
