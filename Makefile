@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: setup  ## the whole test suite
-	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: setup  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow

@@ -4,7 +4,7 @@ import os
 
 # Before torch is loaded: threads that spin while they wait for each other are many times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# `make test` runs three processes of tests side by side (pytest-xdist; some tests wait): one thread each.
+# `make test` runs two processes of tests side by side (pytest-xdist): together as many threads as one process has.
 # In the environment, so that processes started by tests add in the same order and end bit-equal.
 THREADS = 1 if "PYTEST_XDIST_WORKER" in os.environ else 2
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
@@ -46,19 +46,6 @@ if not torch.cuda.is_available():
 
 torch.set_num_threads(THREADS)
 os.fsync = lambda file: None  # no test cuts the power: waiting for the disk is an eighth of a short run
-
-
-LONGEST = (  # files that take longest, handed out first: no process is left alone with one of them at the end
-    "integration/test_torchrun", "integration/test_compile", "integration/test_documents", "integration/test_site",
-    "explain/test_explorer_in_browser", "training/test_engine", "distributed/test_model", "ops/test_streaming",
-    "reproduction/test_pages", "cli/test_train_options", "integration/test_wheel", "integration/test_examples",
-    "integration/test_operators", "integration/test_killed_runs", "models/test_gnn", "integration/test_learning",
-)  # fmt: skip
-
-
-def pytest_collection_modifyitems(items):
-    order = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.nodeid.split("::")[0], len(order)))
 
 
 @pytest.fixture(autouse=True)

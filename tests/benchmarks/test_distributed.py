@@ -6,6 +6,7 @@ import json
 import pytest
 
 
+@pytest.mark.slow
 def test_bytes_are_counted_and_the_attentions_do_not_grow_with_the_graph(capsys):
     importlib.import_module("distributed").main(["--nodes", "1000", "--ranks", "2", "--steps", "1", "--json"])
     record = json.loads(capsys.readouterr().out)

@@ -56,6 +56,7 @@ def test_an_rgnn_does_not_answer_them_all_alike():
     assert min(answers["RGNN"], answers["RGNN + LRGA"]) > 1e-4  # not rounding
 
 
+@pytest.mark.slow
 def test_an_rgnn_learns_hexagon_and_triangles_where_a_gnn_cannot():
     config = ClassesConfig(entries=("hexagon-triangles",), copies=(100, 100), num_layers=3, epochs=25, every=25)
     record = train_experiment(CSL, config)

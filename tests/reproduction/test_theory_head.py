@@ -24,6 +24,7 @@ def test_both_networks_have_the_same_number_of_parameters_to_five_percent():
     assert 0.95 < plain / augmented <= 1
 
 
+@pytest.mark.slow
 def test_training_lowers_the_error_of_the_target_below_that_of_its_mean():
     config = HeadConfig(seeds=(0,), sizes=(8, 192), test_graphs=64, steps=120, num_layers=2, hidden_channels=24)
     record = train_experiment("learned-head", config)

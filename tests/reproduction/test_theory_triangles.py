@@ -46,6 +46,7 @@ def test_the_constructed_error_is_that_of_the_constructed_network():
     assert error > 0.5
 
 
+@pytest.mark.slow
 def test_training_beats_the_constructed_weights_at_small_d_and_the_guess_of_the_mean():
     config = TriangleConfig(
         seeds=(0,), channels=(4, 32), train_graphs=300, test_graphs=150, steps=250, families=("random",)

@@ -118,6 +118,7 @@ def test_graphs_of_200_nodes_become_stable(graph):
     assert refine_pairs([as_graph(graph)]).stable
 
 
+@pytest.mark.slow
 def test_memory_stays_within_what_is_asked_for():
     """In a process of its own, since the peak of a process never falls."""
     script = (
