@@ -191,7 +191,7 @@ def large(nodes, rank=30):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("nodes", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("nodes", [2_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_thousands_of_nodes_are_walked_about_in(open_page, tmp_path, keep_screenshot, nodes):
     found = large(nodes)
     (tmp_path / "page.html").write_text(explorer_page(found), encoding="utf-8")
@@ -250,7 +250,9 @@ def test_edges_are_coloured_where_they_are_what_is_predicted(explored, open_page
     assert page.complaints == []
 
 
-@pytest.mark.parametrize("case", ["graph regression", "node regression", "two nodes"])
+@pytest.mark.parametrize(
+    "case", [pytest.param("graph regression", marks=pytest.mark.slow), "node regression", "two nodes"]
+)
 def test_other_tasks_and_tiny_graphs_are_shown(explored, open_page, tmp_path, case):
     base = explored[1]
     values = np.linspace(-1, 1, base.num_nodes).astype(np.float32)

@@ -82,12 +82,13 @@ def test_a_network_of_four_layers_exports_for_any_number_of_nodes_and_edges(rank
 
 
 @pytest.mark.parametrize("backend", BACKENDS[:2])  # Inductor of PyTorch 2.13 cannot compile PyG's GAT on a CPU
-@pytest.mark.parametrize("kind", [GCN, GAT])
+@pytest.mark.parametrize("kind", [pytest.param(GCN, marks=pytest.mark.slow), GAT])
 def test_an_augmented_model_compiles_without_breaks(kind, backend):
     model = lrga.augment(kind(D, 12, 2, 3), rank=4, init="paper").eval()
     check(model, lambda m, x, e, b, g: m(x, e, batch=b, batch_size=g), backend)
 
 
+@pytest.mark.slow
 def test_inductor_reads_sums_over_neighbours_after_they_are_computed():
     model = lrga.augment(GIN(D, 12, 2, 3), rank=4, init="paper", exclude="convs.0").eval()
     check(model, lambda m, x, e, b, g: m(x, e, batch=None))

@@ -36,6 +36,7 @@ def run(dataset, tmp_path, **options):
     return train(config, tmp_path / "run").history
 
 
+@pytest.mark.slow  # test_training_data.py trains on smaller slices
 def test_lrga_gatedgcn_of_the_100k_budget_learns_zinc(tmp_path):
     history = run(
         "ZINC", tmp_path, source=source_of("ZINC"), model="gatedgcn", budget="100k", sizes=(800, 200, 200),
@@ -55,6 +56,7 @@ def test_generated_block_models_are_learned_from(tmp_path, dataset):
     assert history[-1].val_metric > history[0].val_metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", ["MNIST", "CIFAR10", "TSP"])
 def test_slices_of_prepared_data_are_learned_from(tmp_path, dataset):
     sizes = (32, 8, 8) if dataset == "TSP" else (192, 32, 32)

@@ -71,18 +71,14 @@ def kill_one_after_two_epochs(folder, epochs):
     return run, victim
 
 
-def test_a_killed_rank_is_named_and_the_restart_loses_nothing(tmp_path):
+@pytest.mark.slow  # test_launch.py kills a rank of processes that need not import PyTorch anew
+def test_a_killed_rank_is_named_and_the_restart_ends_as_an_undisturbed_run_to_the_last_bit(tmp_path):
     folder, victim = kill_one_after_two_epochs(tmp_path / "run", EPOCHS)
     assert f"got rank 1 (process {victim} on" in (tmp_path / "run" / "errors.txt").read_text()
     assert "continues at epoch" in (folder / "log.txt").read_text()
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == list(range(1, EPOCHS + 1))
     assert (folder / "result.json").is_file()
-
-
-@pytest.mark.slow
-def test_a_restarted_run_ends_as_an_undisturbed_one_to_the_last_bit(tmp_path):
-    folder, _ = kill_one_after_two_epochs(tmp_path / "disturbed", EPOCHS)
     quiet = tmp_path / "quiet"
     quiet.mkdir()
     run_to_the_end(start(quiet, "--epochs", str(EPOCHS)), quiet)
