@@ -27,13 +27,6 @@ def steps():
     return importlib.import_module("gpu_steps")
 
 
-@pytest.fixture(autouse=True)
-def tf32_as_before():
-    before = torch.backends.cuda.matmul.allow_tf32
-    yield
-    torch.backends.cuda.matmul.allow_tf32 = before
-
-
 def test_the_large_graph_is_right_in_every_precision(attention):
     rows = attention.large_case(1e12, device=DEVICE, nodes=500)
     assert [row["precision"] for row in rows] == list(attention.PRECISIONS)

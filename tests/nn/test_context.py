@@ -3,6 +3,7 @@ import copy
 import pickle
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
@@ -487,7 +488,8 @@ def test_tasks_that_wait_for_each_other_have_a_batch_each():
     async def main():
         await asyncio.gather(answer(BATCH, 0.01), answer(OTHER, 0.03))
 
-    asyncio.run(main())
+    with ThreadPoolExecutor(1) as pool:  # in this thread a browser's loop may run
+        pool.submit(asyncio.run, main()).result()
     for batch in (BATCH, OTHER):
         torch.testing.assert_close(found[id(batch)], model(X, EDGES, batch=batch))
     assert context.current() is None
