@@ -354,7 +354,7 @@ def _numbers(table: Table, name: str, texts: Sequence[str], rows: Sequence[int],
             remedy = "write classes as names (c1, c2, …) or smaller numbers, and numbers to predict with a point"
             raise table.error(rows[large], expected, texts[large].strip(), remedy) from error
     except ValueError:
-        pass
+        pass  # not all are integers: decimals are read below
     values = np.array(list(map(finite, texts)))
     if np.isfinite(values).all():
         return values
